@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_spirv.compare.onnxruntime import exact_session, loaded_for_onnxruntime
+from xdsl_spirv.compare.onnxruntime import exact_session
 from xdsl_spirv.frontends.model import Node
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.layers import Layer
@@ -53,7 +53,7 @@ def intermediates(
 ) -> dict[str, Array]:
     """The tensors of these names; those that the file does not compute at its top are left out."""
     onnx: Any = import_module("onnx")
-    model, *_ = loaded_for_onnxruntime(path)
+    model = onnx.load_from_string(path) if isinstance(path, bytes) else onnx.load(os.fspath(path))
     computed = {name for node in model.graph.node for name in node.output}
     given = {value.name for value in model.graph.output}
     wanted = [name for name in dict.fromkeys(names) if name in computed]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xdsl_spirv.frontends.errors import FrontendError
     from xdsl_spirv.frontends.model import ImportedModel
-    from xdsl_spirv.frontends.onnx_import import import_onnx
+    from xdsl_spirv.frontends.onnx.importer import import_onnx
     from xdsl_spirv.frontends.stablehlo_import import import_stablehlo
     from xdsl_spirv.frontends.torch_import import import_torch
 
@@ -22,7 +22,7 @@ __all__ = ["FrontendError", "ImportedModel", "import_onnx", "import_stablehlo", 
 _HOMES = {
     "FrontendError": "errors",
     "ImportedModel": "model",
-    "import_onnx": "onnx_import",
+    "import_onnx": "onnx.importer",
     "import_stablehlo": "stablehlo_import",
     "import_torch": "torch_import",
 }

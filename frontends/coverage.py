@@ -1,24 +1,25 @@
 """
-What hinders a model that cannot be imported: every kind of node is tried by itself.
+What hinders a model that cannot be imported: its nodes one after the other, whatever is refused.
+
+The results of a node that is refused are taken to be there, with the types that ONNX infers.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import Block
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends import onnx_file
-from xdsl_spirv.frontends.culprit import alone_by_kind
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.onnx_import import import_onnx
-from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
-
-SECONDS = 120.0
-"""How long to look."""
-
-EACH = 30.0
-"""Seconds for one node."""
+from xdsl_spirv.frontends.onnx.importer import import_graph
+from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.values import Tensor
 
 
 def refused_nodes(
@@ -30,18 +31,44 @@ def refused_nodes(
     model = onnx_file.read_model(path)
     onnx_file.fix_dimensions(model, dims, shapes)
     onnx_file.name_nodes(model)
-    reasons: dict[str, str] = {}
-    tried: set[str] = set()
-    end = time.monotonic() + SECONDS
-    with TorchMLIR(EACH) as worker:
-        for nodes, alone in alone_by_kind(model):
-            if time.monotonic() > end:
-                break
-            names = [node.name for node in nodes]
-            tried.update(names)
-            try:
-                import_onnx(alone, worker=worker, find_crashes=False, dynamic=True)
-            except FrontendError as error:
-                reasons |= dict.fromkeys(names, error.cause)
-    tried.update(node.name for node in model.graph.node if node.op_type == "Constant")
-    return reasons, frozenset(tried)
+    nodes = _TolerantNodes(Block(), model)
+    import_graph(nodes)
+    return nodes.reasons, frozenset(nodes.tried)
+
+
+class _TolerantNodes(Nodes):
+    """Imports nodes as far as their operands have types."""
+
+    def __init__(self, entry: Block, model: Any):
+        super().__init__(entry, model)
+        inferred: Any = import_module("onnx.shape_inference").infer_shapes(model)
+        self.types = {v.name: v for v in (*inferred.graph.value_info, *inferred.graph.output)}
+        self.reasons: dict[str, str] = {}
+        self.tried: set[str] = set()
+
+    def _results(self, node: Any) -> Sequence[Tensor | None]:
+        if any(name and name not in self.values for name in node.input):
+            return [None] * len(node.output)
+        self.tried.add(node.name)
+        try:
+            return super()._results(node)
+        except FrontendError as error:
+            self.reasons[node.name] = error.cause
+            return [self._stand_in(name) for name in node.output]
+
+    def _stand_in(self, name: str) -> Tensor | None:
+        """An argument of the type that ONNX infers; None if that has no rank or no elements."""
+        value = self.types.get(name)
+        if value is None or not value.type.tensor_type.HasField("shape"):
+            return None
+        try:
+            element = element_numbered(value.type.tensor_type.elem_type)
+        except ValueError:
+            return None
+        shape = onnx_file.shape_of(value)
+        type = TensorType(element.type, [s if s >= 0 else DYNAMIC_INDEX for s in shape])
+        argument = self.entry.insert_arg(type, len(self.entry.args))
+        sizes: list[Size] = [
+            size if size >= 0 else symbol(Extent(argument, i)) for i, size in enumerate(shape)
+        ]
+        return Tensor(element, sizes, argument)

@@ -6,14 +6,12 @@ The `onnx` package's own node tests: what becomes of each of its cases, against 
     python scripts/onnx_backend.py --only conv,gemm     those whose names hold one of these words
     python scripts/onnx_backend.py --write              all cases (or some), into the status file
     python scripts/onnx_backend.py --verbose            with the reason of everything that is not ok
-    python scripts/onnx_backend.py --import-only        into the folder of --cases, and no further
-    python scripts/onnx_backend.py --imported --jobs 16 from that folder: needs no torch-mlir
 
 | status | meaning |
 |---|---|
 | `ok` | imported, compiled, its kernels executed, within the case's own tolerances |
 | `constants` | ok once the integer inputs of at most one dimension (shapes, axes) are constants |
-| `refused` | the front end says no: torch-mlir lacks the operator, or a type has no buffer |
+| `refused` | the importer says no |
 | `unsupported` | imported, and then refused by us, with a message |
 | `rounded` | beyond the case's tolerances, by no more than 4 steps of the largest element |
 | `mismatch` | executed, with another result |
@@ -46,11 +44,9 @@ from typing import Any
 
 import numpy as np
 import onnx_cases
-from onnx_cases import CONSTANTS, PLAIN, Case
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
-CASES = ROOT / ".onnx-cases"
 TARGET = "lavapipe"
 REFERENCE = "reference"
 SECONDS = 120.0
@@ -72,30 +68,30 @@ Outcome = tuple[str, str]
 # One case
 
 
-def outcome(folder: Path, target: str) -> Outcome:
-    """The status of a case on disk; the variant with constants counts if the plain one does not."""
-    case = onnx_cases.read_case(folder)
-    arrays = onnx_cases.read_arrays(case, folder)
-    first = attempt(case, arrays, folder, PLAIN, target)
-    if first[0] not in ("refused", "unsupported") or CONSTANTS not in case.variants:
+def outcome(case: Any, target: str) -> Outcome:
+    """The status of a case; that with constants counts if it is refused as it is."""
+    first = attempt(case, {}, target)
+    constants = onnx_cases.constants_of(onnx_cases.inputs_of(case))
+    if first[0] not in ("refused", "unsupported") or not constants:
         return first
-    second = attempt(case, arrays, folder, CONSTANTS, target)
+    second = attempt(case, constants, target)
     return ("constants", first[1]) if second[0] == "ok" else first
 
 
-def attempt(case: Case, arrays: dict[str, Any], folder: Path, variant: str, target: str) -> Outcome:
-    """What becomes of one variant of a case."""
+def attempt(case: Any, constants: dict[str, Any], target: str) -> Outcome:
+    """What becomes of a case, some of whose inputs may be constants."""
     from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
-    from xdsl_spirv.frontends import FrontendError
+    from xdsl_spirv.frontends import FrontendError, import_onnx
     from xdsl_spirv.interpreter import InterpreterError
     from xdsl_spirv.runtime.errors import ProgramError
 
+    inputs = {n: a for n, a in onnx_cases.inputs_of(case).items() if n not in constants}
     try:
-        model = onnx_cases.read_model(case, folder, variant, arrays)
-        results = execute(model, {v.name: arrays[f"input.{v.name}"] for v in model.inputs}, target)
-        expected = [arrays.get(f"output.{number}") for number in range(case.outputs)]
-        wrong = first_difference(case, results, expected)
+        shapes = {name: array.shape for name, array in inputs.items()}
+        model = import_onnx(case.model, shapes=shapes, constants=constants)
+        results = execute(model, inputs, target)
+        wrong = first_difference(case, results, onnx_cases.expected_of(case))
     except FrontendError as error:
         return "refused", str(error)
     except (ProgramError, InterpreterError, DiagnosticException, VerifyException) as error:
@@ -118,7 +114,7 @@ def execute(model: Any, inputs: dict[str, Any], target: str) -> list[Any]:
     return [found[value.name] for value in model.outputs]
 
 
-def first_difference(case: Case, results: list[Any], expected: Sequence[Any]) -> Outcome | None:
+def first_difference(case: Any, results: list[Any], expected: Sequence[Any]) -> Outcome | None:
     """What is wrong with the results; nothing if they are as the case wants them."""
     rounded: Outcome | None = None
     for number, (found, truth) in enumerate(zip(results, expected, strict=True)):
@@ -146,16 +142,6 @@ def first_difference(case: Case, results: list[Any], expected: Sequence[Any]) ->
 # Many cases
 
 
-def import_all(names: list[str], cases: dict[str, Any], folder: Path) -> None:
-    """Write the folders of cases; each import may take a minute."""
-    from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
-
-    with TorchMLIR(timeout=60) as worker:
-        for number, name in enumerate(names):
-            onnx_cases.import_case(cases[name], worker, folder / name)
-            progress("imported", number + 1, len(names))
-
-
 def progress(what: str, done: int, total: int) -> None:
     """A line that is written over; nothing where nobody watches."""
     if sys.stderr.isatty():
@@ -164,7 +150,7 @@ def progress(what: str, done: int, total: int) -> None:
             print(file=sys.stderr)
 
 
-def serve(connection: Connection, folder: Path, target: str) -> None:
+def serve(connection: Connection, cases: dict[str, Any], target: str) -> None:
     """A process that runs cases by name as long as its parent lives."""
     np.seterr(all="ignore")
     parent = os.getppid()
@@ -173,21 +159,21 @@ def serve(connection: Connection, folder: Path, target: str) -> None:
         while not connection.poll(5):
             if os.getppid() != parent:
                 return
-        connection.send(outcome(folder / connection.recv(), target))
+        connection.send(outcome(cases[connection.recv()], target))
 
 
 class Runner:
     """A process for one case after another, started anew when a case ends it or takes too long."""
 
-    def __init__(self, folder: Path, target: str, seconds: float):
-        self.folder, self.target, self.seconds = folder, target, seconds
+    def __init__(self, cases: dict[str, Any], target: str, seconds: float):
+        self.cases, self.target, self.seconds = cases, target, seconds
         self.process: Any = None
         self.connection: Any = None
 
     def run(self, name: str) -> Outcome:
         if self.process is None:
             self.connection, other = multiprocessing.Pipe()
-            arguments = (other, self.folder, self.target)
+            arguments = (other, self.cases, self.target)
             self.process = multiprocessing.get_context("fork").Process(target=serve, args=arguments)
             self.process.start()
             other.close()
@@ -210,12 +196,12 @@ class Runner:
 
 
 def run_all(
-    names: list[str], folder: Path, target: str, jobs: int, seconds: float, out: Path | None
+    cases: dict[str, Any], target: str, jobs: int, seconds: float, out: Path | None
 ) -> dict[str, Outcome]:
     """The outcome of each case, several at once; to `out` as they come, a line of JSON each."""
     runners: SimpleQueue[Runner] = SimpleQueue()
     for _ in range(jobs):
-        runners.put(Runner(folder, target, seconds))
+        runners.put(Runner(cases, target, seconds))
     found: dict[str, Outcome] = {}
 
     def one(name: str) -> None:
@@ -226,12 +212,12 @@ def run_all(
             runners.put(runner)
         if stream is not None:
             print(json.dumps([name, *found[name]]), file=stream, flush=True)
-        progress("ran", len(found), len(names))
+        progress("ran", len(found), len(cases))
 
     with ExitStack() as stack:
         stream = stack.enter_context(out.open("w")) if out is not None else None
         pool = stack.enter_context(ThreadPoolExecutor(jobs))
-        for _ in pool.map(one, names):
+        for _ in pool.map(one, cases):
             pass
     for _ in range(jobs):
         runners.get().close()
@@ -261,7 +247,7 @@ def write_expected(found: dict[str, Outcome]) -> None:
 
 def short(reason: str) -> str:
     """A reason on one line, without what differs from run to run."""
-    text = re.sub(r"\s+", " ", reason.removeprefix("torch-mlir refuses the model: ").split("; ")[0])
+    text = re.sub(r"\s+", " ", reason.split("; ")[0])
     return text if len(text) < 100 else text[:97] + "..."
 
 
@@ -310,9 +296,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--names", help="exactly these cases, or @FILE")
     parser.add_argument("--modules", help="make only the cases of these modules of onnx, quickly")
     parser.add_argument("--target", default=TARGET, help=f"{TARGET}, ..., or {REFERENCE}")
-    parser.add_argument("--cases", type=Path, default=CASES, help="the folder of imported cases")
-    parser.add_argument("--imported", action="store_true", help="they are there: import nothing")
-    parser.add_argument("--import-only", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--timeout", type=float, default=SECONDS, help="seconds for one case")
     parser.add_argument("--out", type=Path, help="write outcomes, a line of JSON each")
@@ -324,21 +307,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lines = map(json.loads, options.outcomes.read_text().splitlines())
         found = {name: (status, reason) for name, status, reason in lines}
         return concluded(dict(sorted(found.items())), options)
-    if options.imported:
-        names = chosen(
-            options, sorted(path.parent.name for path in options.cases.glob("*/case.json"))
-        )
-    else:
-        modules = options.modules.split(",") if options.modules else None
-        cases = onnx_cases.collect(modules)
-        names = chosen(options, list(cases))
-        import_all(names, cases, options.cases)
-    if options.import_only:
-        return 0
+    modules = options.modules.split(",") if options.modules else None
+    every = onnx_cases.collect(modules)
+    names = chosen(options, list(every))
     started = time.monotonic()
-    found = run_all(
-        names, options.cases, options.target, options.jobs, options.timeout, options.out
-    )
+    cases = {name: every[name] for name in names}
+    found = run_all(cases, options.target, options.jobs, options.timeout, options.out)
     print(f"{time.monotonic() - started:.0f} s for {len(names)} cases")
     return concluded(found, options)
 

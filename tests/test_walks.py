@@ -25,7 +25,7 @@ LINKED = ROOT / "src" / "xdsl_spirv"
 COPIED = ("src", "scripts", "docs/passes.md", "docs/syntax.md", "docs/instructions.md", "tests")
 """What a walk changes or runs, beside the folders that `src` links to."""
 
-NEEDED = {"An ONNX operator": ("onnx", "torch_mlir", "onnxruntime")}
+NEEDED = {"An ONNX operator": ("onnx", "onnxruntime")}
 """Packages without which a walk cannot be gone."""
 
 TITLE = re.compile(r"### (?P<title>.+): (?P<count>\d+) files?")

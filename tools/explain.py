@@ -80,12 +80,9 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
             constants_of(arguments),
         )
     except FrontendError as error:
-        if error.operator is None and error.kind not in ("crash", "refused"):
+        if error.operator is None:
             raise
-        refused_nodes = _refused_nodes(path, arguments, error)
-        if not refused_nodes:
-            raise
-        reasons, tried = refused_nodes
+        reasons, tried = _refused_nodes(path, arguments)
         return refused(path, target, original, reasons, [str(error)], tried)
     from xdsl_spirv.tools.compile_options import jobs_of, limits_of
 
@@ -139,11 +136,9 @@ def original_nodes(path: str) -> list[Node]:
 
 
 def _refused_nodes(
-    path: str, arguments: argparse.Namespace, error: FrontendError
-) -> tuple[dict[str, str], frozenset[str]] | None:
-    """Each node alone; None where the model as a whole is at fault."""
-    if not is_onnx(path) or (error.operator is None and error.kind != "crash"):
-        return None
+    path: str, arguments: argparse.Namespace
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Why nodes are refused, and those that were tried."""
     from xdsl_spirv.frontends.coverage import refused_nodes
     from xdsl_spirv.tools.models import dims_of, given_shapes
 

@@ -14,7 +14,6 @@ WIDEST = 60
 """Characters of a layer's nodes."""
 
 WITHOUT_KERNEL = {
-    "merged": "merged into other nodes",
     "folded": "folded at compile time",
     "no kernel": "without a kernel of their own",
 }

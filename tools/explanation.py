@@ -7,7 +7,7 @@ One record for all ways of showing it (text, JSON, HTML), so that they cannot di
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,12 +21,7 @@ from xdsl_spirv.tools.roofline import roofline
 SCHEMA = "xdsl-spirv-explanation"
 VERSION = 1
 
-Status = Literal[
-    "kernel", "merged", "no kernel", "folded", "supported", "not supported", "not tried"
-]
-
-OF_SHAPES = frozenset({"Shape", "Size"})
-"""Operators whose results depend on their inputs' shapes alone."""
+Status = Literal["kernel", "no kernel", "folded", "supported", "not supported", "not tried"]
 
 
 @dataclass(frozen=True)
@@ -34,11 +29,10 @@ class Covered:
     """
     A node of the model and what becomes of it.
 
-    `kernel`: `dispatches` compute it. `merged`: simplification of the graph has put it into another
-    node, which `dispatches` compute, or has found it to do nothing. `no kernel`: it only reshapes,
-    or its result is read through by others. `folded`: it is computed at compile time. Where the
-    model as a whole is refused, each node is `supported`, or `not supported` and `reason` says why,
-    or `not tried`, because its shapes are unknown or looking took too long.
+    `kernel`: `dispatches` compute it. `no kernel`: it only reshapes, or its result is read through
+    by others. `folded`: it is computed at compile time. Where the model as a whole is refused, each
+    node is `supported`, or `not supported` and `reason` says why, or `not tried`, because the types
+    of its operands are unknown.
     """
 
     node: str
@@ -102,14 +96,14 @@ def explanation_of(
     model: str,
     target: Target,
     original: Sequence[Node] = (),
-    simplified: Sequence[Node] = (),
+    imported: Sequence[Node] = (),
     measured: Sequence[float] | None = None,
     device: str | None = None,
 ) -> Explanation:
     """
     Explain a compiled program.
 
-    `original` are the nodes of the model's file, `simplified` those that reached the lowering;
+    `original` are the nodes of the model's file, `imported` those that reached the lowering;
     `measured` are the seconds of each dispatch on `device`.
     """
     manifest = program.manifest
@@ -145,7 +139,7 @@ def explanation_of(
         model,
         target.name,
         f"{target.provenance['kind']}, {target.provenance['date']}",
-        coverage(original, simplified, program.layers, [value.name for value in manifest.inputs]),
+        coverage(original, imported, program.layers),
         tuple(layers),
         len(workgroups),
         sum(len(code.binary) for code in program.code.values()),
@@ -157,51 +151,21 @@ def explanation_of(
 
 
 def coverage(
-    original: Sequence[Node],
-    simplified: Sequence[Node],
-    layers: Sequence[Layer],
-    inputs: Collection[str],
+    original: Sequence[Node], imported: Sequence[Node], layers: Sequence[Layer]
 ) -> tuple[Covered, ...]:
-    """What became of each node of a model of these `inputs` that was compiled."""
+    """What became of each node of a model that was compiled; those not `imported` were folded."""
     computed: dict[str, list[int]] = {}
     for number, layer in enumerate(layers):
         for name in layer.nodes:
             computed.setdefault(name, []).append(number)
-    kept = {node.name for node in simplified}
-    makers = {value: node.name for node in simplified for value in node.outputs}
-    computing = _computing(original, inputs)
-    readers: dict[str, list[str]] = {}
+    kept = {node.name for node in imported}
+    covered: list[Covered] = []
     for node in original:
-        for value in node.inputs if node.name in computing else ():
-            readers.setdefault(value, []).append(node.name)
-    covered: dict[str, Covered] = {}
-    for node in reversed(original):
         dispatches = tuple(computed.get(node.name, ()))
-        status: Status = "kernel"
-        if not dispatches and node.name in kept:
-            status = "no kernel"
-        elif not dispatches and node.name in computing:
-            status = "merged"
-            absorbing = {makers[value] for value in node.outputs if value in makers}
-            dispatches = tuple(sorted({n for name in absorbing for n in computed.get(name, ())}))
-            users = [reader for value in node.outputs for reader in readers.get(value, ())]
-            if not absorbing and len(users) == 1 and users[0] in covered:
-                dispatches = covered[users[0]].dispatches
-        elif not dispatches:
-            status = "folded"
-        covered[node.name] = Covered(node.name, node.op_type, status, dispatches)
-    return tuple(covered[node.name] for node in original)
-
-
-def _computing(nodes: Sequence[Node], inputs: Collection[str]) -> set[str]:
-    """The nodes whose results depend on the numbers in the inputs."""
-    data = set(inputs)
-    names: set[str] = set()
-    for node in nodes:
-        if node.op_type not in OF_SHAPES and not data.isdisjoint(node.inputs):
-            data.update(node.outputs)
-            names.add(node.name)
-    return names
+        without: Status = "no kernel" if node.name in kept else "folded"
+        status: Status = "kernel" if dispatches else without
+        covered.append(Covered(node.name, node.op_type, status, dispatches))
+    return tuple(covered)
 
 
 def refused(

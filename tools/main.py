@@ -14,8 +14,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from xdsl_spirv.upstream.collection import lasting
@@ -529,22 +528,6 @@ def _assemble(command: argparse.ArgumentParser) -> None:
     )
 
 
-@contextmanager
-def _importer(parsed: argparse.Namespace) -> Generator[None]:
-    """If the command reads an ONNX model, the importer starts while everything else is read."""
-    path = getattr(parsed, "input", None) or getattr(parsed, "program", None) or ""
-    if not path.endswith(".onnx") or not os.path.isfile(path):
-        yield
-        return
-    from xdsl_spirv.frontends.torch_mlir_process import end_early, start_early
-
-    start_early()
-    try:
-        yield
-    finally:
-        end_early()
-
-
 def _bug(error: BaseException) -> str:
     """What is said of an error that nobody foresaw."""
     said = str(error).strip().partition("\n")[0]
@@ -578,8 +561,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help(sys.stderr)
         return 2
     try:
-        with _importer(parsed):
-            return parsed.command(parsed)
+        return parsed.command(parsed)
     except BrokenPipeError:
         # Who reads the output has read enough (`| head`); Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

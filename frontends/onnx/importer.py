@@ -65,23 +65,30 @@ def import_onnx(
         kept = [name for name, size in (dims or {}).items() if size is None]
         onnx_file.refuse_open_dimensions(proto, kept)
     onnx_file.name_nodes(proto)
-    return _imported(proto)
+    nodes = Nodes(Block(), proto)
+    import_graph(nodes)
+    return _finished(nodes)
 
 
-def _imported(proto: Any) -> ImportedModel:
-    graph = proto.graph
-    entry = Block()
-    nodes = Nodes(entry, proto)
-    inputs = onnx_file.inputs_of(proto)
-    _declare(nodes, inputs)
+def import_graph(nodes: Nodes) -> None:
+    """Import the graph of a model whose open dimensions are decided."""
+    graph = nodes.model.graph
+    _declare(nodes, onnx_file.inputs_of(nodes.model))
     numpy_helper: Any = import_module("onnx.numpy_helper")
     for tensor in graph.initializer:
         nodes.values[tensor.name] = Tensor.of(numpy_helper.to_array(tensor), tensor.name)
     nodes.run(graph.node)
+
+
+def _finished(nodes: Nodes) -> ImportedModel:
+    """The function that imported nodes make, with its interface."""
+    entry, graph = nodes.entry, nodes.model.graph
+    inputs = onnx_file.inputs_of(nodes.model)
     results = [nodes.values[value.name] for value in graph.output]
     _refuse_sequences(graph.output, results)
     returned = [nodes.value(t) for t in results]
     entry.add_op(ReturnOp(*returned))
+    _erase_unused(entry)
     type = FunctionType.from_lists([a.type for a in entry.args], [v.type for v in returned])
     function = FuncOp(FUNCTION, type, Region(entry))
     given = [_value(value.name, nodes.values[value.name]) for value in inputs]
@@ -96,7 +103,11 @@ def _imported(proto: Any) -> ImportedModel:
     if floats:
         widest = max(floats, key=lambda element: element.bits)
         function.attributes[FLOATS] = StringAttr(widest.name)
-    listed = [Node(n.name, n.op_type, tuple(n.input), tuple(n.output)) for n in graph.node]
+    listed = [
+        Node(n.name, n.op_type, tuple(n.input), tuple(n.output))
+        for n in graph.node
+        if n.name not in nodes.folded
+    ]
     return ImportedModel(ModuleOp([function]), nodes.weights, given, outputs, listed)
 
 
@@ -108,6 +119,18 @@ def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None
                 f"output {value.name!r}",
                 "make a tensor of it: SequenceAt, ConcatFromSequence, OptionalGetElement",
             )
+
+
+def _erase_unused(block: Block) -> None:
+    """Erase what no result needs: the shapes and masks that nobody reads."""
+    for op in list(reversed(block.ops)):
+        if op.results and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
+            continue
+        for region in op.regions:
+            for inner in region.blocks:
+                _erase_unused(inner)
 
 
 def _declare(nodes: Nodes, inputs: list[Any]) -> None:

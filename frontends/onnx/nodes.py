@@ -43,6 +43,8 @@ class Nodes(TensorBuilder):
         self.versions = {o.domain: o.version for o in model.opset_import}
         self.values: dict[str, Tensor] = {}
         self.node: Any = None
+        self.folded: set[str] = set()
+        """The nodes whose results are known now."""
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:
         """Raises `FrontendError` for the node that is being imported."""
@@ -60,7 +62,12 @@ class Nodes(TensorBuilder):
         for node in nodes:
             self.node = node
             self.location = NameLoc(StringAttr(node.name), NoneAttr())
-            self._define(node.output, self._results(node))
+            results = self._results(node)
+            self._define(node.output, results)
+            if all(
+                t is None or (not isinstance(t, Listed) and t.known is not None) for t in results
+            ):
+                self.folded.add(node.name)
 
     def _define(self, names: Sequence[str], results: Sequence[Tensor | None]) -> None:
         for name, result in zip(names, results, strict=False):

@@ -21,7 +21,6 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends import FrontendError, import_onnx
-from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.differential.onnx_graphs import (
@@ -57,17 +56,17 @@ class Verdict:
         return f"{self.kind}: {self.graph.describe()}\n    {self.detail}"
 
 
-def judge(graphs: Sequence[RandomGraph], worker: TorchMLIR, target: str) -> list[Verdict]:
+def judge(graphs: Sequence[RandomGraph], target: str) -> list[Verdict]:
     """A verdict for each graph; one that hinders the others is taken out and tried alone."""
     if not graphs:
         return []
     try:
-        results = _results(graphs, worker, target)
+        results = _results(graphs, target)
     except Exception as error:
         if len(graphs) == 1:
             kind = "refused" if isinstance(error, REFUSALS) else "crash"
             return [Verdict(graphs[0], kind, f"{type(error).__name__}: {error}"[:600])]
-        return [v for part in _parts(graphs, str(error)) for v in judge(part, worker, target)]
+        return [v for part in _parts(graphs, str(error)) for v in judge(part, target)]
     return [_compared(graph, results) for graph in graphs]
 
 
@@ -83,9 +82,9 @@ def _parts(graphs: Sequence[RandomGraph], said: str) -> Iterator[Sequence[Random
     yield graphs[half:]
 
 
-def _results(graphs: Sequence[RandomGraph], worker: TorchMLIR, target: str) -> dict[str, Array]:
+def _results(graphs: Sequence[RandomGraph], target: str) -> dict[str, Array]:
     dims = {"N": None} if any(graph.open_sizes for graph in graphs) else {}
-    model = import_onnx(assembled(graphs), dims, worker=worker, find_crashes=False)
+    model = import_onnx(assembled(graphs), dims)
     program = compile_model(model, target)
     given = {name: array for graph in graphs for name, array in graph.inputs.items()}
     results: Any = program(**given)  # pyright: ignore[reportArgumentType]
@@ -159,7 +158,6 @@ def random_graphs(
 
 def judged(
     graphs: Sequence[RandomGraph],
-    worker: TorchMLIR,
     target: str,
     say: Callable[[Verdict], None] = lambda _: None,
     batch: int = BATCH,
@@ -172,7 +170,7 @@ def judged(
     for group in groups.values():
         step = 1 if group[0].open_sizes else batch
         for start in range(0, len(group), step):
-            verdicts = judge(group[start : start + step], worker, target)
+            verdicts = judge(group[start : start + step], target)
             all_verdicts += verdicts
             for verdict in verdicts:
                 say(verdict)
@@ -201,8 +199,7 @@ def main() -> int:
         if verdict.kind != "ok":
             print(re.sub(r"\s*\n\s*", "\n    ", str(verdict)), flush=True)
 
-    with TorchMLIR(timeout=120) as worker:
-        verdicts = judged(graphs, worker, options.target, say, options.batch)
+    verdicts = judged(graphs, options.target, say, options.batch)
     counts = collections.Counter(verdict.kind for verdict in verdicts)
     print(", ".join(f"{count} {kind}" for kind, count in counts.most_common()))
     return 1 if counts["wrong"] or counts["crash"] else 0

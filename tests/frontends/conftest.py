@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -10,25 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @pytest.fixture(scope="session")
 def onnx() -> Any:
-    """The package `onnx`, where all that importing takes is installed."""
-    for package in ("onnx", "torch_mlir", "onnxsim", "onnxruntime"):
+    """The package `onnx`, where it and onnxruntime are installed."""
+    for package in ("onnx", "onnxruntime"):
         if find_spec(package) is None:
             pytest.skip(f"{package} is not installed (pip install '.[onnx]' onnxruntime)")
     return import_module("onnx")
-
-
-@pytest.fixture(scope="session")
-def worker(onnx: Any) -> Generator[TorchMLIR]:
-    """One process for all imports of the tests."""
-    with TorchMLIR(timeout=120) as worker:
-        yield worker
 
 
 class Builder:

@@ -15,7 +15,6 @@ from xdsl_spirv.compare.intervals import tolerances
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.frontends import import_onnx
-from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.runtime.modules import context
 
@@ -45,8 +44,8 @@ def block(build: Any) -> Any:
     return build.model(inputs, {"out": whole})
 
 
-def test_a_block_of_an_encoder_is_one_kernel(build: Any, worker: TorchMLIR):
-    module = import_onnx(block(build), worker=worker).module
+def test_a_block_of_an_encoder_is_one_kernel(build: Any):
+    module = import_onnx(block(build)).module
     generator = np.random.default_rng(1)
     shape = (1, LENGTH, HEADS * HEAD)
     inputs = [generator.standard_normal(shape).astype(np.float16) for _ in range(3)]

@@ -10,11 +10,10 @@ from xdsl_spirv.compare.layers import LayerComparison, compare_layers
 from xdsl_spirv.compare.onnx_layers import onnxruntime_values
 from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends import import_onnx
-from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
 from xdsl_spirv.runtime.execution import run
 
 
-def compared(build: Any, worker: TorchMLIR, change: str = "") -> list[LayerComparison]:
+def compared(build: Any, change: str = "") -> list[LayerComparison]:
     """Layers of two products with a tanh, a mean and a difference; one tensor may be changed."""
     rng = np.random.default_rng(0)
     first = build.constant("w1", rng.uniform(-1, 1, (32, 24)).astype(np.float32))
@@ -26,7 +25,7 @@ def compared(build: Any, worker: TorchMLIR, change: str = "") -> list[LayerCompa
     build.node("Sub", ["narrow", "mean"], "y", name="centred")
     model = build.model({"x": ("FLOAT", [8, 32])}, {"y": ("FLOAT", [8, 16])})
     data = model.SerializeToString()
-    imported = import_onnx(model, worker=worker)
+    imported = import_onnx(model)
     program = compile_model(imported, "lavapipe")
     inputs = {"x": rng.uniform(-1, 1, (8, 32)).astype(np.float32)}
     theirs = onnxruntime_values(data, inputs, imported.nodes, program.layers)
@@ -38,14 +37,14 @@ def compared(build: Any, worker: TorchMLIR, change: str = "") -> list[LayerCompa
     return list(compare_layers(program, inputs, run, theirs=theirs))
 
 
-def test_layers_agree_with_the_kernels_and_with_onnxruntime(build: Any, worker: TorchMLIR):
-    found = compared(build, worker)
+def test_layers_agree_with_the_kernels_and_with_onnxruntime(build: Any):
+    found = compared(build)
     assert all(each.passed for each in found), list(map(str, found))
     assert {"bent", "y"} <= {each.tensor for each in found}
 
 
-def test_the_first_node_that_means_something_else_is_named(build: Any, worker: TorchMLIR):
-    wrong = [each for each in compared(build, worker, "bent") if not each.passed]
+def test_the_first_node_that_means_something_else_is_named(build: Any):
+    wrong = [each for each in compared(build, "bent") if not each.passed]
     assert wrong[0].tensor == "bent"
     assert wrong[0].place == (3, 5)
     text = str(wrong[0])

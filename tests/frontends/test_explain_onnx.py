@@ -47,7 +47,7 @@ def test_nodes_and_the_layers_that_compute_them(
     assert "give --dim batch=N" in capsys.readouterr().err
 
 
-def test_nodes_that_simplification_takes_away(
+def test_nodes_that_need_no_kernel_of_their_own(
     onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     rng = np.random.default_rng(0)
@@ -70,27 +70,39 @@ def test_nodes_that_simplification_takes_away(
     statuses = {n["node"]: n["status"] for n in found["nodes"]}
     assert statuses == {
         "conv": "kernel",
-        "norm": "merged",
-        "drop": "merged",
+        "norm": "kernel",
+        "drop": "no kernel",
         "shape": "folded",
-        "reshape": "merged",
+        "reshape": "no kernel",
         "root": "folded",
-        "scaled": "merged",
+        "scaled": "kernel",
     }
-    assert {tuple(n["dispatches"]) for n in found["nodes"] if n["status"] == "merged"} == {(0,)}
+    assert {tuple(n["dispatches"]) for n in found["nodes"] if n["status"] == "kernel"} == {(0,)}
     assert main(["explain", path, "--target", "lavapipe"]) == 0
     text = capsys.readouterr().out
-    assert "merged into other nodes: 1 BatchNormalization, 1 Dropout, 1 Reshape, 1 Mul" in text
+    assert "without a kernel of their own: 1 Dropout, 1 Reshape" in text
     assert "folded at compile time: 1 Shape, 1 Sqrt" in text
 
 
-def test_a_node_that_the_importer_dies_of(
+def test_every_node_that_is_refused_and_those_behind_it(
     onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     build.constant("w", weights(np.random.default_rng(0)))
     build.node("MatMul", ["x", "w"], "y", name="good")
-    build.node("Unique", ["y"], "u", name="culprit")
-    model = build.model({"x": ("FLOAT", [16, 16])}, {"u": ("FLOAT", ["n"])})
+    build.constant("p", np.array([0, 0, 1, 1]))
+    build.node("Pad", ["y", "p"], "s", name="culprit", mode="around")
+    build.node("Relu", ["s"], "r", name="behind")
+    build.node("Frobnicate", ["r"], "f", name="unknown", domain="somebody")
+    build.node("Neg", ["f"], "out", name="lost")
+    model = build.model({"x": ("FLOAT", [16, 16])}, {"out": ("FLOAT", ["n"])})
+    model.opset_import.append(onnx.helper.make_opsetid("somebody", 1))
     found = explained(capsys, 1, saved(onnx, model, tmp_path))
-    assert [n["status"] for n in found["nodes"]] == ["supported", "not supported"]
-    assert "torch-mlir" in found["nodes"][1]["reason"]
+    assert [n["status"] for n in found["nodes"]] == [
+        "supported",
+        "not supported",
+        "supported",
+        "not supported",
+        "not tried",
+    ]
+    assert "'around'" in found["nodes"][1]["reason"]
+    assert "'somebody'" in found["nodes"][3]["reason"]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
 from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph
 from xdsl_spirv.testing.differential.onnx_judging import judged, random_graphs
 
@@ -32,8 +31,8 @@ class Graphs:
         return self.rng.standard_normal(shape).astype(np.float32)
 
 
-def all_ok(graphs: Graphs, worker: TorchMLIR) -> None:
-    verdicts = judged([g for g in graphs.made if g.nodes], worker, "lavapipe", batch=64)
+def all_ok(graphs: Graphs) -> None:
+    verdicts = judged([g for g in graphs.made if g.nodes], "lavapipe", batch=64)
     assert len(verdicts) > 1
     bad = [str(each) for each in verdicts if each.kind != "ok"]
     if bad:
@@ -246,13 +245,13 @@ FAMILIES: dict[str, Callable[[Graphs], None]] = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_edges_are_as_onnxruntime_has_them(family: str, onnx: Any, worker: TorchMLIR):
+def test_the_edges_are_as_onnxruntime_has_them(family: str, onnx: Any):
     graphs = Graphs()
     FAMILIES[family](graphs)
-    all_ok(graphs, worker)
+    all_ok(graphs)
 
 
-def test_results_of_open_sizes_have_the_shapes_of_the_model(onnx: Any, worker: TorchMLIR):
+def test_results_of_open_sizes_have_the_shapes_of_the_model(onnx: Any):
     graphs = Graphs()
 
     def add(shape: tuple[int, ...], kind: str, *numbers: Any, **given: Any) -> None:
@@ -267,17 +266,17 @@ def test_results_of_open_sizes_have_the_shapes_of_the_model(onnx: Any, worker: T
     add((3, 4, 6), "Reshape", [0, 2, 2, 6])
     add((2, 12, 2, 3), "DepthToSpace", blocksize=2, mode="CRD")
     add((3, 4), "ReduceLogSumExp", [1], keepdims=0)
-    all_ok(graphs, worker)
+    all_ok(graphs)
 
 
-def test_random_graphs_are_as_onnxruntime_has_them(onnx: Any, worker: TorchMLIR):
-    verdicts = judged(random_graphs(5, 36), worker, "lavapipe")
+def test_random_graphs_are_as_onnxruntime_has_them(onnx: Any):
+    verdicts = judged(random_graphs(5, 36), "lavapipe")
     assert not [str(each) for each in verdicts if each.kind in ("wrong", "crash")]
     assert sum(each.kind == "ok" for each in verdicts) >= 30
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
-def test_many_random_graphs(seed: int, onnx: Any, worker: TorchMLIR):
-    verdicts = judged(random_graphs(100 + seed, 50), worker, "lavapipe")
+def test_many_random_graphs(seed: int, onnx: Any):
+    verdicts = judged(random_graphs(100 + seed, 50), "lavapipe")
     assert not [str(each) for each in verdicts if each.kind in ("wrong", "crash")]

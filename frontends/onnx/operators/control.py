@@ -49,7 +49,10 @@ def chosen(b: Nodes, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
     if new is old:
         return new
     if new.sizes != old.sizes or new.element != old.element:
-        b.refuse(f"one side gives {new}, the other {old}", "give both one shape and type")
+        b.refuse(
+            f"one side gives {new}, the other {old}",
+            "give both one shape and type, or make the condition a constant: --constant",
+        )
     scalar = b.reshape(condition, [])
     return b.elementwise(lambda s, c, x, y: s.select(c, x, y), scalar, new, old)
 

@@ -13,7 +13,7 @@ from xdsl.dialects import tensor
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.reductions import total_of
-from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, gather, sizes_in
+from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, checked, gather, sizes_in
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Tensor
@@ -57,12 +57,11 @@ def written(
     return b.generic(inputs, [out], len(sizes), write)[0]
 
 
-def checked(b: Nodes, indices: Tensor, size: Size) -> None:
-    """Refuses constant indices that are out of range."""
-    known = indices.numbers
-    if known is not None and isinstance(size, int) and known.size:
-        if known.min() < -size or known.max() >= size:
-            b.refuse(f"an index is out of range of {size} elements", "mend the indices")
+def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
+    """The same of rows of indices, one for each of the first dimensions."""
+    if indices.numbers is not None:
+        for k, size in enumerate(sizes[: indices.numbers.shape[-1]]):
+            checked(b, Tensor.of(indices.numbers[..., k]), size)
 
 
 @operator("GatherElements")
@@ -87,6 +86,7 @@ def gather_nd(b: Nodes, x: Tensor, indices: Tensor, /, *, batch_dims: int = 0) -
     outer = indices.rank - 1
     rest = x.sizes[batch_dims + depth :]
     sizes = [*indices.sizes[:-1], *rest]
+    _checked_places(b, indices, x.sizes[batch_dims:])
     source, places = Reader(b, x), Reader(b, indices)
 
     def body(s: Scalars) -> Number:
@@ -159,6 +159,7 @@ def scatter_nd(
         b.refuse("the number of indices is open", "give it a size")
     if reduction not in COMBINE:
         b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
+    _checked_places(b, indices, x.sizes)
     combine = COMBINE[reduction]
     count = total_of(indices.sizes[:-1])
     rest = x.sizes[depth:]

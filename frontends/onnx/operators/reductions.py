@@ -181,7 +181,9 @@ for _name, _compute in (
 
         @operator(name)
         def of_rest(b: Nodes, x: Tensor, /, *, axis: int = 1) -> Tensor:
-            flat, along = _flattened(b, x, axis_of(b, axis, x.rank + 1))
+            flat, along = _flattened(
+                b, x, axis_of(b, axis + x.rank if axis < 0 else axis, x.rank + 1)
+            )
             return b.reshape(compute(b, flat, along), x.sizes)
 
         del of_axis, of_rest

@@ -131,6 +131,8 @@ def reshape(b: Nodes, x: Tensor, shape: Tensor, /, *, allowzero: int = 0) -> Ten
     wanted = sizes_in(b, shape, "sizes")
     if not allowzero:
         wanted = [x.sizes[i] if s == 0 and i < x.rank else s for i, s in enumerate(wanted)]
+    if wanted.count(-1) > 1:
+        b.refuse("several sizes are -1", "give all sizes but one")
     if -1 in wanted:
         total: Size = 1
         for one in x.sizes:
@@ -342,6 +344,19 @@ def reverse(b: Nodes, x: Tensor, axes: Sequence[int]) -> Tensor:
     return b.generic([], [out], x.rank, body)[0]
 
 
+def checked(b: Nodes, indices: Tensor, size: Size) -> None:
+    """Refuses constant indices that are out of range."""
+    known = indices.numbers
+    if known is None or not isinstance(size, int):
+        return
+    wrong = known[(known < -size) | (known >= size)]
+    if wrong.size:
+        b.refuse(
+            f"index {wrong[0]} is out of range: the dimension has {size} elements",
+            "mend the indices",
+        )
+
+
 def _gather_fold(x: Any, indices: Any, axis: int = 0, **attributes: Any) -> Any:
     return np.take(x, np.asarray(indices, np.int64), axis)
 
@@ -351,9 +366,7 @@ def gather(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     """An index counts from the end if it is negative."""
     axis = axis_of(b, axis, x.rank)
     known, size = indices.numbers, x.sizes[axis]
-    if known is not None and isinstance(size, int) and known.size:
-        if known.min() < -size or known.max() >= size:
-            b.refuse(f"an index is out of range of {size} elements", "mend the indices")
+    checked(b, indices, size)
     if known is not None and known.size == 1 and isinstance(size, int):
         starts = [int(known.item()) % size if i == axis else 0 for i in range(x.rank)]
         sizes = [1 if i == axis else s for i, s in enumerate(x.sizes)]

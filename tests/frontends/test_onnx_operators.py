@@ -1,4 +1,4 @@
-"""What rules write computes what the operator does, as onnx's own evaluator has it."""
+"""Operators compute what onnx's own evaluator does; branches are decided where they can be."""
 
 from __future__ import annotations
 
@@ -8,73 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.onnx_narrow import FLOATS, INTEGERS, carry_as_bytes
-from xdsl_spirv.frontends.onnx_rules import RULES, decompose
-from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
-from xdsl_spirv.interpreter import reference
 
 GENERATOR = np.random.default_rng(3)
-HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 
 def evaluated(model: Any, inputs: dict[str, Any]) -> list[Any]:
     with np.errstate(all="ignore"):
         return import_module("onnx.reference").ReferenceEvaluator(model).run(None, inputs)
-
-
-def cast(onnx: Any, source: str, target: str, count: int, **attributes: Any) -> Any:
-    types = onnx.TensorProto
-    node = onnx.helper.make_node(
-        "Cast", ["x"], ["y"], name="c", to=getattr(types, target), **attributes
-    )
-    values = [
-        onnx.helper.make_tensor_value_info(name, getattr(types, kind), [count])
-        for name, kind in (("x", source), ("y", target))
-    ]
-    graph = onnx.helper.make_graph([node], "g", values[:1], values[1:])
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 25)])
-
-
-# FLOAT4E2M1 has nothing to give but its largest number where it does not saturate.
-@pytest.mark.parametrize(
-    ("kind", "saturate"),
-    [*((k, 1) for k in FLOATS), *((k, 0) for k in FLOATS if k != "FLOAT4E2M1")],
-)
-def test_every_half_to_a_float_of_few_bits(onnx: Any, kind: str, saturate: int):
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, kind))
-    with np.errstate(all="ignore"):
-        truth = onnx.numpy_helper.saturate_cast(HALVES, dtype) if saturate else HALVES.astype(dtype)
-    model = carry_as_bytes(cast(onnx, "FLOAT16", kind, len(HALVES), saturate=saturate))
-    (codes,) = evaluated(model, {"x": HALVES})
-    assert codes.dtype == np.uint8
-    found = codes.view(dtype).astype(np.float32)
-    known = ~np.isnan(HALVES.astype(np.float32))
-    assert np.array_equal(found[known], truth.astype(np.float32)[known], equal_nan=True)
-    if kind != "FLOAT4E2M1":
-        assert np.isnan(found[~known]).all()
-
-
-@pytest.mark.parametrize("kind", [*FLOATS, "FLOAT8E8M0", *INTEGERS])
-def test_every_code_to_a_number(onnx: Any, kind: str):
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, kind))
-    bits = INTEGERS.get(kind) or (FLOATS[kind][0] + 1 if kind in FLOATS else 8)
-    codes = np.arange(1 << bits, dtype=np.uint8)
-    model = carry_as_bytes(cast(onnx, kind, "FLOAT", len(codes)))
-    (found,) = evaluated(model, {"x": codes})
-    assert np.array_equal(found, codes.view(dtype).astype(np.float32), equal_nan=True)
-
-
-def test_arithmetic_in_few_bits_is_refused_by_its_node(onnx: Any):
-    value = [
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT8E4M3FN, [3])
-        for name in "xy"
-    ]
-    node = onnx.helper.make_node("Relu", ["x"], ["y"], name="the/relu")
-    graph = onnx.helper.make_graph([node], "g", value[:1], value[1:])
-    with pytest.raises(ValueError, match=r"the/relu.*float8e4m3fn"):
-        carry_as_bytes(onnx.helper.make_model(graph))
 
 
 def normal(*shape: int) -> Any:
@@ -122,8 +65,13 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_rule_keeps_the_meaning(onnx: Any, name: str):
+LATER = pytest.mark.xfail(strict=True, reason="Unique is being written")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=LATER) if n == "unique" else n for n in CASES]
+)
+def test_an_operator_keeps_its_meaning(onnx: Any, name: str):
     kind, inputs, attributes, constants = CASES[name]
     outputs = {"TopK": 2, "Unique": 4}.get(kind, 1)
     names = [f"y{i}" for i in range(outputs)]
@@ -144,10 +92,8 @@ def test_a_rule_keeps_the_meaning(onnx: Any, name: str):
     empty = [onnx.helper.make_empty_tensor_value_info(n) for n in names]
     truth = evaluated(made(empty), inputs)
     model = made(values(dict(zip(names, truth, strict=True))))
-    assert decompose(model)
-    assert kind not in {n.op_type for n in model.graph.node} or kind == "ConvTranspose"
-    assert kind in RULES
-    for found, expected in zip(evaluated(model, inputs), truth, strict=True):
+    results = run_reference(import_onnx(model), inputs)
+    for found, expected in zip(results.values(), truth, strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -203,25 +149,21 @@ def branching(onnx: Any, width: int, rank: int = 1) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def test_branches_on_shapes_inside_a_branch_on_an_input(onnx: Any, worker: TorchMLIR):
+def test_branches_on_shapes_inside_a_branch_on_an_input(onnx: Any):
     x = np.linspace(-1, 1, 4, dtype=np.float32).reshape(1, 4)
-    model = import_onnx(branching(onnx, 1), worker=worker)
-    assert [node.op_type for node in model.nodes].count("If") == 0
+    model = import_onnx(branching(onnx, 1))
     for condition, expected in ((True, np.exp(x[0])), (False, -x[0])):
-        given = {"x": x, "c": np.array(condition)}
-        found = reference(model.module, [given[value.name] for value in model.inputs], "main")
-        np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+        (found,) = run_reference(model, {"x": x, "c": np.array(condition)}).values()
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constant(
-    onnx: Any, worker: TorchMLIR
-):
+def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constant(onnx: Any):
     x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
-    with pytest.raises(FrontendError, match=r"different shapes.*operator If.*--constant"):
-        import_onnx(branching(onnx, 2), worker=worker)
+    with pytest.raises(FrontendError, match=r"one side gives .*operator If.*--constant"):
+        import_onnx(branching(onnx, 2))
     for condition, expected in ((True, np.exp(x)), (False, -x[0])):
         constants = {"c": np.array(condition)}
         branch = branching(onnx, 2, rank=expected.ndim)
-        model = import_onnx(branch, worker=worker, constants=constants)
-        found = reference(model.module, [x], "main")
-        np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+        model = import_onnx(branch, constants=constants)
+        (found,) = run_reference(model, {"x": x}).values()
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
