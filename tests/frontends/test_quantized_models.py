@@ -79,7 +79,6 @@ def dynamic(x: Any) -> tuple[Any, Any, int]:
     return np.clip(np.rint(x / scale) + zero, 0, 255).astype(int), scale, zero
 
 
-@pytest.mark.xfail(strict=True, reason=LATER)
 def test_dynamic_quantization_computes_with_integers(build: Any):
     weights = GENERATOR.integers(-127, 128, (64, 48)).astype(np.int8)
     scales = GENERATOR.uniform(0.005, 0.02, 48).astype(np.float32)
