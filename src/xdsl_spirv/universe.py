@@ -62,6 +62,7 @@ PASSES: dict[str, str] = {
         "passes.spirv.fallback.cooperative_matrix_to_invocations:CooperativeMatrixToInvocationsPass"
     ),
     "spirv-dot-to-shifts": "passes.spirv.fallback.dot_to_shifts:DotToShiftsPass",
+    "spirv-int64-to-words": "passes.spirv.fallback.int64_to_words:Int64ToWordsPass",
     "spirv-rotate-to-shuffle": "passes.spirv.fallback.rotate_to_shuffle:RotateToShufflePass",
     "spirv-to-glsl450-memory-model": (
         "passes.spirv.fallback.glsl450_memory_model:GLSL450MemoryModelPass"

@@ -55,11 +55,12 @@ def lower_dot_products(module: ModuleOp) -> None:
     codes = ModuleEmitter(module)
     for op in list(module.walk()):
         if isinstance(op, IntegerDotOperation):
-            result = _lower(op, codes.before(op))
+            result = lower_dot_product(op, codes.before(op))
             Rewriter.replace_op(op, [], [result])
 
 
-def _lower(op: IntegerDotOperation, code: SpirvEmitter) -> SSAValue:
+def lower_dot_product(op: IntegerDotOperation, code: SpirvEmitter) -> SSAValue:
+    """The value of a dot product, written without it."""
     result = width_of(op.result.type)
     signs = (
         op.SIGNEDNESS is not DotSignedness.UNSIGNED,

@@ -1,0 +1,145 @@
+"""
+Floats from pairs of words and back, right to rounding.
+
+To f32 an integer is rounded to nearest even on its bits, to f64 by one addition; to f16 it is
+bounded first, beyond which all are infinite. From a float the integer is its mantissa, shifted:
+toward zero, NaN gives 0, and what 64 bits do not hold the nearest number that they hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
+from xdsl_spirv.passes.spirv.fallback.words import WORDS, Pair, Words
+
+BEYOND_HALF = 1 << 16
+"""An integer that f16 rounds to infinity, as all larger ones."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """Bits of a float: of its mantissa without the leading one, and the exponent's bias."""
+
+    mantissa: int
+    bias: int
+
+
+FORMATS = {Float32Type: Format(23, 127), Float64Type: Format(52, 1023)}
+
+
+def to_float(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue | None:
+    """The float nearest to an integer; None for a type that there is no conversion to."""
+    match type:
+        case Float16Type():
+            return _to_f16(words, a, type, sign=sign)
+        case Float32Type():
+            return _to_f32(words, a, sign=sign)
+        case Float64Type():
+            return _to_f64(words, a, type, sign=sign)
+        case _:
+            return None
+
+
+def _to_f16(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue:
+    limit = words.number(BEYOND_HALF)
+    size = words.least(words.magnitude(a) if sign else a, limit, sign=False).low
+    if sign:
+        minus = words.code.add(arithmetic.SNegateOp(size))
+        size = words.code.select(words.is_negative(a), minus, size)
+    return words.code.add(conversion.ConvertSToFOp(size, type))
+
+
+def _to_f64(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue:
+    """Both words are exact, so the sum is rounded once."""
+    code = words.code
+    kind = conversion.ConvertSToFOp if sign else conversion.ConvertUToFOp
+    high = code.add(arithmetic.FMulOp(code.add(kind(a.high, type)), code.number(2.0**32, type)))
+    return code.add(arithmetic.FAddOp(high, code.add(conversion.ConvertUToFOp(a.low, type))))
+
+
+def _to_f32(words: Words, a: Pair, *, sign: bool) -> SSAValue:
+    """
+    The integer is shifted until its leading one is the highest bit.
+
+    Of its 32 upper bits 24 are the mantissa; what is below them decides the rounding, in which one
+    bit stands for all of the low word. The leading one adds 1 to the exponent before it.
+    """
+    code = words.code
+    size = words.magnitude(a) if sign else a
+    top = words.top_bit(size)
+    empty = words.is_zero(size)
+    shift = code.add(arithmetic.ISubOp(code.number(63), top))
+    shift = code.add(bit.BitwiseAndOp(shift, code.number(63)))
+    moved = words.left(size, shift)
+    below = code.add(logic.INotEqualOp(moved.low, code.number(0)))
+    sticky = code.select(below, code.number(1), code.number(0))
+    upper = code.add(bit.BitwiseOrOp(moved.high, sticky))
+    mantissa = code.add(bit.ShiftRightLogicalOp(upper, code.number(8)))
+    rest = code.add(bit.BitwiseAndOp(upper, code.number(0xFF)))
+    odd = code.add(bit.BitwiseAndOp(mantissa, code.number(1)))
+    half = code.add(arithmetic.IAddOp(odd, code.number(0x7F)))
+    carry = code.add(
+        bit.ShiftRightLogicalOp(code.add(arithmetic.IAddOp(rest, half)), code.number(8))
+    )
+    biased = code.add(arithmetic.IAddOp(top, code.number(126)))
+    exponent = code.add(bit.ShiftLeftLogicalOp(biased, code.number(23)))
+    number = code.add(arithmetic.IAddOp(exponent, code.add(arithmetic.IAddOp(mantissa, carry))))
+    number = code.select(empty, code.number(0), number)
+    if sign:
+        negative = code.add(bit.BitwiseAndOp(a.high, code.number(1 << 31)))
+        number = code.add(bit.BitwiseOrOp(number, negative))
+    return code.add(conversion.BitcastOp(number, f32))
+
+
+def from_float(words: Words, value: SSAValue, *, sign: bool) -> Pair | None:
+    """A float toward zero; None for a type that there is no conversion from."""
+    code = words.code
+    if isinstance(value.type, Float16Type):
+        value = code.add(conversion.FConvertOp(value, f32))
+    format = FORMATS.get(type(value.type))
+    if format is None:
+        return None
+    if isinstance(value.type, Float32Type):
+        bits = words.widened(code.add(conversion.BitcastOp(value, i32)), sign=False)
+        bits = words.left(bits, code.number(52 - 23))
+    else:
+        bits = words.pair(code.add(conversion.BitcastOp(value, WORDS)))
+    return _from_bits(words, value, bits, format, sign=sign)
+
+
+def _from_bits(words: Words, value: SSAValue, bits: Pair, format: Format, *, sign: bool) -> Pair:
+    """`bits` has the mantissa in its lower 52 bits, whatever the format."""
+    code = words.code
+
+    def op(kind: type[Operation], a: SSAValue, b: int | SSAValue) -> SSAValue:
+        return code.add(kind(a, b if isinstance(b, SSAValue) else code.number(b)))
+
+    widest = FORMATS[Float64Type]
+    exponents = 2 * format.bias + 1
+    exponent = op(bit.BitwiseAndOp, op(bit.ShiftRightLogicalOp, bits.high, 20), exponents)
+    fraction = op(bit.BitwiseAndOp, bits.high, 0xFFFFF)
+    mantissa = Pair(bits.low, op(bit.BitwiseOrOp, fraction, 1 << 20))
+    shift = op(arithmetic.ISubOp, exponent, format.bias + widest.mantissa)
+    left = words.left(mantissa, op(bit.BitwiseAndOp, shift, 63))
+    back = code.add(arithmetic.SNegateOp(shift))
+    right = words.right(mantissa, op(bit.BitwiseAndOp, back, 63), sign=False)
+    small = op(logic.SLessThanOp, exponent, format.bias)
+    size = words.select(op(logic.SLessThanOp, shift, 0), right, left)
+    size = words.select(small, words.number(0), size)
+    negative = _is_negative(words, value)
+    beyond = op(logic.SGreaterThanEqualOp, exponent, format.bias + (63 if sign else 64))
+    most = words.number((1 << 63) - 1 if sign else -1)
+    least = words.number(-(1 << 63) if sign else 0)
+    bound = words.select(negative, least, most)
+    negated = words.negated(size) if sign else words.number(0)
+    result = words.select(beyond, bound, words.select(negative, negated, size))
+    nan = code.add(logic.IsNanOp(value))
+    return words.select(nan, words.number(0), result)
+
+
+def _is_negative(words: Words, value: SSAValue) -> SSAValue:
+    return words.code.add(logic.FOrdLessThanOp(value, words.code.number(0.0, value.type)))

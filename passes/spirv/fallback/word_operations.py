@@ -1,0 +1,286 @@
+"""
+What each operation on 64-bit integers is in words: scalars in, scalars out.
+
+A table by operation; vectors are taken apart around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, cast
+
+from xdsl.dialects.builtin import IntegerAttr, i1
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, group, logic
+from xdsl_spirv.dialects.spirv.constraints import width_of
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, GroupOperation
+from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.passes.spirv.fallback.word_conversions import from_float, to_float
+from xdsl_spirv.passes.spirv.fallback.words import WORDS, Pair, Words
+
+Part: TypeAlias = Pair | SSAValue
+"""A scalar: of 64 bits as its words, any other as it is."""
+
+Parts: TypeAlias = Sequence[Part]
+
+Compute: TypeAlias = Callable[[Words, Operation, Parts], "Part | list[Pair] | None"]
+"""A scalar result, the members of a struct, or None where there is no such form."""
+
+
+def _pairs(parts: Parts) -> tuple[Pair, ...]:
+    return tuple(part for part in parts if isinstance(part, Pair))
+
+
+def _word(words: Words, part: Part) -> SSAValue:
+    """The low word, as i32."""
+    return part.low if isinstance(part, Pair) else words.code.resized(part, 32, sign=False)
+
+
+def _on_pairs(compute: Callable[..., Part | list[Pair]]) -> Compute:
+    """A function of the words and the operands, which are all pairs."""
+    return lambda words, _, parts: compute(words, *_pairs(parts))
+
+
+def _bitwise(words: Words, op: Operation, parts: Parts) -> Part:
+    return words.each(type(op), *_pairs(parts))
+
+
+def _shift(words: Words, op: Operation, parts: Parts) -> Part:
+    base, shift = parts[0], _word(words, parts[1])
+    if not isinstance(base, Pair):
+        return words.code.add(type(op).create(operands=[base, shift], result_types=[base.type]))
+    if isinstance(op, bit.ShiftLeftLogicalOp):
+        return words.left(base, shift)
+    return words.right(base, shift, sign=isinstance(op, bit.ShiftRightArithmeticOp))
+
+
+def _bit_field(words: Words, op: Operation, parts: Parts) -> Part | None:
+    """A field is shifted to the upper end and back; one of no bits is 0."""
+    base, (offset, count) = parts[0], (_word(words, part) for part in parts[1:])
+    if not isinstance(base, Pair):
+        return None
+    code, sign = words.code, isinstance(op, bit.BitFieldSExtractOp)
+    empty = code.add(logic.IEqualOp(count, code.number(0)))
+    unused = code.add(arithmetic.ISubOp(code.number(64), code.select(empty, code.number(1), count)))
+    moved = words.left(base, code.add(arithmetic.ISubOp(unused, offset)))
+    field = words.right(moved, unused, sign=sign)
+    return words.select(empty, words.number(0), field)
+
+
+def _bit_count(words: Words, _: Operation, parts: Parts) -> Part:
+    (value,), code = _pairs(parts), words.code
+    return code.add(arithmetic.IAddOp(*words.each(bit.BitCountOp, value)))
+
+
+def _bit_reverse(words: Words, _: Operation, parts: Parts) -> Part:
+    (value,) = _pairs(parts)
+    low, high = words.each(bit.BitReverseOp, value)
+    return Pair(high, low)
+
+
+
+
+def _not(compute: Callable[[Words, Pair, Pair], SSAValue]) -> Compute:
+    return lambda words, _, parts: words.code.add(
+        logic.LogicalNotOp(compute(words, *_pairs(parts)))
+    )
+
+
+def _select(words: Words, _: Operation, parts: Parts) -> Part:
+    condition, (a, b) = parts[0], _pairs(parts[1:])
+    assert isinstance(condition, SSAValue)
+    return words.select(condition, a, b)
+
+
+def _width(sign: bool) -> Compute:
+    def compute(words: Words, op: Operation, parts: Parts) -> Part:
+        (value,) = parts
+        if isinstance(value, Pair):
+            width = width_of(element_of(op.results[0].type))
+            return words.code.resized(value.low, width, sign=sign)
+        return words.widened(words.code.resized(value, 32, sign=sign), sign=sign)
+
+    return compute
+
+
+def _to_float(sign: bool) -> Compute:
+    return lambda words, op, parts: to_float(
+        words, _pairs(parts)[0], element_of(op.results[0].type), sign=sign
+    )
+
+
+def _from_float(sign: bool) -> Compute:
+    return lambda words, _, parts: from_float(words, cast(SSAValue, parts[0]), sign=sign)
+
+
+def _add_carry(words: Words, a: Pair, b: Pair) -> list[Pair]:
+    total = words.add(a, b)
+    return [total, _flag(words, words.less(total, a, sign=False))]
+
+
+def _subtract_borrow(words: Words, a: Pair, b: Pair) -> list[Pair]:
+    return [words.subtract(a, b), _flag(words, words.less(a, b, sign=False))]
+
+
+def _flag(words: Words, condition: SSAValue) -> Pair:
+    return words.select(condition, words.number(1), words.number(0))
+
+
+def _product(sign: bool) -> Compute:
+    return _on_pairs(lambda w, a, b: [w.multiply(a, b), w.high_product(a, b, sign=sign)])
+
+
+def _sign(words: Words, a: Pair) -> Pair:
+    one = words.select(words.is_zero(a), words.number(0), words.number(1))
+    return words.select(words.is_negative(a), words.number(-1), one)
+
+
+def _clamp(sign: bool) -> Compute:
+    return _on_pairs(
+        lambda w, x, low, high: w.least(w.most(x, low, sign=sign), high, sign=sign)
+    )
+
+
+# Groups
+
+
+def _together(words: Words, op: Operation, parts: Parts) -> Part:
+    """An operation that takes a vector of two words as it takes a number."""
+    operands = [words.value(p) if isinstance(p, Pair) else p for p in parts]
+    kept = i1 if isinstance(op, group.GroupNonUniformAllEqualOp) else WORDS
+    made = type(op).create(
+        operands=operands,
+        result_types=[kept],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+    result = words.code.add(made)
+    return words.pair(result) if kept == WORDS else result
+
+
+COMBINATIONS: Mapping[type[Operation], tuple[Callable[[Words, Pair, Pair], Pair], int]] = {
+    group.GroupNonUniformIAddOp: (Words.add, 0),
+    group.GroupNonUniformIMulOp: (Words.multiply, 1),
+    group.GroupNonUniformSMinOp: (lambda w, a, b: w.least(a, b, sign=True), (1 << 63) - 1),
+    group.GroupNonUniformUMinOp: (lambda w, a, b: w.least(a, b, sign=False), -1),
+    group.GroupNonUniformSMaxOp: (lambda w, a, b: w.most(a, b, sign=True), -(1 << 63)),
+    group.GroupNonUniformUMaxOp: (lambda w, a, b: w.most(a, b, sign=False), 0),
+}
+"""How two numbers become one, and the number that changes none."""
+
+
+def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
+    """A reduction or scan that carries between words: every invocation's number in its turn."""
+    assert isinstance(op, group.GroupArithmetic)
+    code, scope = words.code, op.execution_scope
+    (number,) = _pairs(parts[:1])
+    value, (combine, neutral) = words.value(number), COMBINATIONS[type(op)]
+    lane = code.built_in(BuiltIn.SubgroupLocalInvocationId)
+    size = code.built_in(BuiltIn.SubgroupSize)
+    yes = code.constant(IntegerAttr.from_bool(True))
+    active = code.add(group.GroupNonUniformBallotOp(scope, yes))
+
+    def step(turn: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        taken = code.add(group.GroupNonUniformBallotBitExtractOp(scope, active, turn))
+        if (joins := _joins(words, op, turn, lane)) is not None:
+            taken = code.add(logic.LogicalAndOp(taken, joins))
+        source = code.select(taken, turn, lane)
+        other = words.pair(code.add(group.GroupNonUniformShuffleOp(scope, value, source)))
+        before = Pair(*carried)
+        return words.select(taken, combine(words, before, other), before)
+
+    bounds = code.number(0), size, code.number(1)
+    return Pair(*code.loop(bounds, words.number(neutral), step))
+
+
+def _joins(
+    words: Words, op: group.GroupArithmetic, turn: SSAValue, lane: SSAValue
+) -> SSAValue | None:
+    """Whether an invocation's number counts for this one; None where all do."""
+    code = words.code
+    match op.group_operation.data:
+        case GroupOperation.InclusiveScan:
+            return code.add(logic.ULessThanEqualOp(turn, lane))
+        case GroupOperation.ExclusiveScan:
+            return code.add(logic.ULessThanOp(turn, lane))
+        case GroupOperation.ClusteredReduce:
+            assert op.cluster_size is not None
+            apart = code.add(bit.BitwiseXorOp(turn, lane))
+            return code.add(logic.ULessThanOp(apart, _word(words, op.cluster_size)))
+        case _:
+            return None
+
+
+COMPUTES: Mapping[type[Operation], Compute] = {
+    arithmetic.IAddOp: _on_pairs(Words.add),
+    arithmetic.ISubOp: _on_pairs(Words.subtract),
+    arithmetic.IMulOp: _on_pairs(Words.multiply),
+    arithmetic.UDivOp: _on_pairs(lambda w, a, b: w.divide(a, b)[0]),
+    arithmetic.UModOp: _on_pairs(lambda w, a, b: w.divide(a, b)[1]),
+    arithmetic.SDivOp: _on_pairs(lambda w, a, b: w.divide_signed(a, b)[0]),
+    arithmetic.SRemOp: _on_pairs(lambda w, a, b: w.divide_signed(a, b)[1]),
+    arithmetic.SModOp: _on_pairs(Words.modulo),
+    arithmetic.SNegateOp: _on_pairs(Words.negated),
+    arithmetic.IAddCarryOp: _on_pairs(_add_carry),
+    arithmetic.ISubBorrowOp: _on_pairs(_subtract_borrow),
+    arithmetic.UMulExtendedOp: _product(sign=False),
+    arithmetic.SMulExtendedOp: _product(sign=True),
+    bit.BitwiseAndOp: _bitwise,
+    bit.BitwiseOrOp: _bitwise,
+    bit.BitwiseXorOp: _bitwise,
+    bit.NotOp: _bitwise,
+    bit.ShiftLeftLogicalOp: _shift,
+    bit.ShiftRightLogicalOp: _shift,
+    bit.ShiftRightArithmeticOp: _shift,
+    bit.BitFieldUExtractOp: _bit_field,
+    bit.BitFieldSExtractOp: _bit_field,
+    bit.BitCountOp: _bit_count,
+    bit.BitReverseOp: _bit_reverse,
+    logic.IEqualOp: _on_pairs(Words.equal),
+    logic.INotEqualOp: _not(Words.equal),
+    logic.ULessThanOp: _on_pairs(lambda w, a, b: w.less(a, b, sign=False)),
+    logic.SLessThanOp: _on_pairs(lambda w, a, b: w.less(a, b, sign=True)),
+    logic.UGreaterThanOp: _on_pairs(lambda w, a, b: w.less(b, a, sign=False)),
+    logic.SGreaterThanOp: _on_pairs(lambda w, a, b: w.less(b, a, sign=True)),
+    logic.UGreaterThanEqualOp: _not(lambda w, a, b: w.less(a, b, sign=False)),
+    logic.SGreaterThanEqualOp: _not(lambda w, a, b: w.less(a, b, sign=True)),
+    logic.ULessThanEqualOp: _not(lambda w, a, b: w.less(b, a, sign=False)),
+    logic.SLessThanEqualOp: _not(lambda w, a, b: w.less(b, a, sign=True)),
+    logic.SelectOp: _select,
+    conversion.SConvertOp: _width(sign=True),
+    conversion.UConvertOp: _width(sign=False),
+    conversion.ConvertSToFOp: _to_float(sign=True),
+    conversion.ConvertUToFOp: _to_float(sign=False),
+    conversion.ConvertFToSOp: _from_float(sign=True),
+    conversion.ConvertFToUOp: _from_float(sign=False),
+    glsl.GLSAbsOp: _on_pairs(Words.magnitude),
+    glsl.GLSSignOp: _on_pairs(_sign),
+    glsl.GLSMinOp: _on_pairs(lambda w, a, b: w.least(a, b, sign=True)),
+    glsl.GLUMinOp: _on_pairs(lambda w, a, b: w.least(a, b, sign=False)),
+    glsl.GLSMaxOp: _on_pairs(lambda w, a, b: w.most(a, b, sign=True)),
+    glsl.GLUMaxOp: _on_pairs(lambda w, a, b: w.most(a, b, sign=False)),
+    glsl.GLSClampOp: _clamp(sign=True),
+    glsl.GLUClampOp: _clamp(sign=False),
+    **dict.fromkeys(
+        (
+            group.GroupNonUniformAllEqualOp,
+            group.GroupNonUniformBroadcastOp,
+            group.GroupNonUniformBroadcastFirstOp,
+            group.GroupNonUniformShuffleOp,
+            group.GroupNonUniformShuffleXorOp,
+            group.GroupNonUniformShuffleUpOp,
+            group.GroupNonUniformShuffleDownOp,
+            group.GroupNonUniformQuadBroadcastOp,
+            group.GroupNonUniformQuadSwapOp,
+            group.GroupNonUniformBitwiseAndOp,
+            group.GroupNonUniformBitwiseOrOp,
+            group.GroupNonUniformBitwiseXorOp,
+            GroupNonUniformRotateKHROp,
+        ),
+        _together,
+    ),
+    **dict.fromkeys(COMBINATIONS, _in_turns),
+}
+"""What computes, by operation."""

@@ -1,0 +1,316 @@
+"""
+Arithmetic on 64-bit integers as pairs of 32-bit words, modulo 2^64.
+
+The low word comes first, as it does in memory. Every function takes and gives scalars; the code is
+without branches but for divisions, which one function of the module does for all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i32
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic, bit, logic
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp, constant_integer
+from xdsl_spirv.dialects.spirv.control_flow import FunctionCallOp, ReturnValueOp
+from xdsl_spirv.dialects.spirv.function import FuncOp
+from xdsl_spirv.dialects.spirv.glsl import GLFindUMsbOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter, free_symbol
+from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter
+
+WORDS = VectorType(i32, [2])
+"""The type that stands for a 64-bit integer."""
+
+BITS = 32
+
+
+class Pair(NamedTuple):
+    """A 64-bit integer's low and high word, both i32."""
+
+    low: SSAValue
+    high: SSAValue
+
+
+class Words:
+    """Writes arithmetic on pairs."""
+
+    def __init__(self, code: SpirvEmitter, division: Division):
+        self.code = code
+        self.division = division
+
+    # Pairs and values
+
+    def pair(self, value: SSAValue) -> Pair:
+        """The words of a value."""
+        owner = value.owner
+        if isinstance(owner, ConstantOp) and isinstance(owner.value, DenseIntOrFPElementsAttr):
+            low, high = (int(word) for word in owner.value.get_values())
+            return Pair(self.code.number(low), self.code.number(high))
+        if isinstance(owner, CompositeConstructOp) and len(owner.constituents) == len(Pair._fields):
+            return Pair(*owner.constituents)
+        return Pair(self.code.component(value, 0), self.code.component(value, 1))
+
+    def value(self, pair: Pair) -> SSAValue:
+        """A pair as one value."""
+        return self.code.add(CompositeConstructOp(pair, WORDS))
+
+    def number(self, value: int) -> Pair:
+        return Pair(self.code.number(value), self.code.number(value >> BITS))
+
+    def widened(self, low: SSAValue, *, sign: bool) -> Pair:
+        """An i32 as 64 bits."""
+        return Pair(low, self._signs(low) if sign else self.code.number(0))
+
+    def select(self, condition: SSAValue, a: Pair, b: Pair) -> Pair:
+        return Pair(*(self.code.select(condition, x, y) for x, y in zip(a, b, strict=True)))
+
+    # Bits
+
+    def each(self, kind: type[Operation], *pairs: Pair) -> Pair:
+        """An operation that does not carry from one bit to another."""
+        words = zip(*pairs, strict=True)
+        return Pair(
+            *(self.code.add(kind.create(operands=w, result_types=[i32])) for w in words)
+        )
+
+    def left(self, a: Pair, shift: SSAValue) -> Pair:
+        """a << shift, for a shift of 0 to 63."""
+        if (known := constant_integer(shift)) is not None:
+            return self._left_by(a, known)
+        small, rest = self._split(shift)
+        low = self._op(bit.ShiftLeftLogicalOp, a.low, small)
+        # What leaves the low word: by 32 - small, in two steps, as no shift may be by 32.
+        half = self._op(bit.ShiftRightLogicalOp, a.low, self.code.number(1))
+        carried = self._op(bit.ShiftRightLogicalOp, half, rest)
+        high = self._op(bit.BitwiseOrOp, self._op(bit.ShiftLeftLogicalOp, a.high, small), carried)
+        return self.select(self._is_whole(shift), Pair(self.code.number(0), low), Pair(low, high))
+
+    def right(self, a: Pair, shift: SSAValue, *, sign: bool) -> Pair:
+        """a >> shift, for a shift of 0 to 63."""
+        kind = bit.ShiftRightArithmeticOp if sign else bit.ShiftRightLogicalOp
+        if (known := constant_integer(shift)) is not None:
+            return self._right_by(a, known, kind)
+        small, rest = self._split(shift)
+        high = self._op(kind, a.high, small)
+        double = self._op(bit.ShiftLeftLogicalOp, a.high, self.code.number(1))
+        carried = self._op(bit.ShiftLeftLogicalOp, double, rest)
+        low = self._op(bit.BitwiseOrOp, self._op(bit.ShiftRightLogicalOp, a.low, small), carried)
+        whole = Pair(high, self._signs(a.high) if sign else self.code.number(0))
+        return self.select(self._is_whole(shift), whole, Pair(low, high))
+
+    def _left_by(self, a: Pair, count: int) -> Pair:
+        if count == 0:
+            return a
+        if count >= BITS:
+            return Pair(self.code.number(0), self._shifted(bit.ShiftLeftLogicalOp, a.low, count))
+        low, high = (self._shifted(bit.ShiftLeftLogicalOp, word, count) for word in a)
+        carried = self._shifted(bit.ShiftRightLogicalOp, a.low, BITS - count)
+        return Pair(low, self._op(bit.BitwiseOrOp, high, carried))
+
+    def _right_by(self, a: Pair, count: int, kind: type[bit.Shift]) -> Pair:
+        if count == 0:
+            return a
+        if count >= BITS:
+            sign = kind is bit.ShiftRightArithmeticOp
+            return self.widened(self._shifted(kind, a.high, count), sign=sign)
+        low = self._shifted(bit.ShiftRightLogicalOp, a.low, count)
+        carried = self._shifted(bit.ShiftLeftLogicalOp, a.high, BITS - count)
+        return Pair(self._op(bit.BitwiseOrOp, low, carried), self._shifted(kind, a.high, count))
+
+    def _shifted(self, kind: type[bit.Shift], word: SSAValue, count: int) -> SSAValue:
+        """A word shifted by a number that is taken within the word."""
+        count %= BITS
+        return self._op(kind, word, self.code.number(count)) if count else word
+
+    def _split(self, shift: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The shift within a word, and 31 minus it."""
+        small = self._op(bit.BitwiseAndOp, shift, self.code.number(BITS - 1))
+        return small, self._op(bit.BitwiseXorOp, small, self.code.number(BITS - 1))
+
+    def _is_whole(self, shift: SSAValue) -> SSAValue:
+        """Whether a shift moves one word's place at least."""
+        return self._op(logic.UGreaterThanEqualOp, shift, self.code.number(BITS))
+
+    def _signs(self, word: SSAValue) -> SSAValue:
+        return self._op(bit.ShiftRightArithmeticOp, word, self.code.number(BITS - 1))
+
+    # Sums and products
+
+    def add(self, a: Pair, b: Pair) -> Pair:
+        low, carry = self._both(arithmetic.IAddCarryOp, a.low, b.low)
+        high = self._op(arithmetic.IAddOp, a.high, b.high)
+        return Pair(low, self._op(arithmetic.IAddOp, high, carry))
+
+    def subtract(self, a: Pair, b: Pair) -> Pair:
+        low, borrow = self._both(arithmetic.ISubBorrowOp, a.low, b.low)
+        high = self._op(arithmetic.ISubOp, a.high, b.high)
+        return Pair(low, self._op(arithmetic.ISubOp, high, borrow))
+
+    def negated(self, a: Pair) -> Pair:
+        return self.subtract(self.number(0), a)
+
+    def multiply(self, a: Pair, b: Pair) -> Pair:
+        low, high = self._both(arithmetic.UMulExtendedOp, a.low, b.low)
+        for x, y in ((a.low, b.high), (a.high, b.low)):
+            high = self._op(arithmetic.IAddOp, high, self._op(arithmetic.IMulOp, x, y))
+        return Pair(low, high)
+
+    def high_product(self, a: Pair, b: Pair, *, sign: bool) -> Pair:
+        """The upper 64 bits of the product of 128."""
+        _, first = self._both(arithmetic.UMulExtendedOp, a.low, b.low)
+        crossed = Pair(*self._both(arithmetic.UMulExtendedOp, a.low, b.high))
+        other = Pair(*self._both(arithmetic.UMulExtendedOp, a.high, b.low))
+        top = Pair(*self._both(arithmetic.UMulExtendedOp, a.high, b.high))
+        zero = self.code.number(0)
+        # Neither sum exceeds 64 bits: (2^32 - 1)^2 + 2 (2^32 - 1) is 2^64 - 1.
+        middle = self.add(crossed, Pair(first, zero))
+        middle, carried = self.add(Pair(middle.low, zero), other), middle.high
+        top = self.add(self.add(top, Pair(carried, zero)), Pair(middle.high, zero))
+        if not sign:
+            return top
+        for x, y in ((a, b), (b, a)):
+            correction = self.select(self.is_negative(x), y, self.number(0))
+            top = self.subtract(top, correction)
+        return top
+
+    # Comparisons
+
+    def equal(self, a: Pair, b: Pair) -> SSAValue:
+        low, high = (self._op(logic.IEqualOp, x, y) for x, y in zip(a, b, strict=True))
+        return self._op(logic.LogicalAndOp, low, high)
+
+    def less(self, a: Pair, b: Pair, *, sign: bool) -> SSAValue:
+        kind = logic.SLessThanOp if sign else logic.ULessThanOp
+        low = self._op(logic.ULessThanOp, a.low, b.low)
+        same = self._op(logic.IEqualOp, a.high, b.high)
+        return self.code.select(same, low, self._op(kind, a.high, b.high))
+
+    def least(self, a: Pair, b: Pair, *, sign: bool) -> Pair:
+        return self.select(self.less(b, a, sign=sign), b, a)
+
+    def most(self, a: Pair, b: Pair, *, sign: bool) -> Pair:
+        return self.select(self.less(a, b, sign=sign), b, a)
+
+    def is_negative(self, a: Pair) -> SSAValue:
+        return self._op(logic.SLessThanOp, a.high, self.code.number(0))
+
+    def is_zero(self, a: Pair) -> SSAValue:
+        either = self._op(bit.BitwiseOrOp, a.low, a.high)
+        return self._op(logic.IEqualOp, either, self.code.number(0))
+
+    def magnitude(self, a: Pair) -> Pair:
+        return self.select(self.is_negative(a), self.negated(a), a)
+
+    def top_bit(self, a: Pair) -> SSAValue:
+        """The number of the highest bit that is set; -1 if none is."""
+        low, high = (self.code.add(GLFindUMsbOp(word)) for word in a)
+        above = self._op(arithmetic.IAddOp, high, self.code.number(BITS))
+        empty = self._op(logic.IEqualOp, a.high, self.code.number(0))
+        return self.code.select(empty, low, above)
+
+    # Divisions
+
+    def divide(self, a: Pair, b: Pair) -> tuple[Pair, Pair]:
+        """Quotient and remainder, unsigned. By zero they are what SPIR-V leaves open."""
+        operands = [self.value(a), self.value(b)]
+        result = self.code.add(FunctionCallOp(self.division.name, operands, QUOTIENT_REMAINDER))
+        parts = [self.code.component(result, i) for i in range(4)]
+        return Pair(*parts[:2]), Pair(*parts[2:])
+
+    def divide_signed(self, a: Pair, b: Pair) -> tuple[Pair, Pair]:
+        """Toward zero; the remainder has the dividend's sign."""
+        quotient, remainder = self.divide(self.magnitude(a), self.magnitude(b))
+        negative, other = self.is_negative(a), self.is_negative(b)
+        differ = self._op(logic.LogicalNotEqualOp, negative, other)
+        return (
+            self.select(differ, self.negated(quotient), quotient),
+            self.select(negative, self.negated(remainder), remainder),
+        )
+
+    def modulo(self, a: Pair, b: Pair) -> Pair:
+        """The remainder with the divisor's sign."""
+        _, remainder = self.divide_signed(a, b)
+        differ = self._op(logic.LogicalNotEqualOp, self.is_negative(a), self.is_negative(b))
+        exact = self.is_zero(remainder)
+        adjusted = self.select(differ, self.add(remainder, b), remainder)
+        return self.select(exact, remainder, adjusted)
+
+    def _op(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
+        return self.code.add(kind(*operands))
+
+    def _both(
+        self, kind: type[arithmetic.ExtendedArithmetic], a: SSAValue, b: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        result = self.code.add(kind(a, b))
+        return self.code.component(result, 0), self.code.component(result, 1)
+
+
+QUOTIENT_REMAINDER = VectorType(i32, [4])
+
+
+class Division:
+    """The module's function that divides, written when it is first asked for."""
+
+    def __init__(self, module: ModuleOp):
+        self.module = module
+        self._name: str | None = None
+
+    @property
+    def name(self) -> str:
+        if self._name is None:
+            self._name = free_symbol(self.module, "__divide64__")
+            self._write(self._name)
+        return self._name
+
+    def _write(self, name: str) -> None:
+        function = FuncOp(name, ([WORDS, WORDS], [QUOTIENT_REMAINDER]))
+        block = function.body.blocks[0]
+        end = ReturnValueOp(block.args[0])
+        block.add_op(end)
+        self.module.body.block.insert_op_before(function, _first_function(self.module))
+        code = FunctionEmitter(function, self.module)
+        code.before(end)
+        words = Words(code, self)
+        a, b = (words.pair(argument) for argument in block.args)
+        high = code.add(bit.BitwiseOrOp(a.high, b.high))
+        short = code.add(logic.IEqualOp(high, code.number(0)))
+        arms = (lambda: _short_division(words, a, b), lambda: _long_division(words, a, b))
+        parts = code.choose(short, [i32] * 4, arms)
+        end.operands[0] = code.add(CompositeConstructOp(parts, QUOTIENT_REMAINDER))
+
+
+def _first_function(module: ModuleOp) -> FuncOp:
+    return next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+
+
+def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
+    """Of numbers that have a low word only."""
+    code = words.code
+    quotient = code.add(arithmetic.UDivOp(a.low, b.low))
+    remainder = code.add(arithmetic.UModOp(a.low, b.low))
+    return [quotient, a.high, remainder, a.high]
+
+
+def _long_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
+    """Bit by bit: the dividend leaves to the left, the quotient comes in from the right."""
+    code, one = words.code, words.code.number(1)
+    zero = code.number(0)
+
+    def step(_: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
+        rest, dividend = Pair(*carried[2:]), Pair(*carried[:2])
+        lost = code.add(logic.SLessThanOp(rest.high, zero))
+        top = code.add(bit.ShiftRightLogicalOp(dividend.high, code.number(BITS - 1)))
+        rest, dividend = words.left(rest, one), words.left(dividend, one)
+        rest = Pair(code.add(bit.BitwiseOrOp(rest.low, top)), rest.high)
+        below = words.less(rest, b, sign=False)
+        fits = code.add(logic.LogicalOrOp(lost, code.add(logic.LogicalNotOp(below))))
+        rest = words.select(fits, words.subtract(rest, b), rest)
+        digit = code.select(fits, one, zero)
+        return [code.add(bit.BitwiseOrOp(dividend.low, digit)), dividend.high, *rest]
+
+    bounds = zero, code.number(2 * BITS), one
+    return list(code.loop(bounds, [*a, zero, zero], step))  # pyright: ignore[reportArgumentType]
