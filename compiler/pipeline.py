@@ -37,6 +37,7 @@ from xdsl_spirv.passes.schedule.pack_operands import PackOperandsPass
 from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
 from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
+from xdsl_spirv.passes.spirv.fallback.int64_to_words import Int64ToWordsPass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.share_kernels import ShareKernelsPass
 from xdsl_spirv.passes.spirv.split_entry_points import SplitEntryPointsPass
@@ -73,6 +74,7 @@ def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass
         LoopsToInvocationsPass(),
         KernelToSPIRVPass(),
         BFloat16ToBitsPass(as_needed=True),
+        Int64ToWordsPass(as_needed=True),
         SplitEntryPointsPass(),
         ShareKernelsPass(),
         UpdateVCEPass(),

@@ -34,7 +34,7 @@ from xdsl_spirv.passes.graph.narrow_bodies import (
     tensor_of,
 )
 from xdsl_spirv.passes.graph.narrow_floats import Floats
-from xdsl_spirv.passes.graph.wide_numbers import NEEDS, PASS, touches
+from xdsl_spirv.passes.graph.wide_numbers import FLOAT_FEATURE, PASS, touches
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.targets import Target
 
@@ -232,27 +232,16 @@ def _narrow_elements(
     return DenseIntOrFPElementsAttr(type, BytesAttr(array.tobytes()))  # pyright: ignore
 
 
-def refuse_wide(function: FuncOp, target: Target, trusted: bool) -> None:
-    """Refuse the first value of 64 bits that somebody computes and the target cannot."""
-    ranges = ValueRanges(function, trusted)
-    missing = set(NEEDS.values()) - target.features
+def refuse_f64(function: FuncOp, target: Target) -> None:
+    """Refuse the first f64 that somebody computes."""
     for op in function.body.block.ops:
         unused = op.results and not any(result.uses for result in op.results)
         if unused or isinstance(op, tensor.EmptyOp) or is_scalar(op):
             continue
-        wide = [
-            (inner, value)
-            for inner in op.walk()
-            for value in (*inner.operands, *inner.results)
-            if NEEDS.get(element(value.type)) in missing
-        ]
-        if wide:
-            first = next((use for use in wide if not _may_fit(use[1], ranges)), wide[0])
-            _refuse(op, *first, ranges, target)
-
-
-def _may_fit(value: SSAValue, ranges: ValueRanges) -> bool:
-    return value.type == i64 and fits(ranges.of(value))
+        for inner in op.walk():
+            for value in (*inner.operands, *inner.results):
+                if element(value.type) == f64:
+                    _refuse(op, inner, value, target)
 
 
 def is_scalar(op: Operation) -> bool:
@@ -261,24 +250,13 @@ def is_scalar(op: Operation) -> bool:
     return not op.regions and not any(isinstance(v.type, TensorType) for v in values)
 
 
-def _refuse(
-    op: Operation, inner: Operation, value: SSAValue, ranges: ValueRanges, target: Target
-) -> None:
-    kind = element(value.type)
-    argument = value if isinstance(value, BlockArgument) else None
+def _refuse(op: Operation, inner: Operation, value: SSAValue, target: Target) -> None:
     what = "it computes in f64, and more than f32 has is needed"
-    fix = "compute in f32 in the model"
-    if kind == i64:
-        what = f"its numbers reach {ranges.of(value)}, which 32 bits do not hold"
-        fix = f"clamp or cast them in the model, or say so of an argument with `{RANGE_HINT}`"
-    if argument is not None and isinstance(argument.block.parent_op(), FuncOp):
-        what += f" (argument {argument.index})"
+    if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), FuncOp):
+        what += f" (argument {value.index})"
     inner.location = inner.location if inner is op else op.location
     refuse(
         PASS,
         inner,
-        f"{what}, and {target.name} has no {NEEDS[kind]}: {fix}",
+        f"{what}, and {target.name} has no {FLOAT_FEATURE}: compute in f32 in the model",
     )
-
-
-RANGE_HINT = "program.range = [LOW, HIGH]"

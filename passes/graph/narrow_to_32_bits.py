@@ -7,8 +7,9 @@ Numbers of 64 bits in 32, where that changes none of them.
 
 Importers compute indices, zero points and counts in i64 and some constants in f64; devices compute
 those slowly, or not at all. The proof is an interval of every value (`value_ranges`); what it
-cannot prove stays as it is, and is refused for a target that cannot compute it. For f64 the rule is
-in `narrow_floats`. Arguments and results of the function keep their types: they are the caller's.
+cannot prove stays as it is: integers become pairs of words for a target that has no others
+(`spirv-int64-to-words`), f64 is refused for one that cannot compute it. For f64 the rule is in
+`narrow_floats`. Arguments and results of the function keep their types: they are the caller's.
 `narrow_tensors` rewrites a function that has such numbers.
 """
 
@@ -21,19 +22,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.passes.graph.wide_numbers import NEEDS, PASS, touches
+from xdsl_spirv.passes.graph.wide_numbers import FLOAT_FEATURE, PASS, touches
 from xdsl_spirv.targets import load
 
 
 @dataclass(frozen=True)
 class NarrowTo32BitsPass(ModulePass):
-    """Computes in 32 bits what provably fits, and refuses what the target then cannot compute."""
+    """Computes in 32 bits what provably fits, and refuses f64 that the target cannot compute."""
 
     name = PASS
 
     target: str = ""
-    """Refuse what is left for this device, if it cannot compute in 64 bits; without one, nothing.
-    """
+    """Refuse the f64 that is left for this device, if it has none; without one, nothing."""
 
     addresses: bool = True
     """Whether indices of a tensor are taken to be in bounds, as ONNX and MLIR both ask for."""
@@ -45,8 +45,8 @@ class NarrowTo32BitsPass(ModulePass):
                 continue
             if not any(touches(inner) for inner in function.body.block.ops):
                 continue
-            from xdsl_spirv.passes.graph.narrow_tensors import narrow, refuse_wide
+            from xdsl_spirv.passes.graph.narrow_tensors import narrow, refuse_f64
 
             narrow(function, self.addresses)
-            if target is not None and not set(NEEDS.values()) <= target.features:
-                refuse_wide(function, target, self.addresses)
+            if target is not None and FLOAT_FEATURE not in target.features:
+                refuse_f64(function, target)

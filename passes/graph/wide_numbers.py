@@ -1,5 +1,5 @@
 """
-Which operations have numbers of 64 bits, and what a target must have for them.
+Which operations have numbers of 64 bits.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from xdsl_spirv.passes.analysis.ranges import element
 
 PASS = "narrow-to-32-bits"
 
-NEEDS: dict[Attribute, str] = {i64: "int64", f64: "float64"}
-"""The feature that a target needs to compute in a type."""
+WIDE: frozenset[Attribute] = frozenset((i64, f64))
+
+FLOAT_FEATURE = "float64"
+"""What a target needs to compute in f64; integers are words where it has none of 64 bits."""
 
 
 def touches(op: Operation) -> bool:
     """Whether anything of 64 bits is in an operation or a body."""
     return any(
-        element(value.type) in NEEDS
+        element(value.type) in WIDE
         for inner in op.walk()
         for value in (*inner.operands, *inner.results)
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import prod
 
 from xdsl.dialects import gpu, memref
-from xdsl.dialects.builtin import f16, f64, i64
+from xdsl.dialects.builtin import f16, f64
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
@@ -72,11 +72,10 @@ def erase_unused(block: Block) -> None:
 
 
 NEEDS: tuple[tuple[Attribute, str], ...] = (
-    (i64, "int64"),
     (f64, "float64"),
     (f16, "float16"),
 )
-"""Features that a device must have to compute in a type."""
+"""Features that a device must have to compute in a type; integers become words without."""
 
 
 def _check_types(block: Block, target: Target) -> None:

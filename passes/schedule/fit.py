@@ -92,9 +92,9 @@ FEATURES: dict[str, str] = {
     "f16": "float16",
     "f64": "float64",
     "bf16": "int16",
-    **{f"{sign}{bits}": f"int{bits}" for sign in "su" for bits in (8, 16, 64)},
+    **{f"{sign}{bits}": f"int{bits}" for sign in "su" for bits in (8, 16)},
 }
-"""An element type -> the feature that invocations need for it."""
+"""An element type -> the feature that invocations need for it; 64-bit integers become words."""
 
 STORED: dict[int, str] = {8: "storage-8-bit", 16: "storage-16-bit"}
 """Bits of an element in a buffer -> the feature that it needs."""

@@ -80,8 +80,6 @@ def _bit_reverse(words: Words, _: Operation, parts: Parts) -> Part:
     return Pair(high, low)
 
 
-
-
 def _not(compute: Callable[[Words, Pair, Pair], SSAValue]) -> Compute:
     return lambda words, _, parts: words.code.add(
         logic.LogicalNotOp(compute(words, *_pairs(parts)))
@@ -138,9 +136,7 @@ def _sign(words: Words, a: Pair) -> Pair:
 
 
 def _clamp(sign: bool) -> Compute:
-    return _on_pairs(
-        lambda w, x, low, high: w.least(w.most(x, low, sign=sign), high, sign=sign)
-    )
+    return _on_pairs(lambda w, x, low, high: w.least(w.most(x, low, sign=sign), high, sign=sign))
 
 
 # Groups

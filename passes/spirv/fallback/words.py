@@ -73,9 +73,7 @@ class Words:
     def each(self, kind: type[Operation], *pairs: Pair) -> Pair:
         """An operation that does not carry from one bit to another."""
         words = zip(*pairs, strict=True)
-        return Pair(
-            *(self.code.add(kind.create(operands=w, result_types=[i32])) for w in words)
-        )
+        return Pair(*(self.code.add(kind.create(operands=w, result_types=[i32])) for w in words))
 
     def left(self, a: Pair, shift: SSAValue) -> Pair:
         """a << shift, for a shift of 0 to 63."""

@@ -1,0 +1,360 @@
+"""
+How `spirv-int64-to-words` rewrites a module: types first, then the operations that computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.spirv import composite, conversion, logic, memory
+from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp, ConstantSymbol, SpecConstantOperationOp
+from xdsl_spirv.dialects.spirv.constraints import component_count
+from xdsl_spirv.dialects.spirv.dot_product import IntegerDotOperation
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformAllEqualOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.types import ArrayType, PointerType, StructType
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
+from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
+from xdsl_spirv.passes.spirv.fallback.int64_to_words import NAME
+from xdsl_spirv.passes.spirv.fallback.retype import Retyping
+from xdsl_spirv.passes.spirv.fallback.word_operations import COMPUTES, Part
+from xdsl_spirv.passes.spirv.fallback.words import WORDS, Division, Pair, Words
+
+BYTES = 8
+
+MOVES = frozenset(
+    f"spirv.{name}"
+    for name in (
+        "module func GlobalVariable Variable mlir.addressof Constant ConstantNull Undef CopyMemory "
+        "CopyObject CopyLogical ArrayLength CompositeConstruct CompositeExtract CompositeInsert "
+        "Load Store AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain Branch "
+        "BranchConditional mlir.loop mlir.selection mlir.merge FunctionCall ReturnValue PtrEqual "
+        "PtrNotEqual KHR.ReadClock VectorShuffle VectorExtractDynamic VectorInsertDynamic Bitcast "
+        "ConvertPtrToU ConvertUToPtr"
+    ).split()
+)
+"""Operations for which it does not matter what a value means."""
+
+LAID_OUT = (
+    StorageClass.StorageBuffer,
+    StorageClass.PhysicalStorageBuffer,
+    StorageClass.PushConstant,
+    StorageClass.Uniform,
+)
+"""Memory whose arrays have strides."""
+
+
+def _is_wide(type_: Attribute) -> bool:
+    """Whether a type is a 64-bit integer or a vector of them."""
+    element = type_.element_type if isinstance(type_, VectorType) else type_
+    return isinstance(element, IntegerType) and element.width.data == 8 * BYTES
+
+
+def _unlaid(attribute: Attribute) -> Attribute | None:
+    """A type of memory without a layout."""
+    if not _is_wide(attribute):
+        return None
+    if isinstance(attribute, VectorType):
+        return ArrayType(component_count(attribute), WORDS)
+    return WORDS
+
+
+def _laid_out(attribute: Attribute) -> Attribute | None:
+    """A type of a value, or of memory with a layout."""
+    if isinstance(attribute, PointerType) and attribute.storage_class.data not in LAID_OUT:
+        pointee = Retyping(_unlaid)(attribute.pointee)
+        return PointerType(pointee, attribute.storage_class, attribute.stride.data)
+    if _is_wide(attribute) and isinstance(attribute, VectorType):
+        return ArrayType(component_count(attribute), WORDS, BYTES)
+    return _unlaid(attribute)
+
+
+def lower_int64(module: ModuleOp) -> None:
+    """Rewrite a module that has 64-bit integers; `PassFailedException` where it cannot."""
+    retype = Retyping(_laid_out)
+    codes = ModuleEmitter(module)
+    for op in list(module.walk()):
+        if isinstance(op, IntegerDotOperation) and retype.touches(op):
+            Rewriter.replace_op(op, [], [lower_dot_product(op, codes.before(op))])
+    touched = [op for op in module.walk() if op is not module and retype.touches(op)]
+    if not touched:
+        return
+    for op in touched:
+        _check(op)
+    before = [(op, op.operand_types, op.result_types) for op in touched]
+    for op in touched:
+        if isinstance(op, ConstantOp):
+            op.properties["value"] = _constant(op.value)
+    retype.apply(module)
+    lowering = _Lowering(codes, Division(module))
+    for op, operands, results in before:
+        lowering.rewrite(op, operands, results)
+    lowering.erase_unused()
+
+
+def _constant(value: Attribute) -> Attribute:
+    """The same number, numbers or list of them, in words."""
+    if isinstance(value, ArrayAttr):
+        return ArrayAttr([_constant(part) for part in value])  # pyright: ignore
+    if isinstance(value, IntegerAttr) and _is_wide(value.type):
+        number = value.value.data & ((1 << 64) - 1)
+        return _dense([], number.to_bytes(BYTES, "little"))
+    if isinstance(value, DenseIntOrFPElementsAttr) and _is_wide(value.get_element_type()):
+        count = len(value)
+        data = value.data.data
+        return _dense(value.get_shape(), data if len(data) == BYTES * count else data * count)
+    return value
+
+
+def _dense(shape: Sequence[int], data: bytes) -> Attribute:
+    type_ = TensorType(i32, [*shape, 2]) if shape else WORDS
+    return DenseIntOrFPElementsAttr(type_, BytesAttr(data))  # pyright: ignore
+
+
+def _check(op: Operation) -> None:
+    """Refuse what has 64-bit integers in a way that words do not have."""
+    if isinstance(op, RawGlobalOp) and not op.constant_like:
+        return
+    if isinstance(op, AtomicOperation):
+        refuse(NAME, op, "a device without 64-bit integers has no atomic operations on them")
+    specialized = isinstance(op, ConstantSymbol | SpecConstantOperationOp)
+    if specialized or isinstance(op.parent_op(), SpecConstantOperationOp):
+        refuse(NAME, op, "64-bit numbers are not specialized in words: run spirv-specialize before")
+    if op.name not in MOVES and type(op) not in COMPUTES:
+        refuse(NAME, op, "it takes or gives 64-bit integers and has no form in words")
+
+
+class _Lowering:
+    """Rewrites operations whose values are words already."""
+
+    def __init__(self, codes: ModuleEmitter, division: Division):
+        self.codes = codes
+        self.division = division
+        self.code: FunctionEmitter
+        self.words: Words
+        self._joined: list[SSAValue] = []
+
+    def rewrite(
+        self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+    ) -> None:
+        """`operands` and `results` are the types before."""
+        if op.parent_op() is None or op.name in ("spirv.func", "spirv.GlobalVariable"):
+            return
+        if isinstance(op, ConstantOp) or isinstance(op.parent_op(), ModuleOp):
+            return
+        self.code = self.codes.before(op)
+        self.words = Words(self.code, self.division)
+        match op:
+            case memory.AccessChain() | memory.PtrAccessChain():
+                self._address(op, operands)
+            case memory.LoadOp():
+                self._load(op)
+            case memory.StoreOp():
+                op.operands[1] = self._as(op.object, op.pointer.type)
+            case memory.VariableOp():
+                self._initialize(op)
+            case memory.CopyMemoryOp():
+                self._copy(op)
+            case composite.CompositeConstructOp():
+                if _is_wide(results[0]):
+                    self._replace(op, results, self._all_parts(op.operands, operands))
+            case composite.VectorShuffleOp():
+                parts = self._all_parts(op.operands, operands)
+                chosen = [parts[max(0, int(c.value.data))] for c in op.components.data]
+                self._replace(op, results, chosen)
+            case composite.VectorExtractDynamicOp():
+                parts = self._parts(op.vector, operands[0])
+                self._replace(op, results, [self._at(parts, self._index(op.index, operands[1]))])
+            case composite.VectorInsertDynamicOp():
+                self._insert(op, operands, results)
+            case conversion.BitcastOp():
+                self._bitcast(op, operands[0], results[0])
+            case conversion.ConvertPtrToUOp() | conversion.ConvertUToPtrOp():
+                cast = conversion.BitcastOp(op.operands[0], op.results[0].type)
+                Rewriter.replace_op(op, cast)
+            case _ if type(op) in COMPUTES:
+                self._compute(op, operands, results)
+            case _:
+                return
+
+    # Scalars of values
+
+    def _parts(self, value: SSAValue, type_: Attribute, count: int = 1) -> list[Part]:
+        """The scalars of a value of a former type; one scalar as often as asked for."""
+        vector = isinstance(type_, VectorType)
+        if vector:
+            scalars = [self.code.component(value, i) for i in range(component_count(type_))]
+        else:
+            scalars = [value] * count
+        return [self.words.pair(s) if _is_wide(type_) else s for s in scalars]
+
+    def _all_parts(self, values: Sequence[SSAValue], types: Sequence[Attribute]) -> list[Part]:
+        pairs = zip(values, types, strict=True)
+        return [part for value, type_ in pairs for part in self._parts(value, type_)]
+
+    def _replace(self, op: Operation, results: Sequence[Attribute], parts: Sequence[Part]) -> None:
+        Rewriter.replace_op(op, [], [self._joined_value(parts, results[0], op.results[0].type)])
+
+    def _joined_value(self, parts: Sequence[Part], former: Attribute, type_: Attribute) -> SSAValue:
+        """A value of a former type from its scalars."""
+        scalars = [self._scalar(part, element_of(former)) for part in parts]
+        if not isinstance(former, VectorType):
+            return scalars[0]
+        return self._remembered(CompositeConstructOp(scalars, type_))
+
+    def _scalar(self, part: Part, type_: Attribute) -> SSAValue:
+        if _is_wide(type_) and not isinstance(part, Pair):
+            part = self.words.widened(part, sign=False)
+        if isinstance(part, Pair):
+            return self._remembered(CompositeConstructOp(part, WORDS))
+        return self.code.same_bits(part, type_)
+
+    def _remembered(self, op: Operation) -> SSAValue:
+        value = self.code.add(op)
+        self._joined.append(value)
+        return value
+
+    def erase_unused(self) -> None:
+        """Values that were put together and are read in parts only."""
+        for value in reversed(self._joined):
+            if not value.uses and isinstance(value.owner, Operation):
+                Rewriter.erase_op(value.owner)
+
+    # Operations that compute
+
+    def _compute(
+        self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+    ) -> None:
+        result = results[0]
+        members = result.member_types if isinstance(result, StructType) else (result,)
+        count = max(map(component_count, (*operands, *members)))
+        columns = [self._parts(v, t, count) for v, t in zip(op.operands, operands, strict=True)]
+        rows = [COMPUTES[type(op)](self.words, op, row) for row in zip(*columns, strict=True)]
+        if any(row is None for row in rows):
+            refuse(NAME, op, f"there is no conversion of words between {operands[0]} and {result}")
+        if isinstance(result, StructType):
+            self._struct(op, result, rows)  # pyright: ignore
+        elif isinstance(op, GroupNonUniformAllEqualOp):
+            value, *others = rows
+            for other in others:
+                value = self.code.add(logic.LogicalAndOp(value, other))  # pyright: ignore
+            Rewriter.replace_op(op, [], [value])  # pyright: ignore
+        else:
+            self._replace(op, results, rows)  # pyright: ignore
+
+    def _struct(self, op: Operation, former: StructType, rows: Sequence[list[Pair]]) -> None:
+        type_ = op.results[0].type
+        assert isinstance(type_, StructType)
+        columns = zip(zip(*rows, strict=True), former.member_types, type_.member_types, strict=True)
+        values = [self._joined_value(parts, before, after) for parts, before, after in columns]
+        Rewriter.replace_op(op, [], [self._remembered(CompositeConstructOp(values, type_))])
+
+    # Operations that move
+
+    def _index(self, value: SSAValue, type_: Attribute) -> SSAValue:
+        """An index in one word."""
+        return self.words.pair(value).low if _is_wide(type_) else value
+
+    def _address(self, op: Operation, operands: Sequence[Attribute]) -> None:
+        for number, (value, type_) in enumerate(zip(op.operands, operands, strict=True)):
+            op.operands[number] = self._index(value, type_)
+
+    def _at(self, parts: Sequence[Part], index: SSAValue) -> Part:
+        """The part of a number that the device computes."""
+        result = parts[0]
+        for number, part in enumerate(parts[1:], start=1):
+            assert isinstance(result, Pair)
+            assert isinstance(part, Pair)
+            result = self.words.select(self._is(index, number), part, result)
+        return result
+
+    def _is(self, index: SSAValue, number: int) -> SSAValue:
+        return self.code.add(logic.IEqualOp(index, self.code.number(number, index.type)))
+
+    def _insert(
+        self,
+        op: composite.VectorInsertDynamicOp,
+        operands: Sequence[Attribute],
+        results: Sequence[Attribute],
+    ) -> None:
+        index = self._index(op.index, operands[2])
+        (new,) = self._parts(op.component, operands[1])
+        assert isinstance(new, Pair)
+        parts: list[Part] = []
+        for number, part in enumerate(self._parts(op.vector, operands[0])):
+            assert isinstance(part, Pair)
+            parts.append(self.words.select(self._is(index, number), new, part))
+        self._replace(op, results, parts)
+
+    def _bitcast(self, op: conversion.BitcastOp, source: Attribute, target: Attribute) -> None:
+        """Words are the bits; vectors of them go through a vector of all words."""
+        value = op.operand
+        if value.type == op.result.type:
+            Rewriter.replace_op(op, [], [value])
+        elif component_count(source) == component_count(target) > 1:
+            parts = [self._scalar(p, element_of(source)) for p in self._parts(value, source)]
+            single = WORDS if _is_wide(target) else element_of(target)
+            cast = [self.code.same_bits(part, single) for part in parts]
+            Rewriter.replace_op(op, [], [self.code.add(CompositeConstructOp(cast, op.result.type))])
+        elif _is_wide(source) and isinstance(source, VectorType):
+            every = [word for part in self._parts(value, source) for word in part]  # pyright: ignore
+            flat = self.code.add(CompositeConstructOp(every, VectorType(i32, [len(every)])))
+            Rewriter.replace_op(op, [], [self.code.same_bits(flat, op.result.type)])
+        elif isinstance(target, VectorType) and _is_wide(target):
+            flat = self.code.same_bits(value, VectorType(i32, [2 * component_count(target)]))
+            each = [self.code.component(flat, i) for i in range(2 * component_count(target))]
+            pairs = [Pair(*each[i : i + 2]) for i in range(0, len(each), 2)]
+            self._replace(op, [target], pairs)
+
+    # Memory without strides holds other arrays than those of values.
+
+    def _load(self, op: memory.LoadOp) -> None:
+        pointer, type_ = op.pointer.type, op.result.type
+        if not isinstance(pointer, PointerType) or pointer.pointee == type_:
+            return
+        load = op.clone()
+        load.result._type = pointer.pointee  # pyright: ignore[reportPrivateUsage]
+        self.code.insert(load)
+        Rewriter.replace_op(op, composite.CopyLogicalOp(load.result, type_))
+
+    def _as(self, value: SSAValue, pointer: Attribute) -> SSAValue:
+        """A value as the memory behind a pointer has it."""
+        if not isinstance(pointer, PointerType) or pointer.pointee == value.type:
+            return value
+        return self.code.add(composite.CopyLogicalOp(value, pointer.pointee))
+
+    def _initialize(self, op: memory.VariableOp) -> None:
+        initial, pointee = op.initializer, op.result.type.pointee
+        if initial is None or initial.type == pointee:
+            return
+        op.operands = []
+        copy = composite.CopyLogicalOp(initial, pointee)
+        after = InsertPoint.after(op)
+        Rewriter.insert_op([copy, memory.StoreOp(op.result, copy.result)], after)
+
+    def _copy(self, op: memory.CopyMemoryOp) -> None:
+        target, source = op.target.type, op.source.type
+        if not isinstance(target, PointerType) or not isinstance(source, PointerType):
+            return
+        if target.pointee != source.pointee:
+            refuse(NAME, op, "it copies vectors of 64-bit integers between kinds of memory that "
+                   "lay them out differently: load and store them instead")  # fmt: skip
