@@ -217,6 +217,17 @@ DIRECT = (
     "instruction = coopmat 8x8x8, a = staged<vector = 4>, b = direct>}"
 )
 
+MIX = """%k = arith.constant 6364136223846793005 : i64
+    %n = arith.constant 29 : i64
+    %m = arith.muli %x, %k : i64
+    %s = arith.shrui %m, %n : i64
+    %h = arith.xori %m, %s : i64
+    %y = arith.remsi %h, %k : i64"""
+HASHED = f"""func.func @main(%r: tensor<12x10xi64>) -> tensor<12x10xi64> {{
+{elementwise(MIX, "i64", "i64")}
+  func.return %o : tensor<12x10xi64>
+}}"""
+
 CASES: dict[str, tuple[str, str, str]] = {
     # name: (program, what runs before, the pass)
     "lift-weights": (WEIGHTED, "", "lift-weights"),
@@ -276,6 +287,7 @@ CASES: dict[str, tuple[str, str, str]] = {
         f"{FOR_H200},spirv-cooperative-matrix-to-invocations,spirv-update-vce",
         "spirv-bfloat16-to-bits",
     ),
+    "spirv-int64-to-words": (HASHED, "linalg-to-spirv{target=lavapipe}", "spirv-int64-to-words"),
     "spirv-dot-to-shifts": (
         matmul("i8", "i32"), "linalg-to-spirv{target=arm-mali}", "spirv-dot-to-shifts"
     ),

@@ -95,7 +95,7 @@ def lower_int64(module: ModuleOp) -> None:
     for op in list(module.walk()):
         if isinstance(op, IntegerDotOperation) and retype.touches(op):
             Rewriter.replace_op(op, [], [lower_dot_product(op, codes.before(op))])
-    touched = [op for op in module.walk() if op is not module and retype.touches(op)]
+    touched = [op for op in module.walk() if op is not module and _concerns(op, retype)]
     if not touched:
         return
     for op in touched:
@@ -108,7 +108,22 @@ def lower_int64(module: ModuleOp) -> None:
     lowering = _Lowering(codes, Division(module))
     for op, operands, results in before:
         lowering.rewrite(op, operands, results)
-    lowering.erase_unused()
+    _erase_unused(module)
+
+
+def _concerns(op: Operation, retype: Retyping) -> bool:
+    """Whether an operation has 64-bit integers; a constant's symbol says it by its value."""
+    if isinstance(op, ConstantSymbol) and not isinstance(op, RawGlobalOp):
+        return retype.changes(op.constant_type)
+    return retype.touches(op)
+
+
+def _erase_unused(module: ModuleOp) -> None:
+    """Erase values that were put together and are read in parts only, and what they are made of."""
+    kinds = (CompositeConstructOp, composite.CompositeExtractOp, ConstantOp)
+    for op in reversed([op for op in module.walk() if isinstance(op, kinds)]):
+        if not op.results[0].first_use:
+            Rewriter.erase_op(op)
 
 
 def _constant(value: Attribute) -> Attribute:
@@ -151,7 +166,6 @@ class _Lowering:
         self.division = division
         self.code: FunctionEmitter
         self.words: Words
-        self._joined: list[SSAValue] = []
 
     def rewrite(
         self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
@@ -191,6 +205,8 @@ class _Lowering:
             case conversion.ConvertPtrToUOp() | conversion.ConvertUToPtrOp():
                 cast = conversion.BitcastOp(op.operands[0], op.results[0].type)
                 Rewriter.replace_op(op, cast)
+            case logic.SelectOp() if not _is_wide(results[0]):
+                return
             case _ if type(op) in COMPUTES:
                 self._compute(op, operands, results)
             case _:
@@ -212,32 +228,22 @@ class _Lowering:
         return [part for value, type_ in pairs for part in self._parts(value, type_)]
 
     def _replace(self, op: Operation, results: Sequence[Attribute], parts: Sequence[Part]) -> None:
-        Rewriter.replace_op(op, [], [self._joined_value(parts, results[0], op.results[0].type)])
+        value = self._joined(parts, results[0], op.results[0].type)
+        Rewriter.replace_op(op, [], [value])
 
-    def _joined_value(self, parts: Sequence[Part], former: Attribute, type_: Attribute) -> SSAValue:
+    def _joined(self, parts: Sequence[Part], former: Attribute, type_: Attribute) -> SSAValue:
         """A value of a former type from its scalars."""
         scalars = [self._scalar(part, element_of(former)) for part in parts]
         if not isinstance(former, VectorType):
             return scalars[0]
-        return self._remembered(CompositeConstructOp(scalars, type_))
+        return self.code.add(CompositeConstructOp(scalars, type_))
 
     def _scalar(self, part: Part, type_: Attribute) -> SSAValue:
         if _is_wide(type_) and not isinstance(part, Pair):
             part = self.words.widened(part, sign=False)
         if isinstance(part, Pair):
-            return self._remembered(CompositeConstructOp(part, WORDS))
+            return self.code.add(CompositeConstructOp(part, WORDS))
         return self.code.same_bits(part, type_)
-
-    def _remembered(self, op: Operation) -> SSAValue:
-        value = self.code.add(op)
-        self._joined.append(value)
-        return value
-
-    def erase_unused(self) -> None:
-        """Values that were put together and are read in parts only."""
-        for value in reversed(self._joined):
-            if not value.uses and isinstance(value.owner, Operation):
-                Rewriter.erase_op(value.owner)
 
     # Operations that compute
 
@@ -265,8 +271,8 @@ class _Lowering:
         type_ = op.results[0].type
         assert isinstance(type_, StructType)
         columns = zip(zip(*rows, strict=True), former.member_types, type_.member_types, strict=True)
-        values = [self._joined_value(parts, before, after) for parts, before, after in columns]
-        Rewriter.replace_op(op, [], [self._remembered(CompositeConstructOp(values, type_))])
+        values = [self._joined(parts, before, after) for parts, before, after in columns]
+        Rewriter.replace_op(op, [], [self.code.add(CompositeConstructOp(values, type_))])
 
     # Operations that move
 

@@ -31,6 +31,7 @@ from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
 )
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import DotToShiftsPass
 from xdsl_spirv.passes.spirv.fallback.glsl450_memory_model import GLSL450MemoryModelPass
+from xdsl_spirv.passes.spirv.fallback.int64_to_words import Int64ToWordsPass
 from xdsl_spirv.passes.spirv.fallback.rotate_to_shuffle import RotateToShufflePass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.targets import Target, TargetError, load
@@ -97,6 +98,8 @@ class ToVulkan12Pass(ModulePass):
             "bfloat16-dot-product" not in has and has_bfloat16_dot_products(op)
         ):
             yield BFloat16ToBitsPass()
+        if "int64" not in has:
+            yield Int64ToWordsPass()
         version = SPIRV_OF_VULKAN_12
         if target is not None:
             version = float(target.spirv_version)

@@ -8,6 +8,7 @@ toward zero, NaN gives 0, and what 64 bits do not hold the nearest number that t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, f32, i32
@@ -28,7 +29,7 @@ class Format:
     bias: int
 
 
-FORMATS = {Float32Type: Format(23, 127), Float64Type: Format(52, 1023)}
+FORMATS: Mapping[type[Attribute], Format] = {Float32Type: Format(23, 127), Float64Type: Format(52, 1023)}
 
 
 def to_float(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue | None:
@@ -115,7 +116,7 @@ def _from_bits(words: Words, value: SSAValue, bits: Pair, format: Format, *, sig
     """`bits` has the mantissa in its lower 52 bits, whatever the format."""
     code = words.code
 
-    def op(kind: type[Operation], a: SSAValue, b: int | SSAValue) -> SSAValue:
+    def op(kind: Callable[..., Operation], a: SSAValue, b: int | SSAValue) -> SSAValue:
         return code.add(kind(a, b if isinstance(b, SSAValue) else code.number(b)))
 
     widest = FORMATS[Float64Type]

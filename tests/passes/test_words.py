@@ -1,0 +1,402 @@
+"""
+`spirv-int64-to-words`: every operation on 64-bit integers gives the same in words.
+
+Kernels of the differential families and one of our own, whose numbers lie at the ends of 32 and 64
+bits, run before and after the pass, the latter with all checks. Programs for a device without
+64-bit integers compute what numpy does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv import compiler
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.interpreter import Options, dispatch
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
+from xdsl_spirv.targets import load
+from xdsl_spirv.testing.differential import Kernel, disagreements, generate, interpret
+from xdsl_spirv.testing.differential.families.operations import apply
+from xdsl_spirv.testing.differential.float_rules import RULES
+from xdsl_spirv.testing.differential.rules import Rule
+from xdsl_spirv.tools import khronos
+
+Array = np.ndarray[Any, Any]
+
+PASS = "spirv-int64-to-words"
+TOGETHER = 12
+"""Rules to a kernel."""
+
+
+def lowered(text: str, passes: str = PASS) -> ModuleOp:
+    """The module after the pass and a round through text."""
+    ctx = context()
+    module = parse_text(text, ctx=ctx)
+    known = Universe.get_multiverse().all_passes
+    PassPipeline.parse_spec(known, f"{passes},spirv-update-vce{{version=1.5}}").apply(ctx, module)
+    module = find_module(parse_text(text_of(module), ctx=ctx))
+    module.verify()
+    return module
+
+
+def capabilities(module: ModuleOp) -> set[str]:
+    assert module.vce_triple is not None
+    return {c.data.name for c in module.vce_triple.capabilities}
+
+
+def as_it_is(text: str) -> ModuleOp:
+    ctx = context()
+    module = parse_text(text, ctx=ctx)
+    UpdateVCEPass().apply(ctx, module)
+    return find_module(module)
+
+
+# Every rule of the differential families that has to do with 64-bit integers.
+
+WIDE_RULES: list[tuple[Rule, str]] = [
+    (rule, scalar)
+    for rule in RULES
+    for scalar in (("i64",) if "i64" in rule.scalars else rule.scalars)
+    if "i64" in rule.scalars or "i64" in rule.name
+]
+
+
+@pytest.mark.parametrize("first", range(0, len(WIDE_RULES), TOGETHER))
+@pytest.mark.parametrize("vectors", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_operations_give_the_same(first: int, vectors: bool, spirv_val: str):
+    kernel = Kernel("operations", first)
+    for number, (rule, scalar) in enumerate(WIDE_RULES[first : first + TOGETHER]):
+        vector = vectors or number % TOGETHER == first % TOGETHER
+        apply(kernel, rule, scalar, max(rule.counts) if vector else min(rule.counts))
+    compare(kernel)
+
+
+def compare(kernel: Kernel) -> None:
+    after = lowered(kernel.text())
+    assert "Int64" not in capabilities(after)
+    assert "i64" not in str(after.body)
+    assert khronos.spirv_val(encode(after), "vulkan1.2") == ""
+    expected = interpret(kernel, as_it_is(kernel.text()))
+    found = disagreements(kernel, expected, interpret(kernel, after))
+    assert not found, str(found[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("family", ["programs", "control", "memory", "group"])
+def test_programs_give_the_same(family: str, seed: int):
+    kernel = generate(seed, family)
+    text = kernel.text()
+    if "i64" not in text or "Atomic" in text:
+        pytest.skip("this seed draws no 64-bit integers")
+    compare(kernel)
+
+
+# Numbers at the ends of words.
+
+EDGES = [
+    *(
+        0,
+        1,
+        2,
+        3,
+        7,
+        255,
+        65504,
+        65519,
+        65520,
+        65536,
+        2**24,
+        2**24 + 1,
+        2**24 + 3,
+        2**31 - 1,
+        2**31,
+    ),
+    *(2**32 - 1, 2**32, 2**32 + 1, 2**40 + 2**16, 2**40 + 2**16 + 1, 2**52 + 1, 2**53 + 1),
+    *(2**54 + 2, 2**62 - 1, 2**62 + 2**38, 2**62 + 2**38 + 1, 2**63 - 2**38, 2**63 - 1),
+]
+FLOATS = [0.0, -0.0, 0.5, -1.5, 1e-40, 16777217.0, 2.0**31, -(2.0**32), 1.5 * 2.0**40, 2.0**62,
+          -(2.0**63), 2.0**63 - 2.0**39, 2.0**63, 2.0**64 - 2.0**40, 2.0**64, 3e38,
+          -3e38, np.inf, -np.inf, np.nan]  # fmt: skip
+COUNT = 512
+
+
+def numbers(seed: int) -> Array:
+    """Edges, their negatives, and numbers of every length."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(0, 64, COUNT).astype(np.uint64)
+    drawn = random.integers(0, 2**64, COUNT, np.uint64) >> lengths
+    ends = np.array([*EDGES, *(-n for n in EDGES), -(2**63)], dtype=object) % 2**64
+    drawn[: len(ends)] = ends.astype(np.uint64)
+    return random.permutation(drawn)
+
+
+EXPRESSIONS: dict[str, str] = {
+    "SDiv": "i64", "UDiv": "i64", "SRem": "i64", "SMod": "i64", "UMod": "i64", "IMul": "i64",
+    "ConvertSToF": "f32", "ConvertUToF": "f32",
+    "ConvertSToF f16": "f16", "ConvertUToF f16": "f16",
+    "ConvertSToF f64": "f64", "ConvertUToF f64": "f64",
+    "ConvertFToS": "i64", "ConvertFToU": "i64",
+}  # fmt: skip
+
+
+def kernel_text(names: list[str]) -> str:
+    """Each expression of a, b : i64 and f : f32, stored to a buffer of its own."""
+
+    def pointer(type: str, stride: int) -> str:
+        return (
+            f"!spirv.ptr<!spirv.struct<(!spirv.rtarray<{type}, stride={stride}> [0]), Block>, "
+            "StorageBuffer>"
+        )
+
+    buffers = [("i64", 8), ("i64", 8), ("f32", 4)]
+    lines: list[str] = []
+    for number, name in enumerate(names):
+        result = EXPRESSIONS[name]
+        buffers.append((result, int(result[1:]) // 8))
+        operation = f"spirv.{name.split()[0]}"
+        if "ToF" in name:
+            code = f"{operation} %v0 : i64 to {result}"
+        elif "FTo" in name:
+            code = f"{operation} %v2 : f32 to i64"
+        else:
+            code = f"{operation} %v0, %v1 : i64"
+        lines.append(f"%r{number} = {code}")
+    head = [
+        f"spirv.GlobalVariable @b{i} bind(0, {i}) : {pointer(*b)}" for i, b in enumerate(buffers)
+    ]
+    body: list[str] = []
+    for i, (type, stride) in enumerate(buffers):
+        memory = pointer(type, stride)
+        body.append(f"%a{i} = spirv.mlir.addressof @b{i} : {memory}")
+        body.append(
+            f"%p{i} = spirv.AccessChain %a{i}[%zero, %id] : {memory}, i32, i32 -> "
+            f"!spirv.ptr<{type}, StorageBuffer>"
+        )
+    body += [f'%v{i} = spirv.Load "StorageBuffer" %p{i} : {buffers[i][0]}' for i in range(3)]
+    body += lines
+    body += [
+        f'spirv.Store "StorageBuffer" %p{i + 3}, %r{i} : {buffers[i + 3][0]}'
+        for i in range(len(names))
+    ]
+    newline = "\n    "
+    return f"""spirv.module Logical GLSL450 {{
+  {newline.join(head)}
+  spirv.GlobalVariable @id built_in("GlobalInvocationId") : !spirv.ptr<vector<3xi32>, Input>
+  spirv.func @main() "None" {{
+    %zero = spirv.Constant 0 : i32
+    %where = spirv.mlir.addressof @id : !spirv.ptr<vector<3xi32>, Input>
+    %ids = spirv.Load "Input" %where : vector<3xi32>
+    %id = spirv.CompositeExtract %ids[0 : i32] : vector<3xi32>
+    {newline.join(body)}
+    spirv.Return
+  }}
+  spirv.EntryPoint "GLCompute" @main, @id
+  spirv.ExecutionMode @main "LocalSize", 32, 1, 1
+}}"""
+
+
+def truncated(value: float, low: int, high: int) -> int:
+    """As the pass documents it: toward zero, bounded, NaN gives 0."""
+    if np.isnan(value):
+        return 0
+    return max(low, min(high, int(value) if np.isfinite(value) else int(np.sign(value)) << 70))
+
+
+def expected_of(name: str, a: Array, b: Array, f: Array) -> Array:
+    """What the operation gives, by Python's integers and numpy's conversions, as raw bits."""
+    signed = [int(n) for n in a.view(np.int64)], [int(n) for n in b.view(np.int64)]
+    plain = [int(n) for n in a], [int(n) for n in b]
+
+    def quotient(x: int, y: int) -> int:
+        return abs(x) // abs(y) * (-1 if (x < 0) != (y < 0) else 1)
+
+    functions: dict[str, Callable[[int, int], int]] = {
+        "SDiv": quotient, "UDiv": lambda x, y: x // y, "IMul": lambda x, y: x * y,
+        "SRem": lambda x, y: x - quotient(x, y) * y, "SMod": lambda x, y: x % y,
+        "UMod": lambda x, y: x % y,
+    }  # fmt: skip
+    if name in functions:
+        pairs = zip(*(plain if name.startswith("U") else signed), strict=True)
+        return np.array([functions[name](x, y) % 2**64 for x, y in pairs], np.uint64)
+    if "ToF" in name:
+        source = a.view(np.int64) if "SToF" in name else a
+        with np.errstate(over="ignore"):
+            return source.astype({"f16": "<f2", "f32": "<f4", "f64": "<f8"}[EXPRESSIONS[name]])
+    bounds = (-(2**63), 2**63 - 1) if "FToS" in name else (0, 2**64 - 1)
+    return np.array([truncated(float(x), *bounds) % 2**64 for x in f], np.uint64)
+
+
+def edge_buffers(names: list[str]) -> dict[tuple[int, int], Array]:
+    a, b = numbers(1), numbers(2)
+    b[b == 0] = 3
+    f = np.resize(np.array(FLOATS, np.float32), COUNT)
+    lengths = np.random.default_rng(3).uniform(-2, 66, COUNT - 100)
+    f[100:] = (np.exp2(lengths) * np.where(lengths * 1e6 % 2 > 1, 1, -1)).astype(np.float32)
+    results = [np.zeros(COUNT, f"<u{int(EXPRESSIONS[name][1:]) // 8}") for name in names]
+    return {(0, i): array for i, array in enumerate((a, b, f, *results))}
+
+
+def check_edges(names: list[str], buffers: dict[tuple[int, int], Array]) -> None:
+    a, b, f, *results = buffers.values()
+    for name, result in zip(names, results, strict=True):
+        expected = expected_of(name, a, b, f)
+        np.testing.assert_array_equal(result.view(expected.dtype), expected, err_msg=name)
+
+
+def test_edges_give_what_numpy_gives():
+    names = list(EXPRESSIONS)
+    buffers, checks = edge_buffers(names), Checks.all()
+    module = lowered(kernel_text(names))
+    dispatch(module, "main", (COUNT // 32, 1, 1), buffers, options=Options(checks=checks))
+    assert not checks.report.findings, str(checks.report)
+    check_edges(names, buffers)
+
+
+@pytest.mark.vulkan
+def test_lavapipe_gives_what_numpy_gives(run_on_lavapipe: Callable[..., None], job: type[Any]):
+    names = list(EXPRESSIONS)
+    buffers = edge_buffers(names)
+    run_on_lavapipe(
+        [job(encode(lowered(kernel_text(names))), "main", (COUNT // 32, 1, 1), buffers)]
+    )
+    check_edges(names, buffers)
+
+
+# What stays out.
+
+FUNCTION = """spirv.module Logical GLSL450 {{
+  spirv.func @f(%p: !spirv.ptr<i64, StorageBuffer>, %x: i64) "None" {{
+    {}
+    spirv.Return
+  }}
+}}"""
+
+
+def test_atomic_operations_are_refused():
+    text = FUNCTION.format(
+        "%r = spirv.AtomicIAdd <Device> <None> %p, %x : !spirv.ptr<i64, StorageBuffer>"
+    )
+    with pytest.raises(PassFailedException, match="no atomic operations"):
+        lowered(text)
+
+
+def test_specialization_constants_are_refused():
+    text = "spirv.module Logical GLSL450 {\n  spirv.SpecConstant @n spec_id(1) = 5 : i64\n}"
+    with pytest.raises(PassFailedException, match="run spirv-specialize before"):
+        lowered(text)
+
+
+# Whole programs.
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A target without integers of 64 bits."""
+    file = Path(__file__).resolve().parents[2] / "targets" / "lavapipe.json"
+    target = json.loads(file.read_text())
+    target["name"] = "bare"
+    target["features"] = sorted(load("lavapipe").features - {"int64", "float64"})
+    path = tmp_path_factory.mktemp("target") / "bare.json"
+    path.write_text(json.dumps(target))
+    return str(path)
+
+
+def onnx_program(
+    node: str, attributes: dict[str, Any], arrays: list[Array], result: Array, target: str
+) -> Program:
+    """A model of one node, with types and shapes as the arrays have them."""
+    pytest.importorskip("onnx")
+    from onnx import helper
+
+    from xdsl_spirv.compiler.model import compile_model
+    from xdsl_spirv.frontends.onnx.importer import import_onnx
+
+    def info(name: str, array: Array) -> Any:
+        return helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
+
+    names = [f"x{i}" for i in range(len(arrays))]
+    inputs = [info(name, array) for name, array in zip(names, arrays, strict=True)]
+    made = helper.make_node(node, names, ["y"], **attributes)
+    graph = helper.make_graph([made], "g", inputs, [info("y", result)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return compile_model(import_onnx(model), target)
+
+
+X = np.random.default_rng(5).integers(-(2**62), 2**62, (6, 9))
+Y = np.where(np.arange(54).reshape(6, 9) % 3, X[::-1], X // 3 + 1)
+MODELS: dict[str, tuple[str, dict[str, Any], list[Array], Array]] = {
+    "Add": ("Add", {}, [X, Y], X + Y),
+    "Mul": ("Mul", {}, [X, Y], X * Y),
+    "Max": ("Max", {}, [X, Y], np.maximum(X, Y)),
+    "Mod": ("Mod", {}, [X, Y], X % Y),
+    "Div": ("Div", {}, [X, Y], np.sign(X) * np.sign(Y) * (abs(X) // abs(Y))),
+    "ArgMax": ("ArgMax", {"axis": 1}, [X], X.argmax(1, keepdims=True)),
+    "ReduceMax": ("ReduceMax", {}, [X], X.max(keepdims=True)),
+    "ReduceSum": ("ReduceSum", {}, [X], X.sum(keepdims=True)),
+    "MatMul": ("MatMul", {}, [X, Y.T.copy()], X @ Y.T),
+    "Cast": ("Cast", {"to": 1}, [X], X.astype(np.float32)),
+    "Less": ("Less", {}, [X, Y], X < Y),
+}
+
+
+def checked(program: Program, arrays: list[Array]) -> Array:
+    for kernel in program.code.values():
+        assert "Int64" not in capabilities(decode(kernel.binary))
+    return program(*arrays)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_compute_in_words(name: str, bare: str):
+    node, attributes, arrays, expected = MODELS[name]
+    program = onnx_program(node, attributes, arrays, expected, bare)
+    np.testing.assert_array_equal(checked(program, arrays), expected)
+
+
+HASH = """func.func @main(%x: tensor<COUNTxi64>) -> tensor<COUNTxi64> {
+  %e = tensor.empty() : tensor<COUNTxi64>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<COUNTxi64>) outs(%e : tensor<COUNTxi64>) {
+  ^bb0(%a: i64, %o: i64):
+    %k = arith.constant -49064778989728563 : i64
+    %n = arith.constant 33 : i64
+    %h0 = arith.shrui %a, %n : i64
+    %h1 = arith.xori %a, %h0 : i64
+    %h2 = arith.muli %h1, %k : i64
+    %h3 = arith.shrui %h2, %n : i64
+    %h4 = arith.xori %h2, %h3 : i64
+    linalg.yield %h4 : i64
+  } -> tensor<COUNTxi64>
+  func.return %r : tensor<COUNTxi64>
+}"""
+
+
+@pytest.mark.vulkan
+def test_lavapipe_hashes_in_words(bare: str, run_on_lavapipe: Callable[..., None], job: type[Any]):
+    x = numbers(4).view(np.int64)
+    program = compiler.compile(parse_text(HASH.replace("COUNT", str(COUNT))), bare)
+    (launch,) = program.manifest.dispatches
+    arrays = {program.manifest.inputs[0].name: x, program.manifest.outputs[0].name: x * 0}
+    buffers = {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}
+    binary = program.code[launch.kernel].binary
+    run_on_lavapipe([job(binary, launch.entry_point, launch.workgroups, buffers)])
+    mixed = (x.view(np.uint64) ^ x.view(np.uint64) >> 33) * np.uint64(2**64 - 49064778989728563)
+    expected = (mixed ^ mixed >> 33).view(np.int64)
+    np.testing.assert_array_equal(arrays[program.manifest.outputs[0].name], expected)
+    np.testing.assert_array_equal(checked(program, [x]), expected)
