@@ -29,7 +29,10 @@ class Format:
     bias: int
 
 
-FORMATS: Mapping[type[Attribute], Format] = {Float32Type: Format(23, 127), Float64Type: Format(52, 1023)}
+FORMATS: Mapping[type[Attribute], Format] = {
+    Float32Type: Format(23, 127),
+    Float64Type: Format(52, 1023),
+}
 
 
 def to_float(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue | None:
