@@ -103,7 +103,7 @@ class Nodes(TensorBuilder):
         given = list(inputs)
         options: dict[str, Any] = {}
         for name, value in attributes.items():
-            if name in entry.attributes:
+            if name in entry.attributes or entry.takes_all_attributes:
                 options[name] = value
             elif name in entry.inputs:
                 position = entry.inputs.index(name)
@@ -188,7 +188,8 @@ class Nodes(TensorBuilder):
             domain = f" of the domain {node.domain!r}" if node.domain else ""
             cause = f"the operator{domain} is not imported"
             remedy = "replace the node by others, or cut the model there"
-            self.refuse(*REFUSED.get(node.op_type, (cause, remedy)))
+            known = REFUSED.get(node.domain) or REFUSED.get(node.op_type)
+            self.refuse(*(known or (cause, remedy)))
         values, versions, around = self.values, self.versions, self.node
         self.values = {
             name: t for name, t in zip(body.input, inputs, strict=False) if t is not None

@@ -34,7 +34,11 @@ REFUSED = {
     "MelWeightMatrix": ("it is computed when the model runs", "make its operands constants"),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }
-"""Why operators without a function are refused, and what to do. Of constants all are computed."""
+"""
+Why operators without a function, or all of a domain, are refused, and what to do.
+
+Of constants all are computed.
+"""
 
 DOMAINS = {"ai.onnx": ""}
 """Other names of domains."""
@@ -63,6 +67,11 @@ class Operator:
     @cached_property
     def is_variadic(self) -> bool:
         return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in self._parameters)
+
+    @cached_property
+    def takes_all_attributes(self) -> bool:
+        """Whether it looks at those that it does not name itself."""
+        return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters)
 
     @cached_property
     def attributes(self) -> frozenset[str]:

@@ -18,6 +18,9 @@ FILES = (
     "recurrent",
     "control",
     "sequences",
+    "attention",
+    "contrib_attention",
+    "contrib",
 )
 
 

@@ -1,0 +1,620 @@
+"""
+onnxruntime's own operators: mostly several of ONNX's in one, as its optimizer writes them.
+
+They are brought to the functions of ONNX's operators, so that a model becomes the same module
+before and after optimization. `contrib_attention` has those that attend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import math
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators import indexing, products, reductions, shapes, windows
+from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
+from xdsl_spirv.frontends.onnx.operators.elementwise import gelu
+from xdsl_spirv.frontends.onnx.operators.recurrent import activation as function_named
+from xdsl_spirv.frontends.onnx.registry import REFUSED, lookup, operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
+
+NHWC = "com.ms.internal.nhwc"
+
+# Under another domain, what ONNX has or had.
+for _function, _name in (
+    (gelu, "Gelu"),
+    (indexing.trilu, "Trilu"),
+    (indexing.gather_nd, "GatherND"),
+    (reductions.layer_normalization, "LayerNormalization"),
+):
+    operator(_name, domain=MICROSOFT)(_function)
+
+
+def _activated(b: Nodes, x: Tensor, name: str, parameters: Sequence[float | None]) -> Tensor:
+    """What an attribute `activation` says is done to the result; nothing if it is empty."""
+    if not name:
+        return x
+    alpha, beta = [*parameters, None, None][:2]
+    if name == "Clip":
+        low, high = -np.inf if alpha is None else alpha, np.inf if beta is None else beta
+        return b.elementwise(lambda s, x: s.minimum(s.maximum(x, low), high), x)
+    function = function_named(b, name, alpha, beta)
+    return b.elementwise(lambda s, x: function(s, x), x)
+
+
+# Products
+
+
+@operator("FusedConv", domain=MICROSOFT)
+def fused_conv(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    z: Tensor | None = None,
+    /,
+    *,
+    activation: str = "",
+    activation_params: Sequence[float] = (),
+    **window: Any,
+) -> Tensor:
+    """A convolution, a tensor added, a function of each element."""
+    result = plus(b, windows.conv(b, x, w, bias, **window), z)  # pyright: ignore
+    return _activated(b, result, activation, activation_params)
+
+
+def _channels_first(b: Nodes, t: Tensor) -> Tensor:
+    return b.transpose(t, [0, t.rank - 1, *range(1, t.rank - 1)])
+
+
+def _channels_last(b: Nodes, t: Tensor) -> Tensor:
+    return b.transpose(t, [0, *range(2, t.rank), 1])
+
+
+@operator("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
+def channels_last_conv(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    z: Tensor | None = None,
+    /,
+    **given: Any,
+) -> Tensor:
+    """The image's channels come last; the weights are as ONNX has them."""
+    z = None if z is None else _channels_first(b, z)
+    return _channels_last(b, fused_conv(b, _channels_first(b, x), w, bias, z, **given))  # pyright: ignore
+
+
+@operator("NhwcMaxPool", domain=MICROSOFT)
+def channels_last_max_pool(b: Nodes, x: Tensor, /, **given: Any) -> Tensor:
+    pooled = windows.max_pool(b, _channels_first(b, x), **given)
+    return _channels_last(b, pooled[0])  # pyright: ignore
+
+
+@operator("ConvTransposeWithDynamicPads", domain=MICROSOFT)
+def conv_transpose_with_pads(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    pads: Tensor | None = None,
+    bias: Tensor | None = None,
+    /,
+    **window: Any,
+) -> Tensor:
+    amounts = None if pads is None else shapes.integers(b, pads, "pads")
+    return windows.conv_transpose(b, x, w, bias, pads=amounts, **window)  # pyright: ignore
+
+
+@operator("FusedGemm", domain=MICROSOFT)
+def fused_gemm(
+    b: Nodes,
+    x: Tensor,
+    y: Tensor,
+    z: Tensor | None = None,
+    /,
+    *,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    **given: Any,
+) -> Tensor:
+    result = products.gemm(b, x, y, z, **given)
+    return _activated(b, result, activation, (activation_alpha, activation_beta))  # pyright: ignore
+
+
+@operator("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", domain=MICROSOFT)
+def fused_matmul(
+    b: Nodes,
+    x: Tensor,
+    y: Tensor,
+    /,
+    *,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_axis: int = 0,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Tensor:
+    x = _turned(b, x, transA, transBatchA)
+    y = _turned(b, y, transB, transBatchB)
+    result = products.multiply(b, x, y)
+    if alpha != 1:
+        result = b.elementwise(lambda s, x: x * alpha, result)
+    return _activated(b, result, activation, (activation_alpha, activation_beta))
+
+
+def _turned(b: Nodes, t: Tensor, matrix: int, batch: int) -> Tensor:
+    """With rows and columns swapped, after the first dimension became that of rows."""
+    order = list(range(t.rank))
+    if batch and t.rank > 2:
+        order = [*order[1:-1], 0, order[-1]]
+    if matrix and t.rank > 1:
+        order[-2:] = order[:-3:-1]
+    return b.transpose(t, order)
+
+
+@operator("GemmFastGelu", domain=MICROSOFT)
+def gemm_fast_gelu(b: Nodes, x: Tensor, w: Tensor, bias: Tensor | None = None, /) -> Tensor:
+    return fast_gelu(b, products.multiply(b, x, w), bias)  # pyright: ignore
+
+
+# Element by element
+
+
+@operator("FastGelu", domain=MICROSOFT)
+def fast_gelu(b: Nodes, x: Tensor, bias: Tensor | None = None, /) -> Tensor:
+    return gelu(b, plus(b, x, bias), approximate="tanh")  # pyright: ignore
+
+
+@operator("BiasGelu", domain=MICROSOFT)
+def bias_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
+    return gelu(b, plus(b, x, bias))  # pyright: ignore
+
+
+@operator("QuickGelu", domain=MICROSOFT)
+def quick_gelu(b: Nodes, x: Tensor, /, *, alpha: float = 1.702) -> Tensor:
+    return b.elementwise(lambda s, x: x / (1 + s.exp(-(x * alpha))), x)
+
+
+@operator("BiasSplitGelu", domain=MICROSOFT)
+def bias_split_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
+    """One half of the last dimension by the gelu of the other."""
+    total = plus(b, x, bias)
+    half = exact_quotient(x.sizes[-1], 2)
+    if half is None:
+        b.refuse(f"{x.sizes[-1]} elements in two halves", "use an even number")
+    left, right = (part(b, total, x.rank - 1, start, half) for start in (0, half))
+    return b.elementwise(lambda s, g, x: x * g, gelu(b, right), left)  # pyright: ignore
+
+
+@operator("BiasAdd", domain=MICROSOFT)
+def bias_add(b: Nodes, x: Tensor, bias: Tensor, skip: Tensor, /) -> Tensor:
+    return plus(b, plus(b, x, bias), skip)
+
+
+@operator("BiasDropout", domain=MICROSOFT)
+def bias_dropout(
+    b: Nodes,
+    x: Tensor,
+    bias: Tensor,
+    residual: Tensor | None = None,
+    ratio: Tensor | None = None,
+    training_mode: Tensor | None = None,
+    /,
+    *,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Outside of training nothing is dropped."""
+    if training_mode is not None and (
+        training_mode.numbers is None or bool(training_mode.numbers.any())
+    ):
+        b.refuse("training_mode is not false", "export the model for inference")
+    kept = b.elementwise(lambda s, x: s.number(1, BOOL), x, element=BOOL)
+    return plus(b, plus(b, x, bias), residual), kept
+
+
+@operator("ComplexMul", "ComplexMulConj", domain=MICROSOFT)
+def complex_product(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
+    """The last dimension holds the real and the imaginary part."""
+    sign = -1 if b.node.op_type == "ComplexMulConj" else 1
+    (a, c), (d, e) = ([part(b, t, t.rank - 1, i, 1) for i in (0, 1)] for t in (x, y))
+    real = b.elementwise(lambda s, a, c, d, e: a * d - c * e * sign, a, c, d, e)
+    other = b.elementwise(lambda s, a, c, d, e: c * d + a * e * sign, a, c, d, e)
+    return b.concatenate([real, other], real.rank - 1)
+
+
+@operator("MulInteger", domain=MICROSOFT)
+def multiply_integers(
+    b: Nodes, x: Tensor, x_zero: Tensor | None, y: Tensor, y_zero: Tensor | None = None, /
+) -> Tensor:
+    def less(t: Tensor, zero: Tensor | None) -> Tensor:
+        return t if zero is None else b.elementwise(lambda s, z, x: x - z, zero, t)
+
+    factors = [
+        less(b.convert(t, I32), None if zero is None else b.convert(b.reshape(zero, []), I32))
+        for t, zero in ((x, x_zero), (y, y_zero))
+    ]
+    return b.elementwise(lambda s, x, y: x * y, *factors)
+
+
+@operator("ReduceSumInteger", domain=MICROSOFT)
+def sum_of_integers(b: Nodes, x: Tensor, /, *, axes: Sequence[int], keepdims: int) -> Tensor:
+    along = shapes.axes_of(b, axes, x.rank)
+    return b.reduce(lambda s, x, total: total + x, 0, x, along, bool(keepdims), I32)
+
+
+@operator("IsAllFinite", domain=MICROSOFT)
+def is_all_finite(b: Nodes, *tensors: Tensor, isinf_only: int = 0, isnan_only: int = 0) -> Tensor:
+    def bad(s: Scalars, x: Number) -> Number:
+        if isinf_only or isnan_only:
+            return s.is_infinite(x) if isinf_only else s.is_nan(x)
+        return s.is_infinite(x) | s.is_nan(x)
+
+    counts = [
+        b.reduce(
+            lambda s, x, most: s.maximum(most, x), 0,
+            b.elementwise(lambda s, x: bad(s, x).to(I32), t, element=I32), range(t.rank), False,
+        )
+        for t in tensors
+    ]  # fmt: skip
+    worst = counts[0]
+    for count in counts[1:]:
+        worst = b.elementwise(lambda s, x, y: s.maximum(x, y), worst, count)
+    return b.elementwise(lambda s, x: x.equals(0), worst, element=BOOL)
+
+
+@operator("ExpandDims", domain=MICROSOFT)
+def expand_dims(b: Nodes, x: Tensor, axis: Tensor, /) -> Tensor:
+    at = shapes.axis_of(b, shapes.integers(b, axis, "axis")[0], x.rank + 1)
+    return b.reshape(x, [*x.sizes[:at], 1, *x.sizes[at:]])
+
+
+@operator("Pad", domain=MICROSOFT)
+def pad(
+    b: Nodes, x: Tensor, pads: Tensor, value: Tensor | None = None, /, *, mode: str = "constant"
+) -> Any:
+    entry = lookup("", "Pad", b.versions.get("", 1))
+    assert entry is not None
+    return entry.function(b, x, pads, value, mode=mode)
+
+
+@operator("Range", domain=MICROSOFT)
+def arithmetic_sequence(
+    b: Nodes, start: Tensor, limit: Tensor, delta: Tensor | None = None, /
+) -> Any:
+    step = Tensor.of(np.array(1, start.element.dtype)) if delta is None else delta
+    given = [t.numbers for t in (start, limit, step)]
+    if any(t is None for t in given):
+        return shapes.range_(b, start, limit, step)  # pyright: ignore
+    return Tensor.of(
+        np.arange(*(t.item() for t in given if t is not None), dtype=start.element.dtype)
+    )
+
+
+@operator("UnfoldTensor", domain=MICROSOFT)
+def unfold(b: Nodes, x: Tensor, /, *, dim: int = -1, size: int, step: int = 1) -> Tensor:
+    """All slices of a dimension, in a dimension of their own at the end."""
+    axis = shapes.axis_of(b, dim, x.rank)
+    sizes = [*x.sizes, size]
+    sizes[axis] = (x.sizes[axis] - size) // step + 1
+    read: list[Any] = list(range(x.rank))
+    read[axis] = AffineDimExpr(axis) * step + AffineDimExpr(x.rank)
+    out = (b.empty(sizes, x.element), x.element, sizes, list(range(x.rank + 1)))
+    return b.generic([(x, read)], [out], x.rank + 1, lambda s, x, _: [x])[0]
+
+
+@operator("CDist", domain=MICROSOFT)
+def distances(b: Nodes, x: Tensor, y: Tensor, /, *, metric: str = "sqeuclidean") -> Tensor:
+    """Between each row of one matrix and each of the other."""
+    if metric not in ("sqeuclidean", "euclidean"):
+        b.refuse(f"metric is {metric!r}", "use 'sqeuclidean' or 'euclidean'")
+    sizes = [x.sizes[0], y.sizes[0]]
+    element = reductions.sum_element(x.element)
+    out = (b.fill(0, sizes, element), element, sizes, [0, 1])
+
+    def add(s: Scalars, x: Number, y: Number, total: Number) -> Sequence[Number]:
+        difference = x.to(element) - y.to(element)
+        return [total + difference * difference]
+
+    squares = b.generic([(x, [0, 2]), (y, [1, 2])], [out], 3, add, [2])[0]
+    if metric == "euclidean":
+        squares = b.elementwise(lambda s, x: s.unary(math.SqrtOp, x), squares)
+    return b.convert(squares, x.element)
+
+
+# Transforms
+
+
+@operator("Rfft", domain=MICROSOFT)
+def real_fourier(
+    b: Nodes, x: Tensor, /, *, normalized: int = 0, onesided: int = 1, signal_ndim: int = 1
+) -> Tensor:
+    """The first half of the spectrum, real and imaginary parts in a last dimension."""
+    count = _signal(b, x, -1, normalized, onesided, signal_ndim)
+    angles = np.outer(np.arange(count), np.arange(count // 2 + 1)) % count * (2 * np.pi / count)
+    waves = np.stack([np.cos(angles), -np.sin(angles)], -1).reshape(count, -1)
+    spectrum = products.multiply(b, x, Tensor.of(waves.astype(x.element.dtype)))
+    return b.reshape(spectrum, [*x.sizes[:-1], count // 2 + 1, 2])
+
+
+@operator("Irfft", domain=MICROSOFT)
+def inverse_real_fourier(
+    b: Nodes, x: Tensor, /, *, normalized: int = 0, onesided: int = 1, signal_ndim: int
+) -> Tensor:
+    half = _signal(b, x, -2, normalized, onesided, signal_ndim)
+    count = 2 * (half - 1)
+    angles = np.outer(np.arange(half), np.arange(count)) % count * (2 * np.pi / count)
+    # What is not at an end of the spectrum stands for its mirror image, too.
+    weight = np.full((half, 1), 2.0)
+    weight[0] = weight[-1] = 1
+    waves = np.stack([np.cos(angles), -np.sin(angles)], 1) * weight[:, None] / count
+    flat = b.reshape(x, [*x.sizes[:-2], 2 * half])
+    return products.multiply(b, flat, Tensor.of(waves.reshape(-1, count).astype(x.element.dtype)))
+
+
+def _signal(
+    b: Nodes, x: Tensor, axis: int, normalized: int, onesided: int, signal_ndim: int
+) -> int:
+    size = x.sizes[axis]
+    if normalized or not onesided or signal_ndim != 1:
+        b.refuse("more dimensions than one, normalized or both sides", "use ONNX's DFT")
+    if not isinstance(size, int):
+        b.refuse("the number of samples is open", "give it a size")
+    return size
+
+
+# Normalization
+
+
+@operator("SimplifiedLayerNormalization", domain=MICROSOFT)
+def simplified_layer_normalization(
+    b: Nodes,
+    x: Tensor,
+    scale: Tensor,
+    /,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Tensor, Tensor]:
+    """By the root of the mean square."""
+    first = shapes.axis_of(b, axis, x.rank)
+    result, _, inverse = reductions.normalized(b, x, range(first, x.rank), epsilon, center=False)
+    result = b.convert(result, scale.element)
+    return b.elementwise(lambda s, w, x: x * w, scale, result), inverse
+
+
+@operator("SkipLayerNormalization", domain=MICROSOFT)
+def skip_layer_normalization(
+    b: Nodes,
+    x: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    beta: Tensor | None = None,
+    bias: Tensor | None = None,
+    /,
+    *,
+    epsilon: float = 1e-12,
+) -> Sequence[Tensor]:
+    total = plus(b, plus(b, x, skip), bias)
+    return [*reductions.layer_normalization(b, total, gamma, beta, epsilon=epsilon), total]  # pyright: ignore
+
+
+@operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_simplified_layer_normalization(
+    b: Nodes,
+    x: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    bias: Tensor | None = None,
+    /,
+    *,
+    epsilon: float = 1e-12,
+) -> Sequence[Tensor | None]:
+    total = plus(b, plus(b, x, skip), bias)
+    result, inverse = simplified_layer_normalization(b, total, gamma, epsilon=epsilon)  # pyright: ignore
+    return [result, None, inverse, total]
+
+
+@operator("EmbedLayerNormalization", domain=MICROSOFT)
+def embed_layer_normalization(
+    b: Nodes,
+    input_ids: Tensor,
+    segment_ids: Tensor | None,
+    word_embedding: Tensor,
+    position_embedding: Tensor,
+    segment_embedding: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    mask: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    /,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+) -> Sequence[Tensor]:
+    """Rows of tables by words, places and segments, added and normalized; how many words count."""
+    batch, length = input_ids.sizes
+    total: Tensor = shapes.gather(b, word_embedding, input_ids)  # pyright: ignore
+    if position_ids is None:
+        places = part(b, position_embedding, 0, 0, length)
+    else:
+        places: Tensor = shapes.gather(b, position_embedding, position_ids)  # pyright: ignore
+    total = plus(b, total, places)
+    if segment_ids is not None and segment_embedding is not None:
+        total = plus(b, total, shapes.gather(b, segment_embedding, segment_ids))  # pyright: ignore
+    result, *_ = reductions.layer_normalization(b, total, gamma, beta, epsilon=epsilon)  # pyright: ignore
+    if mask is None:
+        counts = Tensor(I32, [batch], b.fill(0, [batch], I32))
+    else:
+        ones = b.elementwise(lambda s, x: x.equals(1).to(I32), mask, element=I32)
+        counts = reductions.summed(b, ones, [1], keep=False)
+    return [result, counts, total]  # pyright: ignore
+
+
+@operator("GroupNorm", "SkipGroupNorm", domain=MICROSOFT)
+def group_norm(
+    b: Nodes,
+    x: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    skip: Tensor | None = None,
+    bias: Tensor | None = None,
+    /,
+    *,
+    activation: int,
+    channels_last: int = 1,
+    epsilon: float = 1e-5,
+    groups: int,
+) -> Sequence[Tensor]:
+    """By the deviation of a group of channels; then x sigmoid(x), if asked."""
+    total = plus(b, x, None if skip is None else _over_pixels(b, skip, channels_last))
+    total = plus(b, total, None if bias is None else _over_pixels(b, bias, channels_last))
+    image = _channels_first(b, total) if channels_last else total
+    n, channels, *pixels = image.sizes
+    depth = exact_quotient(channels, groups)
+    if depth is None:
+        b.refuse(f"{channels} channels in {groups} groups", "use a divisor")
+    grouped = b.reshape(image, [n, groups, depth, *pixels])
+    normal, _, _ = reductions.normalized(b, grouped, range(2, grouped.rank), epsilon)
+    scale, shift = (b.reshape(t, [*t.sizes, *[1] * len(pixels)]) for t in (gamma, beta))
+
+    def body(s: Scalars, w: Number, c: Number, x: Number) -> Number:
+        result = x * w.to(x.element) + c.to(x.element)
+        result = result / (1 + s.exp(-result)) if activation else result
+        return result.to(image.element)
+
+    result = b.elementwise(
+        body, scale, shift, b.reshape(normal, image.sizes), element=image.element
+    )
+    return [_channels_last(b, result) if channels_last else result, total]
+
+
+def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
+    """Numbers of channels, of each image or not, to be broadcast with images."""
+    if t.rank == 4:
+        return t
+    batch = t.sizes[:-1] or (1,)
+    return b.reshape(t, [*batch, *([1, 1, t.sizes[-1]] if channels_last else [t.sizes[-1], 1, 1])])
+
+
+@operator("BiasSoftmax", domain=MICROSOFT)
+def bias_softmax(
+    b: Nodes, x: Tensor, bias: Tensor, /, *, axis: int = 1, is_inner_broadcast: int
+) -> Any:
+    """From the axis on, one softmax."""
+    entry = lookup("", "Softmax", 1)
+    assert entry is not None
+    return entry.function(b, plus(b, x, bias), axis=axis)
+
+
+@operator("RelativePositionBias", domain=MICROSOFT)
+def relative_position_bias(
+    b: Nodes,
+    table: Tensor,
+    query_length: Tensor,
+    key_length: Tensor,
+    /,
+    *,
+    is_bidirectional: int = 0,
+    max_distance: int,
+) -> Tensor:
+    """A row of the table by the distance of key and query, in buckets that grow with it."""
+    rows, columns = (shapes.integers(b, t, "lengths")[0] for t in (query_length, key_length))
+    buckets = table.sizes[0]
+    if not isinstance(buckets, int):
+        b.refuse("the number of buckets is open", "give it a size")
+    chosen = _buckets(rows, columns, buckets, bool(is_bidirectional), max_distance)
+    rows_of = shapes.gather(b, table, Tensor.of(chosen))
+    return b.reshape(b.transpose(rows_of, [2, 0, 1]), [1, table.sizes[1], rows, columns])  # pyright: ignore
+
+
+def _buckets(rows: int, columns: int, count: int, both: bool, most: int) -> Any:
+    """The first half of them for a distance each, the others by its logarithm."""
+    distance = np.arange(rows)[:, None] - np.arange(columns)
+    start = np.zeros_like(distance)
+    if both:
+        count //= 2
+        start = np.where(distance < 0, count, 0)
+        distance = np.abs(distance)
+    distance = np.maximum(distance, 0)
+    exact = count // 2
+    ratio = np.log(np.maximum(distance, 1) / np.float32(exact), dtype=np.float32)
+    steps = ratio / np.log(np.float32(most / exact)) * np.float32(count - exact)
+    far = np.minimum(exact + steps.astype(np.int64), count - 1)
+    return start + np.where(distance < exact, distance, far)
+
+
+# Images with channels last, in a domain of onnxruntime's execution providers
+
+
+def _with_channels_last(name: str) -> None:
+    @operator(name, domain=NHWC)
+    def function(b: Nodes, x: Tensor, *others: Tensor | None, **attributes: Any) -> Any:
+        entry = lookup("", name, b.versions.get("", 1))
+        assert entry is not None
+        result = entry.function(b, _channels_first(b, x), *others, **attributes)
+        results = [result] if isinstance(result, Tensor) else result
+        return [None if t is None else _channels_last(b, t) for t in results]
+
+    del function
+
+
+for _name in (
+    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace",
+    "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "InstanceNormalization", "LRN", "LpPool",
+    "SpaceToDepth",
+):  # fmt: skip
+    _with_channels_last(_name)
+
+
+# What is not imported
+
+REFUSED["com.microsoft.nchwc"] = (
+    "it has blocks of channels as one processor likes them",
+    "optimize with ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL",
+)
+for _names, _cause, _remedy in (
+    (
+        ("NGramRepeatBlock", "BifurcationDetector", "RemovePadding", "RestorePadding"),
+        "its data decides how large the result is, or where it goes",
+        "cut the model there, and do it on the host",
+    ),
+    (
+        ("Tokenizer", "MurmurHash3", "WordConvEmbedding"),
+        "it reads text",
+        "cut the model there, and do it on the host",
+    ),
+    (
+        (
+            "PackedAttention", "PackedMultiHeadAttention", "PagedAttention", "SparseAttention",
+            "LongformerAttention", "DecoderAttention", "DecoderMaskedSelfAttention",
+        ),
+        "it attends over packed, paged or sparse keys",
+        "export the model with MultiHeadAttention or GroupQueryAttention",
+    ),
+    (
+        ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
+        "it runs other models in a loop",
+        "compile the decoder alone, and search on the host",
+    ),
+    (
+        ("MaxpoolWithMask", "SampleOp", "TorchEmbedding", "EPContext", "Snpe"),
+        "it is for onnxruntime's own use",
+        "export the model again without it",
+    ),
+):  # fmt: skip
+    REFUSED.update(dict.fromkeys(_names, (_cause, _remedy)))
