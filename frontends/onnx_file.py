@@ -42,6 +42,9 @@ ELEMENT_TYPES = {
 }
 """ONNX's element types that a buffer can have, and MLIR's names for them."""
 
+OF_ONNXRUNTIME = ("LayerNormalization", "SimplifiedLayerNormalization")
+"""Operators that onnxruntime has in ONNX's domain, in versions that have none of that name, too."""
+
 Model = Any
 """`onnx.ModelProto`: the package has no usable types."""
 
@@ -69,6 +72,7 @@ def check_model(model: Model, name: str) -> None:
     onnx = _onnx()
     if not model.graph.node and not model.graph.output:
         raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
+    _move_to_own_domain(model)
     try:
         onnx.checker.check_model(model)
     except Exception as error:
@@ -77,6 +81,20 @@ def check_model(model: Model, name: str) -> None:
             name,
             "export it again, or see what `onnx.checker.check_model` says",
         ) from error
+
+
+def _move_to_own_domain(model: Model) -> None:
+    """Puts what onnxruntime's optimizer writes in ONNX's domain, but ONNX lacks, in its own."""
+    onnx, domain = _onnx(), "com.microsoft"
+    versions = {o.domain: o.version for o in model.opset_import}
+    version = versions.get("", versions.get("ai.onnx", 1))
+    for node in nodes(model.graph):
+        if node.op_type in OF_ONNXRUNTIME and node.domain in ("", "ai.onnx"):
+            schemas = onnx.defs.has(node.op_type, version, "")
+            node.domain = "" if schemas else domain
+            if not schemas and domain not in versions:
+                model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
+                versions[domain] = 1
 
 
 def _onnx() -> Any:

@@ -532,14 +532,18 @@ def relative_position_bias(
     is_bidirectional: int = 0,
     max_distance: int,
 ) -> Tensor:
-    """A row of the table by the distance of key and query, in buckets that grow with it."""
+    """
+    A number of each head by the distance of key and query, in buckets that grow with it.
+
+    The table lies column by column: the numbers of a head are next to each other.
+    """
     rows, columns = (shapes.integers(b, t, "lengths")[0] for t in (query_length, key_length))
-    buckets = table.sizes[0]
+    buckets, heads = table.sizes
     if not isinstance(buckets, int):
         b.refuse("the number of buckets is open", "give it a size")
-    chosen = _buckets(rows, columns, buckets, bool(is_bidirectional), max_distance)
-    rows_of = shapes.gather(b, table, Tensor.of(chosen))
-    return b.reshape(b.transpose(rows_of, [2, 0, 1]), [1, table.sizes[1], rows, columns])  # pyright: ignore
+    chosen = Tensor.of(_buckets(rows, columns, buckets, bool(is_bidirectional), max_distance))
+    own = shapes.gather(b, b.reshape(table, [heads, buckets]), chosen, axis=1)
+    return b.reshape(own, [1, heads, rows, columns])  # pyright: ignore
 
 
 def _buckets(rows: int, columns: int, count: int, both: bool, most: int) -> Any:
