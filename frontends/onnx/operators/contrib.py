@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects import math
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators import indexing, products, reductions, shapes, windows
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
@@ -87,9 +87,29 @@ def channels_last_conv(
     /,
     **given: Any,
 ) -> Tensor:
-    """The image's channels come last; the weights are as ONNX has them."""
+    """The image's channels come last, and the weights' where onnxruntime's tools wrote them."""
+    if b.node.op_type == "NhwcConv":
+        w = _weights_as_onnx(b, x.sizes[-1], w, **given)
     z = None if z is None else _channels_first(b, z)
     return _channels_last(b, fused_conv(b, _channels_first(b, x), w, bias, z, **given))  # pyright: ignore
+
+
+def _weights_as_onnx(
+    b: Nodes, channels: Size, w: Tensor, *, group: int = 1, kernel_shape: Any = None, **_: Any
+) -> Tensor:
+    """
+    Outputs x channels x kernel: the definition has them so, the tool that writes the operator not.
+
+    Refuses weights that can be read either way.
+    """
+    kernels = [list(w.sizes[2:]), list(w.sizes[1:-1])]
+    first, last = (
+        size * group == channels and (kernel_shape is None or list(kernel_shape) == kernel)
+        for size, kernel in zip((w.sizes[1], w.sizes[-1]), kernels, strict=True)
+    )
+    if first and last and set(w.sizes[1:]) != {1}:
+        b.refuse(f"channels of the weights {w} are first or last", "use Conv between Transpose")
+    return _channels_first(b, w) if last else w
 
 
 @operator("NhwcMaxPool", domain=MICROSOFT)

