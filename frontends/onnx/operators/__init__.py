@@ -20,6 +20,7 @@ FILES = (
     "sequences",
     "attention",
     "contrib_attention",
+    "contrib_norms",
     "contrib",
 )
 

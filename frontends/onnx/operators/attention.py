@@ -132,12 +132,13 @@ def _softmax(b: Nodes, x: Tensor, scores: Scores) -> Tensor:
     if scores.softmax is not None:
         x = b.convert(x, scores.softmax)
     largest = maximum_over(b, x, [3], True)
+    sink = None
     if scores.sink is not None:
         sink = b.reshape(b.convert(scores.sink, x.element), [x.sizes[1], 1, 1])
         largest = b.elementwise(lambda s, sink, m: s.maximum(m, sink), sink, largest)
     powers = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
     total = b.convert(summed(b, powers, [3]), x.element)
-    if scores.sink is not None:
+    if sink is not None:
         total = b.elementwise(lambda s, k, m, t: t + s.exp(k - m), sink, largest, total)
     if not scores.masks and (not isinstance(scores.causal, int) or scores.causal >= 0):
         return b.elementwise(lambda s, t, x: x / t, total, powers)

@@ -2,7 +2,8 @@
 onnxruntime's own operators: mostly several of ONNX's in one, as its optimizer writes them.
 
 They are brought to the functions of ONNX's operators, so that a model becomes the same module
-before and after optimization. `contrib_attention` has those that attend.
+before and after optimization. `contrib_attention` and `contrib_norms` have those that
+attend and normalize.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators import indexing, products, reductions, shapes, windows
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
+from xdsl_spirv.frontends.onnx.operators.contrib_norms import (
+    to_channels_first,
+    to_channels_last,
+)
 from xdsl_spirv.frontends.onnx.operators.elementwise import gelu
 from xdsl_spirv.frontends.onnx.operators.recurrent import activation as function_named
 from xdsl_spirv.frontends.onnx.registry import REFUSED, lookup, operator
@@ -65,16 +70,8 @@ def fused_conv(
     **window: Any,
 ) -> Tensor:
     """A convolution, a tensor added, a function of each element."""
-    result = plus(b, windows.conv(b, x, w, bias, **window), z)  # pyright: ignore
+    result = plus(b, windows.conv(b, x, w, bias, **window), z)
     return _activated(b, result, activation, activation_params)
-
-
-def _channels_first(b: Nodes, t: Tensor) -> Tensor:
-    return b.transpose(t, [0, t.rank - 1, *range(1, t.rank - 1)])
-
-
-def _channels_last(b: Nodes, t: Tensor) -> Tensor:
-    return b.transpose(t, [0, *range(2, t.rank), 1])
 
 
 @operator("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
@@ -90,8 +87,8 @@ def channels_last_conv(
     """The image's channels come last, and the weights' where onnxruntime's tools wrote them."""
     if b.node.op_type == "NhwcConv":
         w = _weights_as_onnx(b, x.sizes[-1], w, **given)
-    z = None if z is None else _channels_first(b, z)
-    return _channels_last(b, fused_conv(b, _channels_first(b, x), w, bias, z, **given))  # pyright: ignore
+    z = None if z is None else to_channels_first(b, z)
+    return to_channels_last(b, fused_conv(b, to_channels_first(b, x), w, bias, z, **given))
 
 
 def _weights_as_onnx(
@@ -109,13 +106,13 @@ def _weights_as_onnx(
     )
     if first and last and set(w.sizes[1:]) != {1}:
         b.refuse(f"channels of the weights {w} are first or last", "use Conv between Transpose")
-    return _channels_first(b, w) if last else w
+    return to_channels_first(b, w) if last else w
 
 
 @operator("NhwcMaxPool", domain=MICROSOFT)
 def channels_last_max_pool(b: Nodes, x: Tensor, /, **given: Any) -> Tensor:
-    pooled = windows.max_pool(b, _channels_first(b, x), **given)
-    return _channels_last(b, pooled[0])  # pyright: ignore
+    pooled = windows.max_pool(b, to_channels_first(b, x), **given)
+    return to_channels_last(b, pooled[0])
 
 
 @operator("ConvTransposeWithDynamicPads", domain=MICROSOFT)
@@ -129,7 +126,7 @@ def conv_transpose_with_pads(
     **window: Any,
 ) -> Tensor:
     amounts = None if pads is None else shapes.integers(b, pads, "pads")
-    return windows.conv_transpose(b, x, w, bias, pads=amounts, **window)  # pyright: ignore
+    return windows.conv_transpose(b, x, w, bias, pads=amounts, **window)
 
 
 @operator("FusedGemm", domain=MICROSOFT)
@@ -147,7 +144,7 @@ def fused_gemm(
     **given: Any,
 ) -> Tensor:
     result = products.gemm(b, x, y, z, **given)
-    return _activated(b, result, activation, (activation_alpha, activation_beta))  # pyright: ignore
+    return _activated(b, result, activation, (activation_alpha, activation_beta))
 
 
 @operator("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", domain=MICROSOFT)
@@ -188,7 +185,7 @@ def _turned(b: Nodes, t: Tensor, matrix: int, batch: int) -> Tensor:
 
 @operator("GemmFastGelu", domain=MICROSOFT)
 def gemm_fast_gelu(b: Nodes, x: Tensor, w: Tensor, bias: Tensor | None = None, /) -> Tensor:
-    return fast_gelu(b, products.multiply(b, x, w), bias)  # pyright: ignore
+    return fast_gelu(b, products.multiply(b, x, w), bias)
 
 
 # Element by element
@@ -196,12 +193,12 @@ def gemm_fast_gelu(b: Nodes, x: Tensor, w: Tensor, bias: Tensor | None = None, /
 
 @operator("FastGelu", domain=MICROSOFT)
 def fast_gelu(b: Nodes, x: Tensor, bias: Tensor | None = None, /) -> Tensor:
-    return gelu(b, plus(b, x, bias), approximate="tanh")  # pyright: ignore
+    return gelu(b, plus(b, x, bias), approximate="tanh")
 
 
 @operator("BiasGelu", domain=MICROSOFT)
 def bias_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
-    return gelu(b, plus(b, x, bias))  # pyright: ignore
+    return gelu(b, plus(b, x, bias))
 
 
 @operator("QuickGelu", domain=MICROSOFT)
@@ -217,7 +214,7 @@ def bias_split_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
     if half is None:
         b.refuse(f"{x.sizes[-1]} elements in two halves", "use an even number")
     left, right = (part(b, total, x.rank - 1, start, half) for start in (0, half))
-    return b.elementwise(lambda s, g, x: x * g, gelu(b, right), left)  # pyright: ignore
+    return b.elementwise(lambda s, g, x: x * g, gelu(b, right), left)
 
 
 @operator("BiasAdd", domain=MICROSOFT)
@@ -318,7 +315,7 @@ def arithmetic_sequence(
     step = Tensor.of(np.array(1, start.element.dtype)) if delta is None else delta
     given = [t.numbers for t in (start, limit, step)]
     if any(t is None for t in given):
-        return shapes.range_(b, start, limit, step)  # pyright: ignore
+        return shapes.range_(b, start, limit, step)
     return Tensor.of(
         np.arange(*(t.item() for t in given if t is not None), dtype=start.element.dtype)
     )
@@ -396,192 +393,6 @@ def _signal(
     return size
 
 
-# Normalization
-
-
-@operator("SimplifiedLayerNormalization", domain=MICROSOFT)
-def simplified_layer_normalization(
-    b: Nodes,
-    x: Tensor,
-    scale: Tensor,
-    /,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> tuple[Tensor, Tensor]:
-    """By the root of the mean square."""
-    first = shapes.axis_of(b, axis, x.rank)
-    result, _, inverse = reductions.normalized(b, x, range(first, x.rank), epsilon, center=False)
-    result = b.convert(result, scale.element)
-    return b.elementwise(lambda s, w, x: x * w, scale, result), inverse
-
-
-@operator("SkipLayerNormalization", domain=MICROSOFT)
-def skip_layer_normalization(
-    b: Nodes,
-    x: Tensor,
-    skip: Tensor,
-    gamma: Tensor,
-    beta: Tensor | None = None,
-    bias: Tensor | None = None,
-    /,
-    *,
-    epsilon: float = 1e-12,
-) -> Sequence[Tensor]:
-    total = plus(b, plus(b, x, skip), bias)
-    return [*reductions.layer_normalization(b, total, gamma, beta, epsilon=epsilon), total]  # pyright: ignore
-
-
-@operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
-def skip_simplified_layer_normalization(
-    b: Nodes,
-    x: Tensor,
-    skip: Tensor,
-    gamma: Tensor,
-    bias: Tensor | None = None,
-    /,
-    *,
-    epsilon: float = 1e-12,
-) -> Sequence[Tensor | None]:
-    total = plus(b, plus(b, x, skip), bias)
-    result, inverse = simplified_layer_normalization(b, total, gamma, epsilon=epsilon)  # pyright: ignore
-    return [result, None, inverse, total]
-
-
-@operator("EmbedLayerNormalization", domain=MICROSOFT)
-def embed_layer_normalization(
-    b: Nodes,
-    input_ids: Tensor,
-    segment_ids: Tensor | None,
-    word_embedding: Tensor,
-    position_embedding: Tensor,
-    segment_embedding: Tensor | None,
-    gamma: Tensor,
-    beta: Tensor,
-    mask: Tensor | None = None,
-    position_ids: Tensor | None = None,
-    /,
-    *,
-    epsilon: float = 1e-12,
-    mask_index_type: int = 0,
-) -> Sequence[Tensor]:
-    """Rows of tables by words, places and segments, added and normalized; how many words count."""
-    batch, length = input_ids.sizes
-    total: Tensor = shapes.gather(b, word_embedding, input_ids)  # pyright: ignore
-    if position_ids is None:
-        places = part(b, position_embedding, 0, 0, length)
-    else:
-        places: Tensor = shapes.gather(b, position_embedding, position_ids)  # pyright: ignore
-    total = plus(b, total, places)
-    if segment_ids is not None and segment_embedding is not None:
-        total = plus(b, total, shapes.gather(b, segment_embedding, segment_ids))  # pyright: ignore
-    result, *_ = reductions.layer_normalization(b, total, gamma, beta, epsilon=epsilon)  # pyright: ignore
-    if mask is None:
-        counts = Tensor(I32, [batch], b.fill(0, [batch], I32))
-    else:
-        ones = b.elementwise(lambda s, x: x.equals(1).to(I32), mask, element=I32)
-        counts = reductions.summed(b, ones, [1], keep=False)
-    return [result, counts, total]  # pyright: ignore
-
-
-@operator("GroupNorm", "SkipGroupNorm", domain=MICROSOFT)
-def group_norm(
-    b: Nodes,
-    x: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    skip: Tensor | None = None,
-    bias: Tensor | None = None,
-    /,
-    *,
-    activation: int,
-    channels_last: int = 1,
-    epsilon: float = 1e-5,
-    groups: int,
-) -> Sequence[Tensor]:
-    """By the deviation of a group of channels; then x sigmoid(x), if asked."""
-    total = plus(b, x, None if skip is None else _over_pixels(b, skip, channels_last))
-    total = plus(b, total, None if bias is None else _over_pixels(b, bias, channels_last))
-    image = _channels_first(b, total) if channels_last else total
-    n, channels, *pixels = image.sizes
-    depth = exact_quotient(channels, groups)
-    if depth is None:
-        b.refuse(f"{channels} channels in {groups} groups", "use a divisor")
-    grouped = b.reshape(image, [n, groups, depth, *pixels])
-    normal, _, _ = reductions.normalized(b, grouped, range(2, grouped.rank), epsilon)
-    scale, shift = (b.reshape(t, [*t.sizes, *[1] * len(pixels)]) for t in (gamma, beta))
-
-    def body(s: Scalars, w: Number, c: Number, x: Number) -> Number:
-        result = x * w.to(x.element) + c.to(x.element)
-        result = result / (1 + s.exp(-result)) if activation else result
-        return result.to(image.element)
-
-    result = b.elementwise(
-        body, scale, shift, b.reshape(normal, image.sizes), element=image.element
-    )
-    return [_channels_last(b, result) if channels_last else result, total]
-
-
-def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
-    """Numbers of channels, of each image or not, to be broadcast with images."""
-    if t.rank == 4:
-        return t
-    batch = t.sizes[:-1] or (1,)
-    return b.reshape(t, [*batch, *([1, 1, t.sizes[-1]] if channels_last else [t.sizes[-1], 1, 1])])
-
-
-@operator("BiasSoftmax", domain=MICROSOFT)
-def bias_softmax(
-    b: Nodes, x: Tensor, bias: Tensor, /, *, axis: int = 1, is_inner_broadcast: int
-) -> Any:
-    """From the axis on, one softmax."""
-    entry = lookup("", "Softmax", 1)
-    assert entry is not None
-    return entry.function(b, plus(b, x, bias), axis=axis)
-
-
-@operator("RelativePositionBias", domain=MICROSOFT)
-def relative_position_bias(
-    b: Nodes,
-    table: Tensor,
-    query_length: Tensor,
-    key_length: Tensor,
-    /,
-    *,
-    is_bidirectional: int = 0,
-    max_distance: int,
-) -> Tensor:
-    """
-    A number of each head by the distance of key and query, in buckets that grow with it.
-
-    The table lies column by column: the numbers of a head are next to each other.
-    """
-    rows, columns = (shapes.integers(b, t, "lengths")[0] for t in (query_length, key_length))
-    buckets, heads = table.sizes
-    if not isinstance(buckets, int):
-        b.refuse("the number of buckets is open", "give it a size")
-    chosen = Tensor.of(_buckets(rows, columns, buckets, bool(is_bidirectional), max_distance))
-    own = shapes.gather(b, b.reshape(table, [heads, buckets]), chosen, axis=1)
-    return b.reshape(own, [1, heads, rows, columns])  # pyright: ignore
-
-
-def _buckets(rows: int, columns: int, count: int, both: bool, most: int) -> Any:
-    """The first half of them for a distance each, the others by its logarithm."""
-    distance = np.arange(rows)[:, None] - np.arange(columns)
-    start = np.zeros_like(distance)
-    if both:
-        count //= 2
-        start = np.where(distance < 0, count, 0)
-        distance = np.abs(distance)
-    distance = np.maximum(distance, 0)
-    exact = count // 2
-    ratio = np.log(np.maximum(distance, 1) / np.float32(exact), dtype=np.float32)
-    steps = ratio / np.log(np.float32(most / exact)) * np.float32(count - exact)
-    far = np.minimum(exact + steps.astype(np.int64), count - 1)
-    return start + np.where(distance < exact, distance, far)
-
-
 # Images with channels last, in a domain of onnxruntime's execution providers
 
 
@@ -590,9 +401,9 @@ def _with_channels_last(name: str) -> None:
     def function(b: Nodes, x: Tensor, *others: Tensor | None, **attributes: Any) -> Any:
         entry = lookup("", name, b.versions.get("", 1))
         assert entry is not None
-        result = entry.function(b, _channels_first(b, x), *others, **attributes)
+        result = entry.function(b, to_channels_first(b, x), *others, **attributes)
         results = [result] if isinstance(result, Tensor) else result
-        return [None if t is None else _channels_last(b, t) for t in results]
+        return [None if t is None else to_channels_last(b, t) for t in results]
 
     del function
 

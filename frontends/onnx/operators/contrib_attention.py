@@ -352,7 +352,7 @@ def rotated(
         positions = b.elementwise(lambda s, p, n: n + p.to(I64), positions, steps)
         positions = b.reshape(positions, [1, length])
     tables = [gather(b, t, positions) for t in (cosines, sines)]
-    cosine, sine = (b.reshape(t, [t.sizes[0], 1, length, half]) for t in tables)  # pyright: ignore
+    cosine, sine = (b.reshape(t, [t.sizes[0], 1, length, half]) for t in tables)
     turned = part(b, x, 3, 0, 2 * half) if x.sizes[3] != 2 * half else x
     pairs = [*x.sizes[:3], half, 2] if interleaved else [*x.sizes[:3], 2, half]
     axis = 4 if interleaved else 3
@@ -456,39 +456,39 @@ def group_query_attention(
     keys_k, keys_v = (part(b, t, 2, 0, total) if t.sizes[2] != total else t for t in (k, v))
     scores.masks = [] if attention_bias is None else [attention_bias]
     sizes = [*q.sizes[:3], total]
-    if isinstance(before, int) and local_window_size < 0:
-        scores.causal = before if causal else None
+    if before is None and local_window_size < 0:
+        scores.causal = 0 if causal else None
     else:
         scores.masks.append(_causal_window(b, sizes, element, before, causal, local_window_size))
     done = attend(b, q, keys_k, keys_v, scores)
     return merge_heads(b, done.result), k, v
 
 
-def _lengths_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Tensor | int:
+def _lengths_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Tensor | None:
     """How many keys each sequence has before those of now: none in a prompt."""
     if new == total:
-        return 0
+        return None
     if isinstance(new, SymbolicSize):
         b.refuse("the number of new tokens is open beside past ones", "give it a size")
     return b.elementwise(lambda s, n: n.to(I64) + 1 - new, b.reshape(lengths, [lengths.sizes[0]]))
 
 
-def _places(b: Nodes, before: Tensor | int, length: Size) -> Tensor:
+def _places(b: Nodes, before: Tensor | None, length: Size) -> Tensor:
     """The positions of the new tokens: batch x sequence."""
-    if isinstance(before, int):
-        return written(b, I64, [1, length], lambda s: s.index(1) + before)
+    if before is None:
+        return written(b, I64, [1, length], lambda s: s.index(1))
     sizes = [before.sizes[0], length]
     return written(b, I64, sizes, lambda s, n: n.to(I64) + s.index(1), [(before, [0])])
 
 
 def _in_buffer(
-    b: Nodes, past: Tensor | None, new: Tensor, before: Tensor | int, total: Size
+    b: Nodes, past: Tensor | None, new: Tensor, before: Tensor | None, total: Size
 ) -> Tensor:
     """The buffer with the new keys or values behind those that each sequence has, then zeros."""
     room = total if past is None else past.sizes[2]
     if isinstance(room, int) and isinstance(total, int):
         room = max(room, total)
-    if past is None or isinstance(before, int):
+    if past is None or before is None:
         if new.sizes[2] == room:
             return new
     old = Reader(b, past) if past is not None else None
@@ -500,7 +500,7 @@ def _in_buffer(
 
     def body(s: Scalars, *given: Number) -> Number:
         at = [s.index(i) for i in range(4)]
-        start = given[0].to(I64) if given else s.number(before, I64)  # pyright: ignore
+        start = given[0].to(I64) if given else s.number(0, I64)
         place = at[2] - start
         inside = (place >= 0) & (place < count)
         near = s.minimum(s.maximum(place, 0), count - 1)
@@ -512,7 +512,7 @@ def _in_buffer(
         return s.select(inside, fresh, held)
 
     sizes = [*new.sizes[:2], room, new.sizes[3]]
-    inputs = [] if isinstance(before, int) else [(before, [0])]
+    inputs = [] if before is None else [(before, [0])]
     return written(b, new.element, sizes, body, inputs)
 
 
@@ -520,17 +520,20 @@ def _causal_window(
     b: Nodes,
     sizes: Sequence[Size],
     element: Element,
-    before: Tensor | int,
+    before: Tensor | None,
     causal: int,
     window: int,
 ) -> Tensor:
     """Hides keys after a query, and those further before it than a window."""
 
-    def test(s: Scalars, i: Number, j: Number, *lengths: Number) -> Number:
-        place = i + (lengths[0] if lengths else before)  # pyright: ignore
-        if not causal:
-            return j > place + (sizes[2] - 1 - i)  # pyright: ignore
-        hides = j > place
-        return hides if window < 0 else hides | (j <= place - window)
+    rows = sizes[2]
 
-    return hidden_where(b, sizes, element, test, [] if isinstance(before, int) else [before])
+    def test(s: Scalars, i: Number, j: Number, *lengths: Number) -> Number:
+        start = lengths[0] if lengths else s.number(0, I64)
+        if not causal:
+            assert isinstance(rows, int)
+            return j > start + (rows - 1)
+        hides = j > start + i
+        return hides if window < 0 else hides | (j <= start + i - window)
+
+    return hidden_where(b, sizes, element, test, [] if before is None else [before])
