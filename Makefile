@@ -82,9 +82,8 @@ $(STAMPS)/lint: $(STAMPS)/dev
 
 # Of rapidocr-onnxruntime only the model files are used: its dependencies (OpenCV) are not installed.
 $(STAMPS)/demo: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[validate]' onnx onnxruntime pillow
+	$(PIP) install -e '.[onnx,validate]' onnxruntime pillow
 	$(PIP) install --no-deps rapidocr-onnxruntime==1.4.4
-	$(PIP) install -e '.[onnx]' || echo "torch-mlir cannot be had here: the whole model is left out"
 	@mkdir -p $(STAMPS) && touch $@
 
 # The peer has an environment of its own, so that what is measured is what its users start.

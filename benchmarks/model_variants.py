@@ -19,7 +19,7 @@ from typing import Any
 from model_zoo import Inputs, Model
 
 OPSET = 17
-"""Scales of a channel need 13; torch-mlir and onnxruntime both know 17."""
+"""Scales of a channel need 13."""
 
 VARIANTS = ("f32", "f16", "tensor", "channel", "dynamic", "qoperator")
 
@@ -33,7 +33,9 @@ def missing(variant: str) -> str | None:
     """What has to be installed for a variant."""
     from importlib.util import find_spec
 
-    needed = {"f32": (), "f16": ("onnxconverter_common",)}.get(variant, ("onnxruntime", "sympy"))
+    needed = {"f32": (), "f16": ("onnxsim", "onnxconverter_common")}.get(
+        variant, ("onnxsim", "onnxruntime", "sympy")
+    )
     return next((name for name in needed if find_spec(name) is None), None)
 
 
@@ -58,10 +60,10 @@ def with_initializers(proto: Any) -> Any:
 
 
 def variant_of(model: Model, variant: str) -> Any:
-    """The model as an ONNX model of the variant."""
-    proto = prepared(model)
+    """The model as an ONNX model of the variant; in f32 the file as it is."""
     if variant == "f32":
-        return proto
+        return model.proto()
+    proto = prepared(model)
     if variant == "f16":
         return half(proto, model.wide)
     return quantized(proto, variant, model.calibration(), model.quantize)
@@ -73,10 +75,12 @@ def nudged(proto: Any, seed: int) -> Any:
 
     tools, types = package("onnx.numpy_helper"), package("onnx").TensorProto
     chance = np.random.default_rng(seed)
+    # Scales of an image's sizes decide shapes.
+    shapes = {name for node in proto.graph.node if node.op_type == "Resize" for name in node.input}
     made = package("onnx").ModelProto()
     made.CopyFrom(proto)
     for tensor in made.graph.initializer:
-        if tensor.data_type == types.FLOAT:
+        if tensor.data_type == types.FLOAT and tensor.name not in shapes:
             values = tools.to_array(tensor)
             towards = chance.choice(np.array([-np.inf, 0, np.inf], np.float32), values.shape)
             moved = np.where(towards == 0, values, np.nextafter(values, towards))

@@ -206,7 +206,7 @@ def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str,
 
 def about(options: Any) -> dict[str, Any]:
     """What the figures are of: when, which machine and versions, how busy it was."""
-    names = ("onnxruntime", "iree-base-compiler", "torch-mlir", "onnx", "numpy")
+    names = ("onnxruntime", "iree-base-compiler", "onnx", "numpy")
     versions: dict[str, str] = {}
     for name in names:
         with contextlib.suppress(PackageNotFoundError):

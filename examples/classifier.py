@@ -30,7 +30,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def missing() -> list[str]:
     """The packages that a whole model takes and that are not here."""
-    packages = ("onnx", "onnxsim", "torch_mlir", "onnxruntime", "rapidocr_onnxruntime", "PIL")
+    packages = ("onnx", "onnxruntime", "rapidocr_onnxruntime", "PIL")
     return [name for name in packages if find_spec(name) is None]
 
 

@@ -3,7 +3,7 @@ How models get in: other people's formats to `linalg` on tensors, with the weigh
 
     from xdsl_spirv.frontends import import_onnx, import_stablehlo, import_torch
 
-Names are imported when they are used: the worker process that runs torch-mlir needs no xDSL.
+Names are imported when they are used: PyTorch's and StableHLO's doors need torch-mlir, ONNX's onnx.
 """
 
 from __future__ import annotations

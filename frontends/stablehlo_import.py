@@ -20,7 +20,7 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FLOATS, Array, ImportedModel, Value, annotate
-from xdsl_spirv.frontends.onnx_import import parse_linalg
+from xdsl_spirv.frontends.torch_mlir_text import parse_linalg
 
 TIMEOUT = 600.0
 TOOL = "torch-mlir-opt"
@@ -89,7 +89,9 @@ def _tool() -> Path:
         tool = Path(folder, "_mlir_libs", TOOL)
         if tool.is_file():
             return tool
-    raise FrontendError(f"{TOOL} is not installed", "", "pip install 'xdsl-spirv[onnx]'", "missing")
+    raise FrontendError(
+        f"{TOOL} is not installed", "", "pip install 'xdsl-spirv[torch]'", "missing"
+    )
 
 
 def _main(module: ModuleOp) -> FuncOp:

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FLOATS, FUNCTION, Array, ImportedModel, Value, annotate
-from xdsl_spirv.frontends.onnx_import import locate, parse_linalg
+from xdsl_spirv.frontends.torch_mlir_text import locate, parse_linalg
 
 PIPELINES = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),"
@@ -63,7 +63,7 @@ def _package(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise FrontendError(
-            f"{name} cannot be imported: {error}", "", "pip install torch 'xdsl-spirv[onnx]'"
+            f"{name} cannot be imported: {error}", "", "pip install torch 'xdsl-spirv[torch]'"
         ) from error
 
 

@@ -1,5 +1,5 @@
 """
-Attention as exporters write it, through torch-mlir: projected, split into heads, masked, merged.
+Attention as exporters write it: projected, split into heads, masked, merged.
 """
 
 from __future__ import annotations

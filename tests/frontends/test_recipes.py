@@ -87,7 +87,7 @@ module @jit_f {
 
 def test_stablehlo_keeps_signs_and_weights_apart():
     if find_spec("torch_mlir") is None:
-        pytest.skip("torch_mlir is not installed (pip install '.[onnx]')")
+        pytest.skip("torch_mlir is not installed (pip install '.[torch]')")
     weights = np.arange(24, dtype=np.uint8).reshape(8, 3)
     model = import_stablehlo(DOT, [weights])
     assert [str(value) for value in model.inputs] == ["arg1: 4x8xui8"]
@@ -98,7 +98,7 @@ def test_stablehlo_keeps_signs_and_weights_apart():
 
 def test_stablehlo_that_is_refused():
     if find_spec("torch_mlir") is None:
-        pytest.skip("torch_mlir is not installed (pip install '.[onnx]')")
+        pytest.skip("torch_mlir is not installed (pip install '.[torch]')")
     with pytest.raises(FrontendError, match="torch-mlir-opt refuses the module"):
         import_stablehlo("func.func @main() { stablehlo.nothing }")
     with pytest.raises(FrontendError, match="has the shape"):
