@@ -23,7 +23,7 @@ from xdsl_spirv.compiler.pipeline import (
     PREPARED,
     SCHEDULED,
     Passes,
-    linalg_to_spirv,
+    lowering,
     split_after,
 )
 from xdsl_spirv.compiler.size_equations import names_of
@@ -49,6 +49,7 @@ from xdsl_spirv.runtime.program import (
 )
 from xdsl_spirv.targets import load
 from xdsl_spirv.upstream.collection import without_collection
+from xdsl_spirv.upstream.passes_on_demand import run
 
 DISTRIBUTION = "xdsl-spirv"
 
@@ -88,7 +89,7 @@ def compile_module(
     if observe is not None:
         observe("", module)
     give_weights(host_function(module, name), weights or {})
-    passes = linalg_to_spirv(target, limits)
+    passes: Passes = lowering(target, limits)
     passes = _run_until(PREPARED, passes, module, ctx, observe)
     host = host_function(module, name)
     values, names = weights_of(host), names_of(host)
@@ -141,18 +142,15 @@ def compile_module(
 
 
 def _run_until(
-    last: type[ModulePass],
+    last: str,
     passes: Passes,
     module: ModuleOp,
     ctx: Context,
     observe: Observer | None,
 ) -> Passes:
-    """Run the passes up to the last one of a kind; returns those behind it."""
+    """Run the passes up to the last one of a name; returns those behind it."""
     first, rest = split_after(passes, last)
-    for model_pass in first:
-        model_pass.apply(ctx, module)
-        if observe is not None:
-            observe(model_pass.name, module)
+    run(first, ctx, module, observe)
     return rest
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -20,8 +20,8 @@ from xdsl.context import Context
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 
+from xdsl_spirv.compiler.pipeline import Passes
 from xdsl_spirv.compiler.spec_constants import spec_constants
 from xdsl_spirv.dialects.schedule.numbers import NUMBERS
 from xdsl_spirv.dialects.schedule.sizes import sizes_of
@@ -30,6 +30,7 @@ from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
 from xdsl_spirv.runtime.program import KernelCode, SpecConstant
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import modules_by_name
+from xdsl_spirv.upstream.passes_on_demand import run
 
 Observer = Callable[[str, ModuleOp], None]
 
@@ -62,7 +63,7 @@ def usable_processors() -> int:
 def lower_kernels(
     module: ModuleOp,
     ctx: Context,
-    passes: Sequence[ModulePass],
+    passes: Passes,
     jobs: int = 1,
     observe: Observer | None = None,
 ) -> dict[str, LoweredKernel]:
@@ -80,12 +81,9 @@ def lower_kernels(
 
 
 def _lowered(
-    module: ModuleOp, ctx: Context, passes: Iterable[ModulePass], observe: Observer | None = None
+    module: ModuleOp, ctx: Context, passes: Passes, observe: Observer | None = None
 ) -> dict[str, LoweredKernel]:
-    for kernel_pass in passes:
-        kernel_pass.apply(ctx, module)
-        if observe is not None:
-            observe(kernel_pass.name, module)
+    run(passes, ctx, module, observe)
     module.verify()
     kernels: dict[str, LoweredKernel] = {}
     for name, kernel in modules_by_name(module).items():
@@ -151,7 +149,7 @@ Changed = list[tuple[int, SymbolRefAttr, Attribute | None]]
 def _in_forks(
     module: ModuleOp,
     ctx: Context,
-    passes: Sequence[ModulePass],
+    passes: Passes,
     parts: Sequence[Sequence[gpu.FuncOp]],
 ) -> dict[str, LoweredKernel] | None:
     """The kernels, each part lowered by a fork; None if one failed or two agreed on a name."""
@@ -198,7 +196,7 @@ def _in_forks(
 
 
 def _fork(
-    module: ModuleOp, ctx: Context, passes: Sequence[ModulePass], part: Sequence[gpu.FuncOp]
+    module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[int, BinaryIO]:
     """A process that lowers a part, and where its answer comes from."""
     reading, writing = os.pipe()
@@ -224,7 +222,7 @@ def _fork(
 
 
 def _part(
-    module: ModuleOp, ctx: Context, passes: Sequence[ModulePass], part: Sequence[gpu.FuncOp]
+    module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[dict[str, LoweredKernel], Changed]:
     """Lower some of the kernels: they, and the launches of them."""
     mine = {function.sym_name.data for function in part}

@@ -6,96 +6,83 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.compiler.fold import FoldConstantsPass
-from xdsl_spirv.compiler.weights import LiftWeightsPass, NoteRangesPass
-from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
-from xdsl_spirv.passes.graph.narrow_to_32_bits import NarrowTo32BitsPass
-from xdsl_spirv.passes.graph.own_results import OwnResultsPass
-from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
-from xdsl_spirv.passes.graph.scalars_into_loops import ScalarsIntoLoopsPass
-from xdsl_spirv.passes.graph.unroll_host_loops import UnrollHostLoopsPass
-from xdsl_spirv.passes.kernel.attention_to_cooperative_matrix import (
-    AttentionToCooperativeMatrixPass,
-)
-from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
-    ContractionToCooperativeMatrixPass,
-)
-from xdsl_spirv.passes.kernel.contraction_to_dot import ContractionToDotPass
-from xdsl_spirv.passes.kernel.contraction_to_fma import ContractionToFMAPass
-from xdsl_spirv.passes.kernel.contraction_to_rotate import ContractionToRotatePass
-from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
-from xdsl_spirv.passes.loops.to_invocations import LoopsToInvocationsPass
-from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
-from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
-from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
-from xdsl_spirv.passes.schedule.pack_operands import PackOperandsPass
+from xdsl_spirv.passes.analysis.target import load_target
 from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
-from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
-from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
-from xdsl_spirv.passes.spirv.fallback.int64_to_words import Int64ToWordsPass
-from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
-from xdsl_spirv.passes.spirv.share_kernels import ShareKernelsPass
-from xdsl_spirv.passes.spirv.split_entry_points import SplitEntryPointsPass
-from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.universe import NEEDS, UNIVERSE
+from xdsl_spirv.upstream.passes_on_demand import PassOnDemand, run
+
+Passes = Sequence[PassOnDemand | ModulePass]
+
+MemberT = TypeVar("MemberT", PassOnDemand, ModulePass, PassOnDemand | ModulePass)
 
 
-def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass, ...]:
-    """The passes that `linalg-to-spirv{target=... only=... barred=...}` runs."""
+def _pass(name: str, **arguments: object) -> PassOnDemand:
+    return PassOnDemand(name, UNIVERSE.all_passes[name], NEEDS.get(name, ()), arguments)
+
+
+def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...]:
+    """The passes that `linalg-to-spirv{target=... only=... barred=...}` runs, by name."""
     only, barred = limits.only, limits.barred
     return (
-        LiftWeightsPass(),
-        UnrollHostLoopsPass(),
-        FoldConstantsPass(),
-        QuantizedContractionsPass(target=target),
+        _pass("lift-weights"),
+        _pass("unroll-host-loops"),
+        _pass("fold-constants"),
+        _pass("linalg-quantized-to-contraction", target=target),
         # The sums of weights that quantized contractions ask for.
-        FoldConstantsPass(),
+        _pass("fold-constants"),
         # A result that was folded is a weight, and has to be copied.
-        OwnResultsPass(),
-        NoteRangesPass(),
-        ScalarsIntoLoopsPass(),
-        NarrowTo32BitsPass(target=target),
-        LinalgToContractionPass(),
-        FormAttentionPass(target=target),
-        SplitReductionsPass(target=target, only=only, barred=barred),
-        FormDispatchesPass(),
-        AssignSchedulePass(target, only=only, barred=barred),
-        PackOperandsPass(),
-        OutlineDispatchesPass(),
-        AttentionToCooperativeMatrixPass(),
-        ContractionToCooperativeMatrixPass(),
-        ContractionToDotPass(),
-        ContractionToFMAPass(),
-        ContractionToRotatePass(),
-        LoopsToInvocationsPass(),
-        KernelToSPIRVPass(),
-        BFloat16ToBitsPass(as_needed=True),
-        Int64ToWordsPass(as_needed=True),
-        SplitEntryPointsPass(),
-        ShareKernelsPass(),
-        UpdateVCEPass(),
+        _pass("own-results"),
+        _pass(PREPARED),
+        _pass("scalars-into-loops"),
+        _pass("narrow-to-32-bits", target=target),
+        _pass("linalg-to-contraction"),
+        _pass("form-attention", target=target),
+        _pass("split-reductions", target=target, only=only, barred=barred),
+        _pass("form-dispatches"),
+        _pass("assign-schedule", target=target, only=only, barred=barred),
+        _pass(SCHEDULED),
+        _pass(OUTLINED),
+        _pass("attention-to-cooperative-matrix"),
+        _pass("contraction-to-cooperative-matrix"),
+        _pass("contraction-to-dot"),
+        _pass("contraction-to-fma"),
+        _pass("contraction-to-rotate"),
+        _pass("loops-to-invocations"),
+        _pass("kernel-to-spirv"),
+        _pass("spirv-bfloat16-to-bits", as_needed=True),
+        _pass("spirv-int64-to-words", as_needed=True),
+        _pass("spirv-split-entry-points"),
+        _pass("spirv-share-kernels"),
+        _pass("spirv-update-vce"),
     )
 
 
-Passes = Sequence[ModulePass]
-
-PREPARED: type[ModulePass] = NoteRangesPass
+PREPARED = "note-ranges"
 """After it weights are known, and operations stand as they did in the model."""
 
-SCHEDULED: type[ModulePass] = PackOperandsPass
+SCHEDULED = "pack-operands"
 """After it every dispatch has its schedule, and still computes on tensors."""
 
-OUTLINED: type[ModulePass] = OutlineDispatchesPass
+OUTLINED = "outline-dispatches"
 """After it kernels are lowered one by one."""
 
 
-def split_after(passes: Passes, last: type[ModulePass]) -> tuple[Passes, Passes]:
-    """The passes up to the last one of a kind, that one included, and those behind it."""
-    cut = max(number for number, member in enumerate(passes) if isinstance(member, last)) + 1
+def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass, ...]:
+    """The passes of `lowering`, all of them imported."""
+    return tuple(member.load() for member in lowering(target, limits))
+
+
+def split_after(
+    passes: Sequence[MemberT], last: str
+) -> tuple[Sequence[MemberT], Sequence[MemberT]]:
+    """The passes up to the last one of a name, that one included, and those behind it."""
+    cut = max(number for number, member in enumerate(passes) if member.name == last) + 1
     return passes[:cut], passes[cut:]
 
 
@@ -115,13 +102,14 @@ class LinalgToSPIRVPass(ModulePass):
     """The layers that may not take a path, each as PATH=PATTERN."""
 
     @property
-    def passes(self) -> Passes:
+    def passes(self) -> tuple[ModulePass, ...]:
         """The list that it is."""
         return linalg_to_spirv(self.target, Limits(self.only, self.barred))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for member in self.passes:
-            member.apply(ctx, op)
+        if self.target:
+            load_target(self.target, op, self.name)
+        run(lowering(self.target, Limits(self.only, self.barred)), ctx, op)
 
 
 def expanded(passes: Sequence[ModulePass]) -> list[ModulePass]:

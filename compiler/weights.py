@@ -30,8 +30,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.compiler.host import host_functions
 from xdsl_spirv.compiler.signature import add_weight, argument_name, note_attributes
-from xdsl_spirv.dialects.program import VALUE, value_of
-from xdsl_spirv.passes.analysis.value_ranges import RANGE
+from xdsl_spirv.dialects.program import RANGE, VALUE, value_of
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.upstream.held_tensors import (

@@ -10,6 +10,9 @@ from xdsl.ir import Attribute
 VALUE = "program.value"
 """Marks a weight: an argument that has this value, a constant's attribute, in every run."""
 
+RANGE = "program.range"
+"""An argument's attribute: the least and the greatest number that its elements may be."""
+
 
 def value_of(function: FuncOp, index: int) -> Attribute | None:
     """The value of an argument that is a weight; None of one that callers give."""

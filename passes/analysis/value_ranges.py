@@ -23,12 +23,10 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from xdsl_spirv.dialects.program import RANGE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
 from xdsl_spirv.passes.analysis.sizes import equal_extents, extents, loop_extents, number
-
-RANGE = "program.range"
-"""An argument's attribute: the least and the greatest number that its elements may be."""
 
 MOVES = (
     tensor.CollapseShapeOp,

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.passes.graph.narrow_tensors import narrow, refuse_f64
 from xdsl_spirv.passes.graph.wide_numbers import FLOAT_FEATURE, PASS, touches
 from xdsl_spirv.targets import load
 
@@ -45,8 +46,6 @@ class NarrowTo32BitsPass(ModulePass):
                 continue
             if not any(touches(inner) for inner in function.body.block.ops):
                 continue
-            from xdsl_spirv.passes.graph.narrow_tensors import narrow, refuse_f64
-
             narrow(function, self.addresses)
             if target is not None and FLOAT_FEATURE not in target.features:
                 refuse_f64(function, target)

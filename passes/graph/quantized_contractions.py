@@ -10,8 +10,7 @@ reductions, computed here where the operand is a constant; the correction is ele
 point that is 0 costs nothing. A padding is part of its operand: one with the zero point stays one.
 
 Contractions of dequantized numbers, s * (q - z) in floats, are the same sums times s of each
-operand, if the sums fit in 32 bits: see `dequantized`. `zero_point_sums` rewrites the operations of
-a module that has integers.
+operand, if the sums fit in 32 bits: see `dequantized`. `zero_point_sums` rewrites the operations.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.passes.analysis.ranges import element
 from xdsl_spirv.passes.analysis.target import load_target
+from xdsl_spirv.passes.graph.zero_point_sums import rewrite, same_sign
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,6 @@ class QuantizedContractionsPass(ModulePass):
         values = (value for inner in op.walk() for value in inner.operands)
         if not any(isinstance(element(value.type), IntegerType) for value in values):
             return
-        from xdsl_spirv.passes.graph.zero_point_sums import rewrite, same_sign
-
         signs = same_sign(target, self.same_signs)
         for candidate in [o for o in op.walk() if isinstance(o, LinalgStructuredOperation)]:
             rewrite(candidate, self.dequantized, signs)

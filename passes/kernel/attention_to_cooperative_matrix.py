@@ -20,8 +20,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionAttr, AttentionOp, CollectiveOp
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.collective import lower_packs
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
 
@@ -41,9 +43,6 @@ class AttentionToCooperativeMatrixPass(ModulePass):
 
 
 def _lower(name: str, collective: CollectiveOp, op: AttentionOp, target: Target) -> None:
-    from xdsl_spirv.passes.kernel.attention_code import AttentionCode
-    from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
-
     schedule = op.attributes.get(SCHEDULE)
     if not isinstance(schedule, AttentionAttr):
         refuse(name, op, "it has no #schedule.attention: run assign-schedule")

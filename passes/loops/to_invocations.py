@@ -24,6 +24,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
 from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.loops.distribution import distribute
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,4 @@ class LoopsToInvocationsPass(ModulePass):
         for collective in [inner for inner in op.walk() if isinstance(inner, CollectiveOp)]:
             schedule = collective.attributes.get(SCHEDULE)
             if isinstance(schedule, LoopsAttr):
-                from xdsl_spirv.passes.loops.distribution import distribute
-
                 distribute(collective, schedule, target_of(op, self.name))

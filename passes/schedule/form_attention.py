@@ -8,8 +8,8 @@ Scaled dot-product attention found in a graph and made one operation, in a dispa
 
 It is recognised by what an element of the second contraction's first operand is computed from (see
 `element_trees`), so that reshapes, casts and the number of operations do not matter. Queries, keys,
-values and mask are read where they lie, through transpositions and reshapes. `attention_forming`,
-which does so, is imported for functions with an exponential.
+values and mask are read where they lie, through transpositions and reshapes: see
+`attention_forming`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.schedule.attention_forming import form
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,6 @@ class FormAttentionPass(ModulePass):
             if isinstance(function, FuncOp) and not function.is_declaration:
                 block = function.body.block
                 if _may_attend(block):
-                    from xdsl_spirv.passes.schedule.attention_forming import form
-
                     form(block, target)
 
 

@@ -74,6 +74,26 @@ PASSES: dict[str, str] = {
     "spirv-update-vce": "passes.spirv.update_vce:UpdateVCEPass",
 }
 
+NEEDS: dict[str, tuple[str, ...]] = {
+    "unroll-host-loops": ("scf.for", "scf.if"),
+    "linalg-quantized-to-contraction": ("integer_type",),
+    "narrow-to-32-bits": ("i64", "f64"),
+    "form-attention": ("math.exp", "math.exp2", "linalg.exp"),
+    "pack-operands": ("schedule.attention", "schedule.direct", "schedule.staged=panels"),
+    "attention-to-cooperative-matrix": ("schedule.attention", "schedule.pack"),
+    "contraction-to-dot": ("schedule.instruction=dot",),
+    "contraction-to-fma": ("schedule.instruction=fma",),
+    "contraction-to-rotate": ("schedule.window",),
+    "loops-to-invocations": ("schedule.loops",),
+    "spirv-bfloat16-to-bits": ("bf16",),
+    "spirv-int64-to-words": ("i64", "si64", "ui64"),
+    "spirv-share-kernels": ("several spirv.module",),
+}
+"""
+What a module has if a pass changes it (see upstream/passes_on_demand.py). A pipeline of ours does
+not load a pass for a module without any of it; a pass that is not here runs on every module.
+"""
+
 TARGETS: dict[str, str] = {
     "spirv-assembly": "serialization.text.target:SPIRVAssembly",
     "spirv-run": "tools.run_target:SPIRVRun",

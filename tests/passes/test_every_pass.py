@@ -28,7 +28,8 @@ from xdsl.universe import Universe
 
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
-from xdsl_spirv.universe import PASSES, UNIVERSE
+from xdsl_spirv.universe import NEEDS, PASSES, UNIVERSE
+from xdsl_spirv.upstream.passes_on_demand import contents
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "docs" / "passes.md").read_text()
@@ -348,9 +349,10 @@ def applied(text: str, passes: str) -> tuple[Context, ModuleOp]:
 def test_a_pass_keeps_what_is_computed(name: str, validate: Validate):
     text, before, own = CASES[name]
     ctx, module = applied(text, before)
-    printed = text_of(module)
+    printed, known = text_of(module), contents(module)
     PassPipeline.parse_spec(Universe.get_multiverse().all_passes, own).apply(ctx, module)
     assert text_of(module) != printed, f"{name} changes nothing of this program"
+    assert name not in NEEDS or known & set(NEEDS[name]), "a pipeline would have left it out"
     validate(text, f"{before},{own}" if before else own, inputs=2)
 
 

@@ -1,0 +1,106 @@
+"""
+A pass is imported when a module has something that it changes.
+
+A pipeline of xDSL holds passes, so a lowering of thirty imports thirty, of which a module may need
+half. The pull request: a `Universe` may say with a pass what it needs, and `PassPipeline` takes
+names and looks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.passes import ModulePass
+
+
+@dataclass(frozen=True)
+class PassOnDemand:
+    """A pass of a pipeline that is imported when it is needed."""
+
+    name: str
+
+    factory: Callable[[], type[ModulePass]]
+    """Imports the pass."""
+
+    needs: Collection[str] = ()
+    """Whoever has none of these `contents` is not changed by the pass; without any, who knows."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def load(self) -> ModulePass:
+        """The pass."""
+        return self.factory()(**self.arguments)
+
+
+def run(
+    passes: Iterable[PassOnDemand | ModulePass],
+    ctx: Context,
+    module: ModuleOp,
+    observe: Callable[[str, ModuleOp], None] | None = None,
+) -> None:
+    """Apply the passes that a module needs in their order; `observe` hears of every one."""
+    known: set[str] | None = None
+    for member in passes:
+        if isinstance(member, PassOnDemand) and member.needs and known is None:
+            known = contents(module)
+        if not isinstance(member, PassOnDemand):
+            member.apply(ctx, module)
+            known = None
+        elif known is None or not member.needs or not known.isdisjoint(member.needs):
+            member.load().apply(ctx, module)
+            known = None
+        if observe is not None:
+            observe(member.name, module)
+
+
+def contents(module: Operation) -> set[str]:
+    """
+    The names of what is in a module.
+
+    These are the names of operations (`scf.for`, and `several scf.for` if there are), of attributes
+    and types (`bf16`, `schedule.loops`), of integer types as they are written (`i64`), and the
+    words that attributes have as parameters (`schedule.instruction=dot`).
+    """
+    operations: Counter[str] = Counter()
+    attributes: dict[int, Attribute] = {}
+    for op in module.walk():
+        operations[op.name] += 1
+        types = [result.type for result in op.results]
+        types += [
+            arg.type for region in op.regions for block in region.blocks for arg in block.args
+        ]
+        for attribute in (*op.attributes.values(), *op.properties.values(), *types):
+            attributes[id(attribute)] = attribute
+    several = {f"several {name}" for name, count in operations.items() if count > 1}
+    return {*operations, *several, *_names_of(attributes.values())}
+
+
+def _names_of(attributes: Iterable[Attribute]) -> Iterator[str]:
+    for attribute in attributes:
+        yield attribute.name
+        if isinstance(attribute, IntegerType):
+            yield str(attribute)
+        elif isinstance(attribute, ArrayAttr):
+            yield from _names_of(attribute.data)
+        elif isinstance(attribute, DictionaryAttr):
+            yield from _names_of(attribute.data.values())
+        # Numbers of an operation's own, whose type nothing computes in.
+        elif isinstance(attribute, ParametrizedAttribute) and not isinstance(
+            attribute, DenseArrayBase
+        ):
+            words = (p.data for p in attribute.parameters if isinstance(p, StringAttr))
+            yield from (f"{attribute.name}={word}" for word in words)
+            yield from _names_of(attribute.parameters)
