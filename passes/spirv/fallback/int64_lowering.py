@@ -34,10 +34,11 @@ from xdsl_spirv.dialects.spirv.types import ArrayType, PointerType, StructType
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
-from xdsl_spirv.passes.spirv.fallback.int64_to_words import NAME
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 from xdsl_spirv.passes.spirv.fallback.word_operations import COMPUTES, Part
 from xdsl_spirv.passes.spirv.fallback.words import WORDS, Division, Pair, Words
+
+NAME = "spirv-int64-to-words"
 
 BYTES = 8
 

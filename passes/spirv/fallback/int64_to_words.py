@@ -20,8 +20,8 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.spirv.fallback.int64_lowering import NAME, lower_int64
 
-NAME = "spirv-int64-to-words"
 FEATURE = "int64"
 """The type's name in a target's file."""
 
@@ -38,8 +38,6 @@ class Int64ToWordsPass(ModulePass):
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.as_needed and FEATURE in target_of(op, NAME).features:
             return
-        from xdsl_spirv.passes.spirv.fallback.int64_lowering import lower_int64
-
         for module in op.walk():
             if isinstance(module, ModuleOp):
                 lower_int64(module)
