@@ -15,6 +15,7 @@ FILES = (
     "signals",
     "updates",
     "quantized",
+    "quantized_contrib",
     "recurrent",
     "control",
     "sequences",

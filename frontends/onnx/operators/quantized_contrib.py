@@ -1,0 +1,442 @@
+"""
+onnxruntime's operators on quantized numbers (`com.microsoft`), by those of ONNX they stand for.
+
+An operator without products is dequantized, computed on floats and quantized again. Packed weights
+are unpacked as they are dequantized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.quantized import (
+    MICROSOFT,
+    along,
+    dequantized,
+    dynamic_quantize_linear,
+    matmul_integer,
+    qlinear_conv,
+    quantized,
+    scaled,
+)
+from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
+from xdsl_spirv.frontends.onnx.registry import lookup, operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Tensor
+
+Maybe: TypeAlias = Tensor | None
+
+
+def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: Any) -> Tensor:
+    """The result of ONNX's own operator, in the model's opset unless another is given."""
+    entry = lookup("", name, opset or b.versions.get("", 1))
+    assert entry is not None
+    result = entry.function(b, *tensors, **attributes)
+    assert isinstance(result, Tensor)
+    return result
+
+
+def again(b: Nodes, floats: Tensor, scale: Tensor, zero: Maybe, given: Tensor) -> Tensor:
+    """Floats quantized to the zero point's type, or to what was given where there is none."""
+    return quantized(b, floats, scale, zero, given.element if zero is None else zero.element)
+
+
+def with_channels_first(b: Nodes, x: Tensor, last: int) -> Tensor:
+    """An image whose channels are the last dimension if `last` says so, as ONNX has it."""
+    return b.transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)]) if last else x
+
+
+def with_channels_last(b: Nodes, x: Tensor, last: int) -> Tensor:
+    """The image as it was given."""
+    return b.transpose(x, [0, *range(2, x.rank), 1]) if last else x
+
+
+# On floats in between
+
+for _name in ("Add", "Mul"):
+
+    def _pointwise(name: str) -> None:
+        @operator(f"QLinear{name}", domain=MICROSOFT)
+        def pointwise(
+            b: Nodes,
+            x: Tensor,
+            x_scale: Tensor,
+            x_zero: Maybe,
+            y: Tensor,
+            y_scale: Tensor,
+            y_zero: Maybe,
+            z_scale: Tensor,
+            z_zero: Maybe = None,
+            /,
+        ) -> Tensor:
+            floats = dequantized(b, x, x_scale, x_zero), dequantized(b, y, y_scale, y_zero)
+            return again(b, of_onnx(b, name, *floats), z_scale, z_zero, x)
+
+        del pointwise
+
+    _pointwise(_name)
+
+
+@operator("QLinearWhere", domain=MICROSOFT)
+def qlinear_where(
+    b: Nodes,
+    condition: Tensor,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Maybe,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Maybe,
+    z_scale: Tensor,
+    z_zero: Maybe = None,
+    /,
+) -> Tensor:
+    floats = dequantized(b, x, x_scale, x_zero), dequantized(b, y, y_scale, y_zero)
+    return again(b, of_onnx(b, "Where", condition, *floats), z_scale, z_zero, x)
+
+
+@operator("QLinearConcat", domain=MICROSOFT)
+def qlinear_concat(
+    b: Nodes, y_scale: Tensor, y_zero: Tensor, /, *parts: Tensor, axis: int
+) -> Tensor:
+    """The parts are a tensor, its scale and its zero point, one after the other."""
+    floats = [dequantized(b, *parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    return again(b, of_onnx(b, "Concat", *floats, axis=axis), y_scale, y_zero, y_zero)
+
+
+def _through(
+    b: Nodes,
+    name: str,
+    given: Sequence[Maybe],
+    opset: int = 0,
+    last: int = 0,
+    **attributes: Any,
+) -> Tensor:
+    """An operator on floats between x, its scale and zero point, and the result's."""
+    x, x_scale, x_zero, y_scale, y_zero = given
+    assert x is not None
+    assert x_scale is not None
+    assert y_scale is not None
+    floats = with_channels_first(b, dequantized(b, x, x_scale, x_zero), last)
+    result = with_channels_last(b, of_onnx(b, name, floats, opset=opset, **attributes), last)
+    return again(b, result, y_scale, y_zero, x)
+
+
+@operator("QLinearSigmoid", domain=MICROSOFT)
+def qlinear_sigmoid(
+    b: Nodes, x: Tensor, x_scale: Tensor, x_zero: Maybe, y_scale: Tensor, y_zero: Maybe = None, /
+) -> Tensor:
+    return _through(b, "Sigmoid", (x, x_scale, x_zero, y_scale, y_zero))
+
+
+@operator("QLinearLeakyRelu", domain=MICROSOFT)
+def qlinear_leaky_relu(
+    b: Nodes,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Maybe,
+    y_scale: Tensor,
+    y_zero: Maybe = None,
+    /,
+    *,
+    alpha: float = 0.01,
+) -> Tensor:
+    return _through(b, "LeakyRelu", (x, x_scale, x_zero, y_scale, y_zero), alpha=alpha)
+
+
+@operator("QLinearSoftmax", domain=MICROSOFT)
+def qlinear_softmax(
+    b: Nodes,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Maybe,
+    y_scale: Tensor,
+    y_zero: Maybe = None,
+    /,
+    *,
+    opset: int,
+    axis: int = -1,
+) -> Tensor:
+    return _through(b, "Softmax", (x, x_scale, x_zero, y_scale, y_zero), opset, axis=axis)
+
+
+@operator("QLinearReduceMean", domain=MICROSOFT)
+def qlinear_reduce_mean(
+    b: Nodes,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Maybe,
+    y_scale: Tensor,
+    y_zero: Maybe = None,
+    /,
+    *,
+    axes: Sequence[int] | None = None,
+    keepdims: int = 1,
+) -> Tensor:
+    which = list(range(x.rank)) if axes is None else list(axes)
+    known = Tensor.of(np.array(which, np.int64))
+    floats = dequantized(b, x, x_scale, x_zero)
+    return again(b, of_onnx(b, "ReduceMean", floats, known, keepdims=keepdims), y_scale, y_zero, x)
+
+
+@operator("QLinearGlobalAveragePool", domain=MICROSOFT)
+def qlinear_global_average_pool(
+    b: Nodes,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Maybe,
+    y_scale: Tensor,
+    y_zero: Maybe = None,
+    /,
+    *,
+    channels_last: int = 0,
+) -> Tensor:
+    given = x, x_scale, x_zero, y_scale, y_zero
+    return _through(b, "GlobalAveragePool", given, last=channels_last)
+
+
+@operator("QLinearAveragePool", domain=MICROSOFT)
+def qlinear_average_pool(
+    b: Nodes,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Maybe,
+    y_scale: Tensor,
+    y_zero: Maybe = None,
+    /,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    return _through(
+        b, "AveragePool", (x, x_scale, x_zero, y_scale, y_zero), last=channels_last,
+        kernel_shape=kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode, pads=pads,
+        strides=strides, count_include_pad=count_include_pad,
+    )  # fmt: skip
+
+
+# Products
+
+
+@operator("QLinearConv", domain=MICROSOFT)
+def qlinear_conv_of_channels(
+    b: Nodes,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    bias: Maybe = None,
+    /,
+    *,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """The weights have their channels first all the same."""
+    result = qlinear_conv(
+        b, with_channels_first(b, x, channels_last), x_scale, x_zero, w, w_scale, w_zero,
+        y_scale, y_zero, bias, auto_pad=auto_pad, dilations=dilations, group=group,
+        kernel_shape=kernel_shape, pads=pads, strides=strides,
+    )  # fmt: skip
+    assert isinstance(result, Tensor)
+    return with_channels_last(b, result, channels_last)
+
+
+def _product(
+    b: Nodes, x: Tensor, y: Tensor, scales: Sequence[Tensor], zeros: Sequence[Maybe], bias: Maybe
+) -> Tensor:
+    """A product of integers as floats, with a bias."""
+    total = matmul_integer(b, x, y, *zeros)
+    assert isinstance(total, Tensor)
+    places = [
+        along(b, scales[0], total, total.rank - 2),
+        along(b, scales[1], total, total.rank - 1),
+    ]
+    result = scaled(b, total, places)
+    return result if bias is None else of_onnx(b, "Add", result, bias)
+
+
+@operator("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(
+    b: Nodes,
+    x: Tensor,
+    y: Tensor,
+    x_scale: Tensor,
+    y_scale: Tensor,
+    x_zero: Maybe = None,
+    y_zero: Maybe = None,
+    bias: Maybe = None,
+    /,
+) -> Tensor:
+    return _product(b, x, y, (x_scale, y_scale), (x_zero, y_zero), bias)
+
+
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(
+    b: Nodes, x: Tensor, y: Tensor, y_scale: Tensor, y_zero: Maybe = None, bias: Maybe = None, /
+) -> Tensor:
+    whole, scale, zero = dynamic_quantize_linear(b, x)
+    assert isinstance(whole, Tensor)
+    assert isinstance(scale, Tensor)
+    return _product(b, whole, y, (scale, y_scale), (zero, y_zero), bias)
+
+
+@operator("QGemm", domain=MICROSOFT)
+def qgemm(
+    b: Nodes,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    bias: Maybe = None,
+    z_scale: Maybe = None,
+    z_zero: Maybe = None,
+    /,
+    *,
+    transA: int = 0,
+    transB: int = 0,
+    alpha: float = 1.0,
+) -> Tensor:
+    """The bias is in steps of both scales, and multiplied with alpha, too."""
+    a = b.transpose(x, [1, 0]) if transA else x
+    c = b.transpose(y, [1, 0]) if transB else y
+    total = matmul_integer(b, a, c, x_zero, y_zero)
+    assert isinstance(total, Tensor)
+    if bias is not None:
+        total = of_onnx(b, "Add", bias, total)
+    places = along(b, x_scale, total, 0), along(b, y_scale, total, 1)
+    return scaled(b, total, places, z_scale, z_zero, alpha)
+
+
+# Packed weights
+
+
+def unpacked(b: Nodes, t: Tensor, bits: int) -> Tensor:
+    """Bytes that hold several numbers in the last dimension, the first one in the low bits."""
+    count = 8 // bits
+    sizes = [*t.sizes[:-1], t.sizes[-1] * count]
+    if t.numbers is not None:
+        shifts = np.arange(count, dtype=np.uint8) * bits
+        numbers = (t.numbers.view(np.uint8)[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+        return Tensor.of(np.ascontiguousarray(numbers.reshape(sizes)), t.name)
+
+    def body(s: Scalars, x: Number) -> Number:
+        word = s.reinterpret(x, U8).to(I32) >> (s.index(t.rank).to(I32) * bits)
+        return (word & ((1 << bits) - 1)).to(U8)
+
+    apart = [*t.sizes, count]
+    return b.reshape(b.mapped(body, [(t, range(t.rank))], apart, U8), sizes)
+
+
+@operator("MatMulNBits", domain=MICROSOFT)
+def matmul_n_bits(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    scales: Tensor,
+    zeros: Maybe = None,
+    groups: Maybe = None,
+    bias: Maybe = None,
+    /,
+    *,
+    K: int,
+    N: int,
+    bits: int = 4,
+    block_size: int = 128,
+    accuracy_level: int = 0,
+    weight_prepacked: int = 0,
+) -> Tensor:
+    """
+    A product with weights of N rows and K columns, which are dequantized by blocks along K.
+
+    `groups` says for each column whose block's scale and zero point it has.
+    """
+    if bits not in (2, 4, 8) or weight_prepacked:
+        b.refuse(f"weights of {bits} bits, packed before: {weight_prepacked}", "use 4 bits or 8")
+    blocks = -(-K // block_size)
+    codes = unpacked(b, b.reshape(w, [N, blocks, block_size * bits // 8]), bits)
+    parameters = [b.reshape(scales, [N, blocks])]
+    if zeros is None:
+        parameters.append(Tensor.of(np.array(1 << (bits - 1), np.uint8)))
+    elif zeros.element.is_float:
+        parameters.append(b.reshape(zeros, [N, blocks]))
+    else:
+        each = unpacked(b, b.reshape(zeros, [N, -(-blocks * bits // 8)]), bits)
+        parameters.append(b.slice(each, [0, 0], [N, blocks], [1, 1]))
+    sizes: list[Size] = list(codes.sizes)
+    if groups is not None:
+        sizes = [N, blocks * block_size]
+        codes = b.slice(b.reshape(codes, sizes), [0, 0], [N, K], [1, 1])
+        columns = b.slice(groups, [0], [K], [1])
+        parameters = [of_onnx(b, "Gather", t, columns, axis=1) if t.rank else t for t in parameters]
+
+    def body(s: Scalars, code: Number, scale: Number, zero: Number) -> Number:
+        return ((code.to(F32) - zero.to(F32)) * scale.to(F32)).to(x.element)
+
+    places = [(t, range(t.rank)) for t in parameters]
+    weights = b.mapped(body, [(codes, range(codes.rank)), *places], codes.sizes, x.element)
+    if groups is None:
+        weights = b.slice(b.reshape(weights, [N, blocks * block_size]), [0, 0], [N, K], [1, 1])
+    rank = x.rank
+    rows = list(range(rank - 1))
+    result = b.contract(
+        x, [*rows, rank], weights, [rank - 1, rank], [*x.sizes[:-1], N], rank + 1, x.element
+    )
+    return result if bias is None else of_onnx(b, "Add", result, bias)
+
+
+@operator("GatherBlockQuantized", domain=MICROSOFT)
+def gather_block_quantized(
+    b: Nodes,
+    x: Tensor,
+    indices: Tensor,
+    scales: Tensor,
+    zeros: Maybe = None,
+    /,
+    *,
+    bits: int = 4,
+    block_size: int = 128,
+    gather_axis: int = 0,
+    quantize_axis: int = 1,
+) -> Tensor:
+    """Rows of a table in blocks; they alone are dequantized. Bytes hold several numbers."""
+    gathered, blocked = axis_of(b, gather_axis, x.rank), axis_of(b, quantize_axis, x.rank)
+    if gathered == blocked:
+        b.refuse(f"gathers along axis {gathered}, that of the blocks", "gather along another")
+    if zeros is None and x.element == U8:
+        zeros = Tensor.of(np.full(scales.sizes, 1 << (bits - 1), np.uint8))
+    elif zeros is not None and zeros.element == U8 and bits < 8:
+        last = scales.sizes[-1]
+        zeros = unpacked(b, zeros, bits)
+        zeros = b.slice(zeros, [0] * zeros.rank, [*zeros.sizes[:-1], last], [1] * zeros.rank)
+    rows = [
+        None if t is None else of_onnx(b, "Gather", t, indices, axis=gathered)
+        for t in (x, scales, zeros)
+    ]
+    codes, scale, zero = rows
+    assert codes is not None
+    assert scale is not None
+    if x.element == U8 and bits < 8:
+        codes = unpacked(b, codes, bits)
+    axis = blocked + (indices.rank - 1 if blocked > gathered else 0)
+    return dequantized(b, codes, scale, zero, scale.element, axis, block_size)
