@@ -36,9 +36,6 @@ def requantized(build: Any, name: str, scale: float, zero: int) -> str:
     return build.node("DequantizeLinear", [f"{name}.q", *given], f"{name}.d")
 
 
-LATER = "quantized forms are recognised on one level, which is being written"
-
-
 @pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])
 def test_qdq_computes_with_integers(per_channel: bool, build: Any):
     """A padded convolution with a bias and a product, each in one kernel, bytes between them."""
@@ -101,7 +98,6 @@ def test_dynamic_quantization_computes_with_integers(build: Any):
     assert np.abs(run(program, {"x": x})["out"] - truth).max() <= 1e-6 * np.abs(truth).max()
 
 
-@pytest.mark.xfail(strict=True, reason=LATER)
 def test_operators_of_quantized_numbers(build: Any):
     """QLinearConv of each channel, QLinearAdd and QLinearMatMul, as they are defined."""
     weights = GENERATOR.integers(-127, 128, (6, 4, 1, 1)).astype(np.int8)
