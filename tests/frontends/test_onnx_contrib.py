@@ -480,7 +480,22 @@ def quantized_cases() -> list[Case]:
     past = normal(2, 2, 2, 4, 4)
     given = [x, w, BIAS, scale]
     causal = BERT | {"unidirectional": 1}
+
+    def lstm(title: str, directions: int, gates: int, **attributes: Any) -> Case:
+        sizes = (directions, gates) if gates > 1 else (directions,)
+        whole = [integers(-128, 127, (directions, n, 16), np.int8) for n in (3, 4)]
+        scales = [np.abs(GENERATOR.standard_normal(sizes)).astype(np.float32) / 40] * 2
+        zeros = [np.zeros(sizes, np.int8)] * 2
+        given = [normal(5, 1, 3), *whole, normal(directions, 32), None, None, None, None]
+        given += [scales[0], zeros[0], scales[1], zeros[1]]
+        places = (1, 2, 8, 9, 10, 11)
+        options = {"hidden_size": 4} | attributes
+        return Case("DynamicQuantizeLSTM", given, options, places, (0, 1, 2), title=title)
+
     return [
+        lstm("plain", 1, 1),
+        lstm("gates", 1, 16, direction="reverse"),
+        lstm("both", 2, 16, direction="bidirectional", clip=0.5),
         Case("QAttention", [*given, scale, None, zero, np.array(0, np.int8)], BERT, (1,)),
         Case("QAttention", [*given, columns, MASK, zero, zeros], BERT, (1, 4), title="columns"),
         Case(

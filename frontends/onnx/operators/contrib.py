@@ -17,13 +17,21 @@ from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators import indexing, products, reductions, shapes, windows
+from xdsl_spirv.frontends.onnx.operators import (
+    indexing,
+    products,
+    quantized,
+    reductions,
+    shapes,
+    windows,
+)
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
 from xdsl_spirv.frontends.onnx.operators.contrib_norms import (
     to_channels_first,
     to_channels_last,
 )
 from xdsl_spirv.frontends.onnx.operators.elementwise import gelu
+from xdsl_spirv.frontends.onnx.operators.recurrent import Recurrence, run_lstm
 from xdsl_spirv.frontends.onnx.operators.recurrent import activation as function_named
 from xdsl_spirv.frontends.onnx.registry import REFUSED, lookup, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -186,6 +194,66 @@ def _turned(b: Nodes, t: Tensor, matrix: int, batch: int) -> Tensor:
 @operator("GemmFastGelu", domain=MICROSOFT)
 def gemm_fast_gelu(b: Nodes, x: Tensor, w: Tensor, bias: Tensor | None = None, /) -> Tensor:
     return fast_gelu(b, products.multiply(b, x, w), bias)
+
+
+# An LSTM whose products are of integers
+
+
+class _Quantized(Recurrence):
+    """What its products take is quantized as it comes; weights are quantized already."""
+
+    def projected(self, direction: int) -> Tensor:
+        plain, self.x = self.x, _through_bytes(self.b, self.x)
+        result = super().projected(direction)
+        self.x = plain
+        return result
+
+    def times_state(self, state: Tensor, weights: Tensor) -> Tensor:
+        return super().times_state(_through_bytes(self.b, state), weights)
+
+
+def _through_bytes(b: Nodes, x: Tensor) -> Tensor:
+    """The nearest numbers that 8 bits have for the range of all."""
+    return quantized.dequantize_linear(b, *quantized.dynamic_quantize_linear(b, x))
+
+
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    initial_h: Tensor | None,
+    initial_c: Tensor | None,
+    peepholes: Tensor | None,
+    w_scale: Tensor,
+    w_zero_point: Tensor,
+    r_scale: Tensor,
+    r_zero_point: Tensor,
+    /,
+    *,
+    input_forget: int = 0,
+    **given: Any,
+) -> Sequence[Tensor]:
+    """Weights are directions x inputs x gates, their scales one a direction or one a gate."""
+
+    def weights(t: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+        sizes = [scale.sizes[0], 1, *(scale.sizes[1:] or [1])]
+        scale, zero = b.reshape(scale, sizes), b.reshape(zero, sizes)
+
+        def number(s: Scalars, zero: Number, scale: Number, x: Number) -> Number:
+            return (x.to(I32) - zero.to(I32)).to(scale.element) * scale
+
+        return b.transpose(b.elementwise(number, zero, scale, t, element=x.element), [0, 2, 1])
+
+    w, r = weights(w, w_scale, w_zero_point), weights(r, r_scale, r_zero_point)
+    options: dict[str, Any] = {"direction": "forward", "hidden_size": None, "layout": 0}
+    names = ("activations", "activation_alpha", "activation_beta", "clip")
+    options |= dict.fromkeys(names) | given
+    n = _Quantized(b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"), **options)
+    return run_lstm(n, initial_h, initial_c, peepholes, input_forget)
 
 
 # Element by element

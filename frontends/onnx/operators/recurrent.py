@@ -333,12 +333,23 @@ def lstm(
     input_forget: int = 0,
     layout: int = 0,
 ) -> Sequence[Tensor]:
-    """Gates in the order i, o, f, c."""
     n = Recurrence(
         b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"),
         direction=direction, hidden_size=hidden_size, layout=layout, clip=clip,
         activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta,
     )  # fmt: skip
+    return run_lstm(n, initial_h, initial_c, peepholes, input_forget)
+
+
+def run_lstm(
+    n: Recurrence,
+    initial_h: Tensor | None,
+    initial_c: Tensor | None,
+    peepholes: Tensor | None,
+    input_forget: int,
+) -> list[Tensor]:
+    """All directions of an LSTM, whose gates are in the order i, o, f, c."""
+    b = n.b
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         f, g, h = n.functions(direction)
