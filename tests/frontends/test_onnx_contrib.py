@@ -15,11 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
 
 from xdsl_spirv.compare.onnxruntime import differences, tolerance_of
 from xdsl_spirv.compiler.model import run_reference
+from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.runtime.modules import context
 
 Array = Any
 """An array; numpy's own types say more than tests need."""
@@ -171,6 +175,7 @@ def multi_head_cases() -> list[Case]:
         of("lengths", [*heads, None, np.array([2, 5], np.int32)]),
         of("mask-3d", [*heads, None, integers(0, 2, (2, 3, 5))]),
         of("added", [*heads, None, None, normal(1, 2, 3, 5)], scale=2.0),
+        of("nothing-seen", [*own, None, None, np.full((1, 1, 3, 3), -np.inf, np.float32)]),
         of("past", [*own, None, None, None, *PAST], (0, 1, 2)),
         of("past-bias-mask", [*own, BIAS, integers(0, 2, (2, 7)), None, *PAST], (0, 1, 2)),
         of("causal", own, unidirectional=1),
@@ -219,6 +224,14 @@ def group_query_cases() -> list[Case]:
         of("cap", 3, [2, 2], 3, None, softcap=2.0, scale=0.3),
         of("smooth", 3, [2, 2], 3, None, smooth_softmax=1),
         of("sink", 3, [2, 2], 3, None, more=[None, None, None, None, sink]),
+        of(
+            "nothing-seen",
+            3,
+            [2, 2],
+            3,
+            None,
+            more=[None, None, None, np.full((1, 1, 3, 3), -np.inf, np.float32)],
+        ),
         of("added", 3, [2, 2], 3, None, more=[None, None, None, normal(1, 1, 3, 3)]),
         of("rotary", 3, [2, 2], 3, None, **rotary),
         of("interleaved", 3, [2, 2], 3, None, rotary_interleaved=1, **rotary),
@@ -654,3 +667,37 @@ def test_other_models_after_optimization(
 ):
     model, inputs = zoo(monkeypatch, name, variant)
     agrees_after(model, inputs, level, tmp_path)
+
+
+def half(*shape: int) -> Array:
+    return normal(*shape, dtype=np.float16)
+
+
+LONG = [half(1, 16, 32) for _ in range(3)]
+RECOGNISED = [
+    Case("Attention", [LONG[0], half(32, 96), half(96)], BERT, (1, 2)),
+    Case("Attention", [LONG[0], half(32, 96), half(96), np.ones((1, 16), np.int32)], BERT, (1, 2)),
+    Case("MultiHeadAttention", [*LONG], BERT),
+    Case("MultiHeadAttention", [*LONG], BERT | {"unidirectional": 1}),
+    Case(
+        "GroupQueryAttention",
+        [LONG[0], half(1, 16, 16), half(1, 16, 16), None, None, np.array([15], np.int32),
+         np.array(16, np.int32)],
+        {"num_heads": 4, "kv_num_heads": 2}, (6,), (0, 1, 2),
+    ),
+    Case("Attention", [half(1, 2, 16, 16)] * 3, {"is_causal": 1}, domain=""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RECOGNISED, ids=str)
+def test_attention_is_recognised(case: Case):
+    """Whichever operator it was written with, it is one operation of the schedule."""
+    model = case.model()
+    if not case.domain:
+        model.opset_import[0].version = 23
+    kept = [np.zeros((1, 2, 16, 8), np.float16)] * (len(case.outputs) - 1)
+    declare(model, [case.inputs[0], *kept])
+    module = import_onnx(model).module
+    spec = "linalg-to-contraction,form-attention{target=lavapipe}"
+    PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(context(), module)
+    assert sum(isinstance(op, AttentionOp) for op in module.walk()) == 1

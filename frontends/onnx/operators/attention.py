@@ -39,6 +39,8 @@ class Scores:
     """What the softmax is computed in, if not in the scores' type."""
     sink: Tensor | None = None
     """A score of each head that takes part in the softmax's sum only."""
+    guarded: bool = True
+    """Whether a row in which masks hide everything is zero; else it is NaN."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def repeated_heads(b: Nodes, t: Tensor, heads: Size) -> Tensor:
 
 
 def attend(b: Nodes, q: Tensor, k: Tensor, v: Tensor, scores: Scores) -> Attended:
-    """softmax(scale q k^T + masks) v; a row in which nothing is seen is zero."""
+    """softmax(scale q k^T + masks) v."""
     k, v = (repeated_heads(b, t, q.sizes[1]) for t in (k, v))
     batch, heads, rows, depth = q.sizes
     if k.sizes[3] != depth or k.sizes[2] != v.sizes[2]:
@@ -128,7 +130,7 @@ def _masked(b: Nodes, x: Tensor, scores: Scores) -> Tensor:
 
 
 def _softmax(b: Nodes, x: Tensor, scores: Scores) -> Tensor:
-    """In the type that is asked for; rows of minus infinity give zeros."""
+    """In the type that is asked for."""
     if scores.softmax is not None:
         x = b.convert(x, scores.softmax)
     largest = maximum_over(b, x, [3], True)
@@ -140,7 +142,7 @@ def _softmax(b: Nodes, x: Tensor, scores: Scores) -> Tensor:
     total = b.convert(summed(b, powers, [3]), x.element)
     if sink is not None:
         total = b.elementwise(lambda s, k, m, t: t + s.exp(k - m), sink, largest, total)
-    if not scores.masks and (not isinstance(scores.causal, int) or scores.causal >= 0):
+    if not scores.guarded or not scores.masks:
         return b.elementwise(lambda s, t, x: x / t, total, powers)
     return b.elementwise(
         lambda s, m, t, x: s.select(m.equals(MASKED), 0, x / t), largest, total, powers

@@ -132,7 +132,7 @@ def attended(
 ) -> Attended:
     """Attention with a mask of onnxruntime's, and what else is added to scores."""
     element = sum_element(q.element)
-    scores = Scores(scale or size_scale(b, q), element)
+    scores = Scores(scale or size_scale(b, q), element, guarded=False)
     sizes = [*q.sizes[:3], k.sizes[2]]
     scores.masks += key_mask(b, mask, sizes, element, hidden)
     scores.masks += [bias] if bias is not None else []
