@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
@@ -16,7 +17,7 @@ from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, sizes_in
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor
 
 
 @operator("Resize", since=11)
@@ -49,8 +50,13 @@ def resize(
     if crops and (roi is None or roi.numbers is None):
         b.refuse("roi is computed when the model runs", "make it a constant")
     corners = None if roi is None or roi.numbers is None or not roi.numbers.size else roi.numbers
-    result = x
-    for number, axis in enumerate(along):
+    # Shares are added in floats. Only integers with antialias are rounded axis by axis.
+    element = x.element
+    if mode != "nearest":
+        element = sum_element(x.element) if x.element.is_float else F32
+    rounds = antialias and not x.element.is_float
+    result = b.convert(x, element)
+    for number, axis in reversed(list(enumerate(along))):
         size, new, scale = x.sizes[axis], wanted[number], factors[number]
         whole = (
             scale == 1 and new == size and coordinate_transformation_mode != "tf_crop_and_resize"
@@ -89,12 +95,22 @@ def resize(
         if coordinate_transformation_mode == "tf_crop_and_resize":
             outside = (places < 0) | (places > size - 1)
         result = _mixed(b, result, axis, taken, shares, outside, extrapolation_value)
-    return result
+        if rounds:
+            result = b.elementwise(lambda s, x: s.unary(math.FloorOp, x + 0.5), result)
+    if element.is_float == x.element.is_float:
+        return b.convert(result, x.element)
+    low, high = float(x.element.least), float(x.element.greatest)
+
+    def whole_number(s: Scalars, x_: Number) -> Number:
+        x_ = s.unary(math.RoundEvenOp, x_) if mode == "cubic" else x_
+        return s.maximum(s.minimum(x_, high), low).to(x.element)
+
+    return b.elementwise(whole_number, result, element=x.element)
 
 
 @operator("Resize", since=10)
 def resize_10(b: Nodes, x: Tensor, scales: Tensor, /, *, mode: str = "nearest") -> Tensor:
-    """Before opset 11 coordinates are divided by the scale, and nearest rounds down."""
+    """Before opset 11 coordinates are divided by the scale; nearest rounds up in smaller images."""
     return resize(  # pyright: ignore
         b,
         x,
@@ -103,7 +119,7 @@ def resize_10(b: Nodes, x: Tensor, scales: Tensor, /, *, mode: str = "nearest") 
         None,
         mode=mode,
         coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
+        nearest_mode="by scale",
     )
 
 
@@ -182,10 +198,6 @@ def _repeated(
     """An open size by a whole scale, element by element as its place asks."""
     source = Reader(b, x)
     sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
-    from xdsl.dialects import math
-
-    from xdsl_spirv.frontends.onnx.values import F32
-
     if coordinates not in ("half_pixel", "pytorch_half_pixel", "asymmetric") or mode == "cubic":
         b.refuse(f"mode {mode}, {coordinates}, of a size that is open", "give the size")
     shift = 0.0 if coordinates == "asymmetric" else 0.5
@@ -200,6 +212,7 @@ def _repeated(
 
         if mode == "nearest":
             rounded = {
+                "by scale": lambda: s.unary(math.CeilOp if scale < 1 else math.FloorOp, place),
                 "floor": lambda: s.unary(math.FloorOp, place),
                 "ceil": lambda: s.unary(math.CeilOp, place),
                 "round_prefer_floor": lambda: s.unary(math.CeilOp, place - 0.5),
@@ -217,13 +230,15 @@ def _coordinates(
     b: Nodes, size: int, new: int, scale: float, mode: str, ends: tuple[float, float]
 ) -> Array:
     """Where in the old image each new element lies."""
-    at = np.arange(new, dtype=np.float64)
+    # In f32, as others compute them: what lies halfway between elements must do so here, too.
+    at = np.arange(new, dtype=np.float32)
+    scale, size = np.float32(scale), np.float32(size)  # pyright: ignore[reportAssignmentType]
     match mode:
         case "half_pixel":
             return (at + 0.5) / scale - 0.5
         case "half_pixel_symmetric":
             adjusted = new / (scale * size)
-            return size / 2 * (1 - adjusted) + (at + 0.5) / scale - 0.5
+            return size / 2 * (1 - adjusted) + ((at + 0.5) / scale - 0.5)
         case "pytorch_half_pixel":
             return (at + 0.5) / scale - 0.5 if new > 1 else np.zeros(new)
         case "align_corners":
@@ -256,6 +271,7 @@ def _taps(
     """The old elements that make each new one, and their shares: two arrays, new x taps."""
     if mode == "nearest":
         nearest = {
+            "by scale": lambda: (np.ceil if scale < 1 else np.floor)(places),
             "round_prefer_floor": lambda: np.ceil(places - 0.5),
             "round_prefer_ceil": lambda: np.floor(places + 0.5),
             "floor": lambda: np.floor(places),
@@ -302,20 +318,15 @@ def _mixed(
         (Tensor.of(np.ascontiguousarray(taken[:, k])), [axis]) for k in range(taps)
     ]
     whole = taps == 1
-    element = x.element if whole else sum_element(x.element)
-    if not whole and not x.element.is_float:
-        from xdsl_spirv.frontends.onnx.values import F32
-
-        element = F32
     if not whole:
-        parts = np.asarray(shares, element.dtype)
+        parts = np.asarray(shares, x.element.dtype)
         inputs += [(Tensor.of(np.ascontiguousarray(parts[:, k])), [axis]) for k in range(taps)]
     if outside is not None:
         inputs.append((Tensor.of(outside), [axis]))
 
     def body(s: Scalars, *numbers: Number) -> Number:
         values = [
-            source.read(s, [at if i == axis else s.index(i) for i in range(x.rank)]).to(element)
+            source.read(s, [at if i == axis else s.index(i) for i in range(x.rank)])
             for at in numbers[:taps]
         ]
         result = values[0]
@@ -325,6 +336,6 @@ def _mixed(
                 result = result + value * share
         if outside is not None:
             result = s.select(numbers[-1], elsewhere, result)
-        return result.to(x.element)
+        return result
 
     return written(b, x.element, sizes, body, inputs)
