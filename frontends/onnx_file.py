@@ -74,13 +74,34 @@ def check_model(model: Model, name: str) -> None:
         raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
     _move_to_own_domain(model)
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(_without_deprecated(model))
     except Exception as error:
         raise FrontendError(
             f"the model is not valid: {_first_line(error)}",
             name,
             "export it again, or see what `onnx.checker.check_model` says",
         ) from error
+
+
+def _without_deprecated(model: Model) -> Model:
+    """The model, operators that ONNX calls deprecated in a domain without rules."""
+    onnx, domain = _onnx(), "deprecated"
+    versions = {o.domain: o.version for o in model.opset_import}
+    version = versions.get("", versions.get("ai.onnx", 1))
+
+    def is_deprecated(node: Any) -> bool:
+        if node.domain or not onnx.defs.has(node.op_type, version, ""):
+            return False
+        return onnx.defs.get_schema(node.op_type, version, "").deprecated
+
+    if not any(map(is_deprecated, nodes(model.graph))):
+        return model
+    copy = type(model)()
+    copy.CopyFrom(model)
+    copy.opset_import.append(onnx.helper.make_opsetid(domain, 1))
+    for node in filter(is_deprecated, nodes(copy.graph)):
+        node.domain = domain
+    return copy
 
 
 def _move_to_own_domain(model: Model) -> None:

@@ -183,7 +183,9 @@ class Nodes(TensorBuilder):
 
     def _expanded(self, node: Any, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """The results by the definition of the operator, in the model or in ONNX."""
-        body = self._model_function(node) or self._standard_function(node, inputs)
+        body, defaults = self._model_function(node), []
+        if body is None:
+            body, defaults = self._standard_function(node, inputs)
         if body is None:
             domain = f" of the domain {node.domain!r}" if node.domain else ""
             cause = f"the operator{domain} is not imported"
@@ -196,7 +198,7 @@ class Nodes(TensorBuilder):
         }
         self.versions = {o.domain: o.version for o in body.opset_import} or versions
         try:
-            for inner in _with_attributes(body, node):
+            for inner in _with_attributes(body, node, defaults):
                 self.node = inner
                 self._define(inner.output, self._results(inner))
             return [self.values.get(name) for name in body.output]
@@ -209,21 +211,25 @@ class Nodes(TensorBuilder):
             None,
         )
 
-    def _standard_function(self, node: Any, inputs: Sequence[Tensor | None]) -> Any | None:
+    def _standard_function(
+        self, node: Any, inputs: Sequence[Tensor | None]
+    ) -> tuple[Any | None, list[Any]]:
+        """The body by which ONNX defines an operator, and the attributes that a call leaves out."""
         onnx: Any = import_module("onnx")
         version = self.versions.get(node.domain, 1)
         if not onnx.defs.has(node.op_type, node.domain):
-            return None
+            return None, []
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        defaults = [a.default_value for a in schema.attributes.values() if a.default_value.name]
         if schema.has_function:
-            return schema.function_body
+            return schema.function_body, defaults
         if not schema.has_context_dependent_function:
-            return None
+            return None, []
         types = [b"" if t is None else _type_proto(t).SerializeToString() for t in inputs]
         body = onnx.FunctionProto()
         data = schema.get_context_dependent_function(node.SerializeToString(), types)
         body.ParseFromString(data)
-        return body
+        return body, defaults
 
 
 def _type_proto(t: Tensor) -> Any:
@@ -270,12 +276,11 @@ def has_graph(node: Any) -> bool:
     return any(a.HasField("g") or a.graphs for a in node.attribute)
 
 
-def _with_attributes(body: Any, node: Any) -> list[Any]:
+def _with_attributes(body: Any, node: Any, defaults: Sequence[Any]) -> list[Any]:
     """The nodes of a function's body, with the attributes that they refer to from the call."""
-    given = {attribute.name: attribute for attribute in node.attribute}
-    given = {a.name: a for a in getattr(body, "attribute_proto", ())} | given
+    given = {a.name: a for a in [*defaults, *body.attribute_proto, *node.attribute]}
     nodes: list[Any] = []
-    for number, inner in enumerate(body.node):
+    for inner in body.node:
         copy = type(inner)()
         copy.CopyFrom(inner)
         copy.name = node.name
@@ -288,7 +293,6 @@ def _with_attributes(body: Any, node: Any) -> list[Any]:
                 written.name = attribute.name
                 written.ref_attr_name = ""
         nodes.append(copy)
-        del number
     return nodes
 
 

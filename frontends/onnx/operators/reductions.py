@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import math
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -28,6 +29,11 @@ def total_of(sizes: Sequence[Any]) -> Any:
 def sum_element(element: Element) -> Element:
     """What sums are accumulated in: narrow floats in f32."""
     return F32 if element.is_float and element.bits < 32 else element
+
+
+def float_of(element: Element) -> Element:
+    """What functions of sums are computed in."""
+    return sum_element(element) if element.is_float else F32
 
 
 def summed(
@@ -98,11 +104,13 @@ def _mean(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
 
 
 def _logarithm_of_sum(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
-    return b.elementwise(lambda s, x: s.unary(math.LogOp, x), summed(b, x, axes, keep))
+    total = b.convert(summed(b, x, axes, keep), float_of(x.element))
+    return b.elementwise(lambda s, x: s.unary(math.LogOp, x), total)
 
 
 def _logarithm_of_exponentials(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
     """With the largest element apart, which is finite then, nothing overflows."""
+    x = b.convert(x, x.element if x.element.is_float else F32)
     largest = maximum_over(b, x, axes, True)
     largest = b.elementwise(lambda s, x: s.select(s.is_infinite(x), 0, x), largest)
     moved = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
@@ -115,7 +123,20 @@ def _logarithm_of_exponentials(b: Nodes, x: Tensor, axes: list[int], keep: bool)
 
 def _root(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
     squares = summed(b, x, axes, keep, lambda s, x: x * x)
-    return b.elementwise(lambda s, x: s.unary(math.SqrtOp, x), squares)
+    roots = b.elementwise(
+        lambda s, x: s.unary(math.SqrtOp, x), b.convert(squares, float_of(x.element))
+    )
+    if x.element.is_float:
+        return roots
+
+    def whole(s: Scalars, root: Number, square: Number) -> Number:
+        """The root without what is behind its point, whatever the float was rounded to."""
+        number = root.to(square.element)
+        number = s.select(number * number > square, number - 1, number)
+        more = number + 1
+        return s.select(more * more <= square, more, number)
+
+    return b.elementwise(whole, roots, squares)
 
 
 _declare("ReduceSum", summed)
@@ -340,6 +361,39 @@ def instance_normalization(
         return x.to(scale.element) * scale + bias
 
     return b.elementwise(body, scale, bias, b.convert(result, x.element))
+
+
+def _declare_groups(since: int) -> None:
+    @operator("GroupNormalization", since=since)
+    def function(
+        b: Nodes,
+        x: Tensor,
+        scale: Tensor,
+        bias: Tensor,
+        /,
+        *,
+        num_groups: int,
+        epsilon: float = 1e-5,
+        stash_type: int = 1,
+    ) -> Tensor:
+        """Scale and bias are one for each channel, before opset 21 for each group."""
+        n, channels = x.sizes[:2]
+        depth = exact_quotient(channels, num_groups)
+        if depth is None:
+            b.refuse(f"{channels} channels in {num_groups} groups", "use a multiple")
+        apart = [n, num_groups, depth, *x.sizes[2:]]
+        result = normalized(b, b.reshape(x, apart), range(2, len(apart)), epsilon)[0]
+        each = [num_groups, 1 if since < 21 else depth, *[1] * (x.rank - 2)]
+        result = b.convert(result, x.element)
+        result = b.elementwise(lambda s, w, x: x * w, b.reshape(scale, each), result)
+        result = b.elementwise(lambda s, w, x: x + w, b.reshape(bias, each), result)
+        return b.reshape(result, x.sizes)
+
+    del function
+
+
+_declare_groups(18)
+_declare_groups(21)
 
 
 @operator("LpNormalization")
