@@ -194,8 +194,8 @@ class _HostReader:
         match op:
             case _ if isinstance(op, SAME_BUFFER):
                 self._same_buffer(op)
-            case memref.AllocOp():
-                self._allocation(op)
+            case memref.AllocOp() | tensor.EmptyOp():
+                self._allocation(op.results[0])
             case gpu.LaunchFuncOp():
                 self._launch(op)
             case func.ReturnOp():
@@ -253,13 +253,13 @@ class _HostReader:
         self._buffer(name, "weight", op.result)
         self.constants[name] = op
 
-    def _allocation(self, op: memref.AllocOp) -> None:
-        if op.memref in self.results:
-            name, shaped, element = self.results[op.memref]
-            self._buffer(name, "output", op.memref, element, shaped)
-            return
-        count = sum(b.kind == "temporary" for b in self.buffers.values())
-        self._buffer(self._unused("temporary", count), "temporary", op.memref)
+    def _allocation(self, memory: SSAValue) -> None:
+        if memory in self.results:
+            name, shaped, element = self.results[memory]
+            self._buffer(name, "output", memory, element, shaped)
+        elif isinstance(memory.owner, memref.AllocOp):
+            count = sum(b.kind == "temporary" for b in self.buffers.values())
+            self._buffer(self._unused("temporary", count), "temporary", memory)
 
     def _unused(self, name: str, number: int) -> str:
         """`name` with the first number from this one on that makes no other buffer's name."""
@@ -316,6 +316,11 @@ Result = tuple[str, SSAValue, str]
 """A result's name, the tensor that is returned, and its element type outside."""
 
 
+def _is_nothing(value: SSAValue) -> bool:
+    """Whether a value is a tensor without elements, which no kernel has to write."""
+    return isinstance(value.owner, tensor.EmptyOp) and 0 in value.owner.tensor.type.get_shape()
+
+
 def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
     """The allocation behind each returned tensor, and what the result is called."""
     last = function.body.block.last_op
@@ -324,7 +329,7 @@ def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
         root = value
         while isinstance(root, OpResult) and isinstance(root.op, SAME_BUFFER):
             root = root.op.operands[0]
-        if root in results or not isinstance(root.owner, memref.AllocOp):
+        if root in results or not (isinstance(root.owner, memref.AllocOp) or _is_nothing(root)):
             raise ProgramError(
                 f"result {i} is not computed by a kernel of its own",
                 f"func.return in @{function.sym_name.data}",

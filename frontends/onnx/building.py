@@ -171,6 +171,8 @@ class TensorBuilder:
     def fill(self, number: float, sizes: Sequence[Size], element: Element) -> SSAValue:
         """A tensor of one number."""
         out = self.empty(sizes, element)
+        if 0 in sizes:
+            return out
         fill = linalg.ops.FillOp(
             [self.scalar(number, element)], [out], [tensor_type(element, sizes)]
         )
@@ -185,11 +187,17 @@ class TensorBuilder:
         reduced: Sequence[int] = (),
     ) -> list[Tensor]:
         """
-        A `linalg.generic`; `reduced` are its reduction loops, `outputs` what it starts from.
+        A `linalg.generic`, unless it has no iteration.
+
+        `reduced` are its reduction loops, `outputs` what it starts from.
 
         `body` takes the writer of scalars, a number for each input and one for each output. An
         input of one known element is a constant in the body.
         """
+        shapes = [*((t.sizes, m) for t, m in inputs), *((o[2], o[3]) for o in outputs)]
+        if any(_is_empty(sizes, dimensions) for sizes, dimensions in shapes):
+            # No iteration is made.
+            return [Tensor(o[1], o[2], o[0]) for o in outputs]
         scalars = [
             t.numbers if t.numbers is not None and t.numbers.size == 1 else None for t, _ in inputs
         ]
@@ -296,6 +304,8 @@ class TensorBuilder:
             return t
         if t.known is not None and t.value is None and all(isinstance(s, int) for s in sizes):
             return Tensor(t.element, sizes, known=t.known.reshape(sizes))  # pyright: ignore
+        if 0 in sizes and 0 in t.sizes:
+            return Tensor(t.element, sizes, self.empty(sizes, t.element))
         if not sizes or not t.rank:
             return self._of_one_element(t, sizes)
         groups = _groups(t.sizes, sizes)
@@ -363,6 +373,8 @@ class TensorBuilder:
         """Every `step`-th element from a start on, as many as `sizes` says; steps are positive."""
         if all(s == 0 for s in starts) and tuple(sizes) == t.sizes and set(steps) <= {1}:
             return t
+        if 0 in sizes:
+            return Tensor(t.element, sizes, self.empty(sizes, t.element))
         op = tensor.ExtractSliceOp(
             self.value(t),
             self.operands(starts),
@@ -376,6 +388,8 @@ class TensorBuilder:
         self, t: Tensor, into: SSAValue, starts: Sequence[Size], steps: Sequence[int]
     ) -> SSAValue:
         """A tensor with another one at every `step`-th place from a start on."""
+        if 0 in t.sizes:
+            return into
         offsets, sizes = self.operands(starts), self.operands(t.sizes)
         static = [
             [item if isinstance(item, int) else DYNAMIC_INDEX for item in items]
@@ -415,6 +429,8 @@ class TensorBuilder:
         if not any((*low, *high)):
             return t
         sizes = [a + s + b for a, s, b in zip(low, t.sizes, high, strict=True)]
+        if 0 in t.sizes:
+            return Tensor(t.element, sizes, self.fill(number, sizes, t.element))
         block = Block(arg_types=[IndexType()] * t.rank)
         padding = self.scalar(number, t.element)
         block.add_op(tensor.YieldOp(padding))
@@ -480,6 +496,11 @@ def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
 def _broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | None]:
     first = len(sizes) - len(shape)
     return [None if size == 1 and sizes[i] != 1 else i for i, size in enumerate(shape, first)]
+
+
+def _is_empty(sizes: Sequence[Size], dimensions: Map) -> bool:
+    """Whether a dimension that a loop walks has no element."""
+    return any(s == 0 and isinstance(d, int) for s, d in zip(sizes, dimensions, strict=True))
 
 
 def _affine(dimensions: Map, loops: int) -> AffineMap:

@@ -316,10 +316,11 @@ def _signs(block: Block) -> tuple[bool, bool]:
 
 def contraction_of(op: LinalgStructuredOperation) -> Contraction:
     """The contraction that the operation computes; raises `NotAContraction` with the reason."""
-    if len(op.inputs) != 2 or len(op.outputs) != 1:
-        raise NotAContraction(
-            f"it has {len(op.inputs)} inputs and {len(op.outputs)} outputs, not 2 and 1"
-        )
+    for kind, count, wanted in (("input", len(op.inputs), 2), ("output", len(op.outputs), 1)):
+        if count != wanted:
+            verb = "multiplies" if kind == "input" else "writes"
+            ending = "" if count == 1 else "s"
+            raise NotAContraction(f"it has {count} {kind}{ending} (a contraction {verb} {wanted})")
     signed = _signs(op.body.block)
     x, y, out = (attr.data for attr in op.get_indexing_maps())
     ranges = _sizes(op, (x, y, out))

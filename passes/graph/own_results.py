@@ -58,7 +58,7 @@ def source(value: SSAValue) -> SSAValue:
 
 
 def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
-    """The same elements, made by a `linalg.generic`."""
+    """The same elements, made by a `linalg.generic` if there are any."""
     type = value.type
     assert isinstance(type, TensorType)
     rank = type.get_num_dims()
@@ -66,6 +66,8 @@ def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
     body = Block(arg_types=[element, element])
     body.add_op(linalg.ops.YieldOp(body.args[0]))
     empty = empty_like(value, last)
+    if 0 in type.get_shape():
+        return empty.tensor
     identity = AffineMapAttr(AffineMap.identity(rank))
     generic = linalg.ops.GenericOp(
         [value],
