@@ -1,67 +1,337 @@
 """
-Shapes, axes and numbers of random ONNX graphs.
+One node of a random graph: its types by ONNX's schema, its operands' values, where each goes.
+
+A record of an operator says shapes and attributes; which types are allowed, and what is an input
+and what an attribute in an opset, is the schema's to say. So one record serves all opsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
+import ml_dtypes
 import numpy as np
 
-from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph
+from xdsl_spirv.testing.differential.onnx_graphs import OPEN, RandomGraph, Value
+from xdsl_spirv.testing.differential.onnx_references import CONTRIB, Array, NotComputed
 
 T = TypeVar("T")
 
-UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)
-SIGNED = (np.int8, np.int16, np.int32, np.int64)
+TYPES: dict[str, np.dtype[Any]] = {
+    f"tensor({name})": np.dtype(dtype)
+    for name, dtype in {
+        "float": np.float32,
+        "float16": np.float16,
+        "bfloat16": ml_dtypes.bfloat16,
+        "double": np.float64,
+        "bool": np.bool_,
+        **{
+            f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+        },
+    }.items()
+}
+"""Element types by ONNX's names: those that are drawn."""
 
-WIDE = 1 << 20
-"""What 64-bit numbers stay below: devices without them are served by ranges, inputs have none."""
+F32 = TYPES["tensor(float)"]
 
+OFTEN = 0.55
+"""How often a type that may be f32 is."""
 
-def pick(g: RandomGraph, choices: Sequence[T]) -> T:
-    """One of several."""
-    return choices[int(g.rng.integers(len(choices)))]
-
-
-def shape_of(g: RandomGraph, least: int = 1, most: int = 4) -> tuple[int, ...]:
-    """A small shape, one size in four of which is 1."""
-    rank = int(g.rng.integers(least, most + 1))
-    sizes = [1 if g.rng.random() < 0.25 else int(g.rng.integers(2, 8)) for _ in range(rank)]
-    return tuple(sizes)
-
-
-def axis_of(g: RandomGraph, rank: int) -> int:
-    """An axis from either end."""
-    return int(g.rng.integers(-rank, rank)) if rank else 0
-
-
-def broadcast_pair(
-    g: RandomGraph, shape: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A shape, and one that broadcasts to it."""
-    other = [1 if g.rng.random() < 0.3 else size for size in shape]
-    return shape, tuple(other[int(g.rng.integers(len(shape) + 1)) if g.rng.random() < 0.3 else 0 :])
+SIZES = (1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8)
 
 
-def floats(g: RandomGraph, shape: Sequence[int], dtype: Any = np.float32) -> Any:
-    """Numbers around zero, rounded now and then so that ties occur."""
-    values = g.rng.standard_normal(tuple(shape)) * float(pick(g, (1.0, 1.0, 3.0)))
-    return (np.round(values * 2) / 2 if g.rng.random() < 0.25 else values).astype(dtype)
+@cache
+def _contrib_schemas() -> dict[str, Any]:
+    state: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    return {s.name: s for s in state.get_all_operator_schema() if s.domain == CONTRIB}
 
 
-def flags(g: RandomGraph, shape: Sequence[int]) -> Any:
-    """Booleans."""
-    return g.rng.random(tuple(shape)) < 0.5
+@cache
+def schema_of(name: str, domain: str, opset: int) -> Any:
+    """The operator's definition; raises `NotComputed` if the opset has none."""
+    if domain == CONTRIB:
+        if name not in _contrib_schemas():
+            raise NotComputed(f"no schema of {name}")
+        return _contrib_schemas()[name]
+    defs: Any = import_module("onnx.defs")
+    try:
+        schema = defs.get_schema(name, opset, domain)
+    except Exception as error:
+        raise NotComputed(str(error)) from error
+    if schema.deprecated:
+        raise NotComputed(f"{name} is deprecated")
+    return schema
 
 
-def integers(g: RandomGraph, shape: Sequence[int], dtype: Any, most: int = WIDE) -> Any:
-    """Integers of a whole type, or up to `most`; the ends are frequent."""
-    kind = np.iinfo(dtype)
-    low, high = max(int(kind.min), -most), min(int(kind.max), most)
-    if kind.bits == 32 and most == WIDE and g.rng.random() < 0.5:
-        low, high = int(kind.min), int(kind.max)
-    values = g.rng.integers(low, high, tuple(shape), dtype=np.int64, endpoint=True)
-    at = g.rng.random(tuple(shape)) < 0.2
-    return np.where(at, g.rng.choice([low, high, 0, 1], tuple(shape)), values).astype(dtype)
+@dataclass(frozen=True)
+class Operand:
+    """Values, and how to draw them for another shape."""
+
+    array: Array
+    remake: Callable[[tuple[int, ...]], Array]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def rank(self) -> int:
+        return self.array.ndim
+
+
+class Draw:
+    """A node that is being drawn."""
+
+    def __init__(self, graph: RandomGraph, name: str, domain: str = "", pool: Sequence[Value] = ()):
+        self.graph = graph
+        self.rng = graph.rng
+        self.name = name
+        self.domain = domain
+        self.pool = pool
+        """Values that the first operand may be."""
+        self.schema = schema_of(name, domain, graph.opset)
+        self._types: dict[str, np.dtype[Any]] = {}
+
+    # Chance
+
+    def pick(self, choices: Sequence[T]) -> T:
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def chance(self, part: float) -> bool:
+        return bool(self.rng.random() < part)
+
+    def number(self, low: int, high: int) -> int:
+        """An integer, both ends included."""
+        return int(self.rng.integers(low, high + 1))
+
+    # Types
+
+    def _formal(self, position: int) -> Any:
+        formals = self.schema.inputs
+        return formals[min(position, len(formals) - 1)]
+
+    def _kind(self, position: int) -> str:
+        """The name of an operand's type constraint, or its type."""
+        formal = self._formal(position)
+        # onnx and onnxruntime call it differently.
+        return formal.type_str if hasattr(formal, "type_str") else formal.typeStr
+
+    def allowed(self, position: int) -> list[np.dtype[Any]]:
+        """The element types that an operand may have."""
+        kind = self._kind(position)
+        names = next(
+            (c.allowed_type_strs for c in self.schema.type_constraints if c.type_param_str == kind),
+            [kind],
+        )
+        return [TYPES[name] for name in names if name in TYPES]
+
+    def dtype(self, position: int = 0) -> np.dtype[Any]:
+        """The element type of an operand, drawn once for all operands of one constraint."""
+        kind = self._kind(position)
+        if kind not in self._types:
+            allowed = self.allowed(position)
+            if not allowed:
+                raise NotComputed(f"{self.name} takes no type that is drawn")
+            often = F32 in allowed and self.chance(OFTEN)
+            self._types[kind] = F32 if often else self.pick(allowed)
+        return self._types[kind]
+
+    def use(self, dtype: Any, position: int = 0) -> None:
+        """Choose an operand's type; raises `NotComputed` if it may not have it."""
+        if np.dtype(dtype) not in self.allowed(position):
+            raise NotComputed(f"{self.name} of {np.dtype(dtype)}")
+        self._types[self._kind(position)] = np.dtype(dtype)
+
+    # Shapes
+
+    def size(self) -> int:
+        if self.graph.open_sizes and self.chance(0.4):
+            return self.pick(OPEN)
+        return 0 if self.chance(0.015) and not self.graph.open_sizes else self.pick(SIZES)
+
+    def shape(self, least: int = 0, most: int = 4) -> tuple[int, ...]:
+        rank = self.number(max(least, min(1, most)), most) if self.chance(0.95) else least
+        return tuple(self.size() for _ in range(rank))
+
+    def axis(self, rank: int) -> int:
+        """An axis from either end."""
+        return int(self.rng.integers(-rank, rank)) if rank else 0
+
+    def axes(self, rank: int, some: bool = True) -> list[int]:
+        """Several axes, each once, from either end."""
+        count = self.number(1 if some else 0, rank) if rank else 0
+        chosen = self.rng.permutation(rank)[:count]
+        return [int(a) - rank * int(self.rng.integers(2)) for a in chosen]
+
+    def narrowed(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """A shape that broadcasts to another one."""
+        sizes = [1 if self.chance(0.3) else size for size in shape]
+        return tuple(sizes[self.number(0, len(sizes)) if self.chance(0.3) else 0 :])
+
+    # Values
+
+    def values(
+        self,
+        position: int,
+        shape: Sequence[int],
+        low: float | None = None,
+        high: float | None = None,
+        dtype: Any = None,
+    ) -> Operand:
+        """An operand's values: of its type's whole range, or between numbers."""
+        kind = np.dtype(dtype) if dtype is not None else self.dtype(position)
+
+        def remake(shape: tuple[int, ...]) -> Array:
+            return drawn(self.graph, kind, shape, low, high)
+
+        return Operand(remake(tuple(shape)), remake)
+
+    def main(self, least: int = 0, most: int = 4, **bounds: float) -> Operand | Value:
+        """The first operand: of the pool if one fits, else of a random shape."""
+        fits = [
+            v for v in self.pool if least <= v.rank <= most and v.array.dtype in self.allowed(0)
+        ]
+        if self.pool and not fits:
+            raise NotComputed("no value fits")
+        if fits:
+            value = fits[-1] if self.chance(0.8) else self.pick(fits)
+            self.use(value.array.dtype)
+            return value
+        return self.values(0, self.shape(least, most), **bounds)
+
+    def several(self, count: int, **bounds: float) -> list[Operand | Value]:
+        """Operands that are broadcast; the first is the main one half of the time."""
+        first = self.main(**bounds)
+        rest = [self.values(i, self.narrowed(first.shape), **bounds) for i in range(1, count)]
+        if self.pool or self.chance(0.5):
+            return [first, *rest]
+        return [*rest, first] if self.dtype(0) == self.dtype(count - 1) else [first, *rest]
+
+    # The node
+
+    def add(self, *operands: Any, outputs: int | Sequence[bool] = 1, **named: Any) -> list[Value]:
+        """
+        Add the node. An operand is values (`Operand`), a list of numbers (a constant), or None.
+
+        What is `named` becomes an attribute or an input, as the opset has it, or is dropped; of a
+        tuple of choices one is taken, or none.
+        """
+        given = [self._value(i, operand) for i, operand in enumerate(operands)]
+        attributes: dict[str, Any] = {}
+        formals = [formal.name for formal in self.schema.inputs]
+        for name, value in named.items():
+            if isinstance(value, tuple):
+                if self.chance(0.3):
+                    continue
+                value = self.pick(value)
+            if value is None or (isinstance(value, list) and not value):
+                continue
+            if name in self.schema.attributes:
+                attributes[name] = _attribute(value)
+            elif name in formals:
+                position = formals.index(name)
+                given += [None] * (position + 1 - len(given))
+                given[position] = self._value(position, value)
+        return self.graph.nodes_of(
+            self.name, *given, outputs=outputs, domain=self.domain, **attributes
+        )
+
+    def _value(self, position: int, operand: Any) -> Value | None:
+        if operand is None or isinstance(operand, Value):
+            return operand
+        if isinstance(operand, Operand):
+            return self.graph.either(operand.array, operand.remake)
+        array = np.asarray(operand)
+        if array.dtype == np.float64 or (array.dtype == np.int64 and not array.size):
+            allowed = self.allowed(position)
+            array = array.astype(allowed[0] if len(allowed) == 1 else array.dtype)
+        if self.graph.open_sizes and array.dtype == np.int64:
+            return computed_sizes(self.graph, array)
+        return self.graph.constant(array)
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, Operand):
+        value = value.array
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else value.tolist()
+    return value
+
+
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -1.5)
+
+
+def drawn(
+    g: RandomGraph,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    low: float | None,
+    high: float | None,
+) -> Array:
+    """Numbers of a type. Ties and the ends of the range are frequent."""
+    rng = g.rng
+    if dtype == np.bool_:
+        return rng.random(shape) < 0.5
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        least = info.min if low is None else max(int(low), info.min)
+        most = info.max if high is None else min(int(high), info.max)
+        if low is None and high is None and rng.random() < 0.5:
+            least, most = max(-20, least), min(20, most)
+        values = rng.integers(least, most, shape, dtype=dtype, endpoint=True)
+        ends = rng.choice(np.array([least, most, max(least, min(most, 1))], dtype), shape)
+        return np.where(rng.random(shape) < 0.15, ends, values).astype(dtype)
+    scale = float(rng.choice([1.0, 1.0, 3.0]))
+    values = rng.standard_normal(shape) * scale
+    if rng.random() < 0.25:
+        values = np.round(values * 2) / 2
+    if low is not None or high is not None:
+        a, b = (-4.0 if low is None else low), (4.0 if high is None else high)
+        values = a + (b - a) * rng.random(shape)
+        return values.astype(dtype)
+    if g.edges:
+        extremes = _extremes(dtype)
+        chosen = rng.choice(np.concatenate([np.array(SPECIAL), extremes]), shape)
+        values = np.where(rng.random(shape) < 0.35, chosen, values)
+    with np.errstate(all="ignore"):
+        return np.asarray(values).astype(dtype)
+
+
+def _extremes(dtype: np.dtype[Any]) -> Array:
+    """Large, small and denormal numbers of a type."""
+    info: Any = ml_dtypes.finfo(dtype)
+    big, tiny, least = float(info.max), float(info.tiny), float(info.smallest_subnormal)
+    ends = [big, -big, tiny, -tiny, least, -least, tiny / 2, big / 2, 88.0, -88.0, 710.0, 1e4, -1e4]
+    return np.array(ends)
+
+
+def computed_sizes(g: RandomGraph, numbers: Array) -> Value:
+    """A list of numbers, those that are open sizes or multiples computed from inputs' shapes."""
+    flat = [int(n) for n in numbers.ravel()]
+    if not any(_open_factor(n) for n in flat):
+        return g.constant(numbers)
+    parts = [_computed_size(g, n) for n in flat]
+    return g.node("Concat", *parts, axis=0) if numbers.ndim else g.node("Squeeze", *parts)
+
+
+def _open_factor(number: int) -> int | None:
+    return next((p for p in OPEN if number and number % p == 0), None)
+
+
+def _computed_size(g: RandomGraph, number: int) -> Value:
+    """A vector of one size."""
+    factor = _open_factor(number)
+    if factor is None:
+        return g.constant(np.array([number]))
+    sources = [(n, a.shape.index(factor)) for n, a in g.inputs.items() if factor in a.shape]
+    if not sources:
+        raise NotComputed("an open size of no input")
+    name, axis = sources[int(g.rng.integers(len(sources)))]
+    shape = g.node("Shape", Value(name, g.inputs[name]))
+    size = g.node("Gather", shape, g.constant(np.array([axis])))
+    rest = number // factor
+    return size if rest == 1 else g.node("Mul", size, _computed_size(g, rest))

@@ -3,26 +3,34 @@ Random ONNX graphs whose values onnxruntime computes node by node while they are
 
 A graph is made of nothing but `onnx.helper` and numpy: it shares no code with the importer that it
 tests. Every node runs alone, without optimizations, so each value has its array, its type and its
-shape as soon as the node stands. Several graphs become one model, as an import costs seconds.
+shape as soon as the node stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from xdsl_spirv.testing.differential.onnx_references import (
+    Array,
+    NotComputed,
+    evaluated,
+    model_of,
+    run_model,
+    tensor_type,
+)
 
 OPSET = 21
-IR_VERSION = 10
 
+OPEN = (11, 13, 17)
+"""Sizes that stand for open ones: a dimension of an input that has one of them is open."""
 
-class NotComputed(Exception):
-    """onnxruntime refuses a node: the draw is repeated."""
+OTHER_SIZES = (1, 2, 3, 4, 7, 8, 16, 19, 33)
+"""What open sizes are when the same program runs again."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,14 @@ class Value:
         return self.array.ndim
 
 
+@dataclass(frozen=True)
+class Run:
+    """What a model is given, and what it must answer."""
+
+    inputs: dict[str, Array]
+    expected: dict[str, Array]
+
+
 @dataclass
 class RandomGraph:
     """A graph that is being drawn; names begin with `prefix`, so that several fit one model."""
@@ -53,15 +69,23 @@ class RandomGraph:
     nodes: list[Any] = field(default_factory=list[Any])
     results: dict[str, Array] = field(default_factory=dict[str, Array])
     read: set[str] = field(default_factory=set[str])
-    step: float = 0.0
-    """What a result may differ by where a sum lies on a tie between two steps, in few places."""
     open_sizes: bool = False
-    """Whether the first size of every input is left open."""
+    """Whether dimensions of the sizes in `OPEN` are left open."""
+    fixed: float = 0.5
+    """How often a tensor that may be an input is a constant."""
+    edges: bool = False
+    """Whether values are NaN, infinities, denormals and extremes."""
+    remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
+        default_factory=dict[str, Callable[[tuple[int, ...]], Array]]
+    )
+    """Draws an input again for another shape."""
 
-    def input(self, array: Any) -> Value:
+    def input(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
         """A tensor that the caller gives."""
         value = Value(f"{self.prefix}x{len(self.inputs)}", np.asarray(array))
         self.inputs[value.name] = value.array
+        if remake is not None:
+            self.remake[value.name] = remake
         return value
 
     def constant(self, array: Any) -> Value:
@@ -70,22 +94,36 @@ class RandomGraph:
         self.constants[value.name] = value.array
         return value
 
-    def either(self, array: Any) -> Value:
-        """An input or a constant, by chance."""
-        return self.input(array) if self.rng.random() < 0.5 else self.constant(array)
+    def either(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
+        """An input or a constant, by chance; what has an open size is an input."""
+        is_open = self.open_sizes and bool(set(np.shape(array)) & set(OPEN))
+        if is_open or self.rng.random() >= self.fixed:
+            return self.input(array, remake)
+        return self.constant(array)
 
-    def nodes_of(self, kind: str, *given: Value | None, outputs: int = 1, **attributes: Any):
+    def nodes_of(
+        self,
+        kind: str,
+        *given: Value | None,
+        outputs: int | Sequence[bool] = 1,
+        domain: str = "",
+        **attributes: Any,
+    ) -> list[Value]:
         """Add a node; returns its outputs, as onnxruntime computes them."""
         helper = import_module("onnx.helper")
         names = [value.name if value is not None else "" for value in given]
+        while names and not names[-1]:
+            names.pop()
         number = len(self.nodes)
-        results = [f"{self.prefix}y{number}.{i}" for i in range(outputs)]
+        wanted = [True] * outputs if isinstance(outputs, int) else outputs
+        results = [f"{self.prefix}y{number}.{i}" if w else "" for i, w in enumerate(wanted)]
         name = f"{self.prefix}{kind}{number}"
-        node = helper.make_node(kind, names, results, name=name, **attributes)
+        node = helper.make_node(kind, names, results, name=name, domain=domain, **attributes)
         arrays = evaluated(node, {v.name: v.array for v in given if v is not None}, self.opset)
         self.nodes.append(node)
         self.read.update(names)
-        values = [Value(n, np.asarray(a)) for n, a in zip(results, arrays, strict=True)]
+        kept = [name for name in results if name]
+        values = [Value(n, np.asarray(a)) for n, a in zip(kept, arrays, strict=True)]
         self.results |= {value.name: value.array for value in values}
         return values
 
@@ -98,12 +136,38 @@ class RandomGraph:
         """The values that no node reads: the outputs."""
         return {n: a for n, a in self.results.items() if n not in self.read}
 
+    def runs(self) -> list[Run]:
+        """What the graph answers: for the values it was drawn with, then for other open sizes."""
+        first = Run(self.inputs, self.expected)
+        return [first, *self._other_sizes()] if self.open_sizes else [first]
+
+    def _other_sizes(self) -> list[Run]:
+        """Raises `NotComputed` if the model runs at no other sizes."""
+        runs: list[Run] = []
+        model = assembled([self])
+        for _ in range(4):
+            sizes = dict(zip(OPEN, self.rng.choice(OTHER_SIZES, len(OPEN)).tolist(), strict=True))
+            inputs = {
+                name: self.remake[name](tuple(sizes.get(s, s) for s in array.shape))
+                if name in self.remake
+                else array
+                for name, array in self.inputs.items()
+            }
+            try:
+                results = run_model(model, inputs)
+            except NotComputed:
+                continue
+            runs.append(Run(inputs, dict(zip(self.expected, results, strict=True))))
+        if not runs:
+            raise NotComputed("of no other size")
+        return runs[:2]
+
     def describe(self) -> str:
         """The nodes with their attributes, and the shapes of inputs and constants."""
         get = import_module("onnx.helper").get_attribute_value
         nodes: list[str] = []
         for node in self.nodes:
-            attributes = ", ".join(f"{a.name}={get(a)}" for a in node.attribute)
+            attributes = ", ".join(f"{a.name}={_short(get(a))}" for a in node.attribute)
             nodes.append(f"{node.op_type}({', '.join(node.input)}; {attributes})")
         tensors = [
             f"{n}: {a.dtype}{list(a.shape)}" + (f"={a.tolist()}" if a.size < 6 else "")
@@ -112,86 +176,41 @@ class RandomGraph:
         return f"opset {self.opset}: {' '.join(nodes)} {' '.join(tensors)}"
 
 
-def tensor_type(array: Array) -> int:
-    """ONNX's number of an array's element type."""
-    return import_module("onnx.helper").np_dtype_to_tensor_dtype(array.dtype)
-
-
-def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
-    """
-    What onnxruntime computes for a node alone, or onnx's evaluator where onnxruntime has no kernel.
-
-    Raises `NotComputed`.
-    """
-    helper = import_module("onnx.helper")
-    inputs = [helper.make_tensor_value_info(n, tensor_type(a), a.shape) for n, a in given.items()]
-    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output]
-    graph = helper.make_graph([node], "node", inputs, outputs)
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION
-    )
-    try:
-        return run_onnxruntime(model, given)
-    except NotComputed as error:
-        if "NOT_IMPLEMENTED" not in str(error):
-            raise
-        return run_evaluator(model, given)
-
-
-def run_evaluator(model: Any, given: dict[str, Array]) -> list[Array]:
-    """What onnx's own evaluator computes; raises `NotComputed`."""
-    evaluator = import_module("onnx.reference").ReferenceEvaluator
-    try:
-        with np.errstate(all="ignore"):
-            return [np.asarray(result) for result in evaluator(model).run(None, dict(given))]
-    except Exception as error:
-        raise NotComputed(str(error)) from error
-
-
-def run_onnxruntime(model: Any, given: dict[str, Array]) -> list[Array]:
-    """A model's results without any optimization; raises `NotComputed`."""
-    runtime = import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
-        session = runtime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        return session.run(None, given)
-    except Exception as error:
-        raise NotComputed(str(error)) from error
+def _short(value: Any) -> str:
+    return "<graph>" if hasattr(value, "node") else str(value)[:80].replace("\n", " ")
 
 
 def assembled(graphs: Sequence[RandomGraph]) -> Any:
     """One model of several graphs."""
-    helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
+    helper = import_module("onnx.helper")
 
-    def values(arrays: dict[str, Array], is_open: bool) -> list[Any]:
+    def values(part: RandomGraph) -> list[Any]:
         return [
             helper.make_tensor_value_info(
-                name, tensor_type(a), ["N", *a.shape[1:]] if is_open and a.ndim else a.shape
+                name,
+                tensor_type(a),
+                [f"size{s}" if part.open_sizes and s in OPEN else s for s in a.shape],
             )
-            for name, a in arrays.items()
+            for name, a in part.inputs.items()
         ]
 
-    graph = helper.make_graph(
+    return model_of(
         [node for part in graphs for node in part.nodes],
-        "random",
-        [value for part in graphs for value in values(part.inputs, part.open_sizes)],
-        [value for part in graphs for value in _outputs(part, values)],
-        [numpy_helper.from_array(a, n) for part in graphs for n, a in part.constants.items()],
+        [value for part in graphs for value in values(part)],
+        [value for part in graphs for value in _outputs(part)],
+        {n: a for part in graphs for n, a in part.constants.items()},
+        graphs[0].opset,
     )
-    opsets = [helper.make_opsetid("", graphs[0].opset)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def _outputs(graph: RandomGraph, values: Any) -> list[Any]:
+def _outputs(graph: RandomGraph) -> list[Any]:
     """The outputs' declarations; of open sizes only the rank is known."""
-    outputs = values(graph.expected, False)
-    for value in outputs if graph.open_sizes else ():
-        for number, size in enumerate(value.type.tensor_type.shape.dim):
-            size.Clear()
-            size.dim_param = f"{value.name}.{number}"
-    return outputs
+    helper = import_module("onnx.helper")
+    return [
+        helper.make_tensor_value_info(
+            name,
+            tensor_type(a),
+            [f"{name}.{i}" for i in range(a.ndim)] if graph.open_sizes else a.shape,
+        )
+        for name, a in graph.expected.items()
+    ]

@@ -1,294 +1,471 @@
 """
-What a random ONNX graph may hold: ordinary operators with their attributes at their edges.
+Records of ONNX's operators for random graphs: elementwise, shapes, reductions.
 
-A draw is a function of a graph, by family. Sizes are small and often 1; axes are negative as often
-as not; values hit ties, zeros and the ends of integer types.
+A record draws one node: sizes are small and often 1, sometimes 0; axes are negative as often as
+not; attributes stand at their edges. `bound` says what a float result may differ by: nothing
+(`exact`), a part of each element (`each`), or a part of the largest one (`sum`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from xdsl_spirv.testing.differential import onnx_operators_more as more
-from xdsl_spirv.testing.differential.onnx_draws import (
-    SIGNED,
-    UNSIGNED,
-    axis_of,
-    broadcast_pair,
-    flags,
-    floats,
-    integers,
-    pick,
-    shape_of,
+from xdsl_spirv.testing.differential.onnx_draws import TYPES, Draw, Operand, drawn
+from xdsl_spirv.testing.differential.onnx_graphs import Value
+from xdsl_spirv.testing.differential.onnx_references import NotComputed, tensor_type
+
+
+@dataclass(frozen=True)
+class Record:
+    """How to draw a node of an operator."""
+
+    name: str
+    domain: str
+    draw: Callable[[Draw], Any]
+    bound: str
+    chains: bool
+    """Whether it stands among others: its first operand may be any other's result."""
+
+
+RECORDS: dict[tuple[str, str], Record] = {}
+
+Choices = tuple[Any, ...]
+
+
+def record(
+    names: str,
+    draw: Callable[[Draw], Any],
+    bound: str = "each",
+    domain: str = "",
+    chains: bool = True,
+) -> None:
+    """Declare operators that are drawn alike."""
+    for name in names.split():
+        RECORDS[domain, name] = Record(name, domain, draw, bound, chains)
+
+
+def apart_from_zero(x: Operand) -> Operand:
+    """A divisor: of integers neither 0 nor -1."""
+
+    def remake(shape: tuple[int, ...]) -> Any:
+        values = x.remake(shape)
+        if values.dtype.kind not in "iu":
+            return values
+        bad = (values == 0) | (values == (-1 if values.dtype.kind == "i" else 0))
+        return np.where(bad, 3, values).astype(values.dtype)
+
+    return Operand(remake(x.shape), remake)
+
+
+# Elementwise
+
+UNARY = (
+    "Abs Neg Exp Log Sqrt Ceil Floor Round Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh "
+    "Atanh Erf Relu Sigmoid Softsign Softplus Sign Reciprocal HardSwish Mish Not BitwiseNot IsNaN "
+    "Identity"
 )
-from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph, Value
-
-Draw = Callable[[RandomGraph], Any]
-
-PLAIN = (
-    *(
-        "Abs",
-        "Neg",
-        "Exp",
-        "Floor",
-        "Ceil",
-        "Round",
-        "Sign",
-        "Sin",
-        "Cos",
-        "Tanh",
-        "Erf",
-        "Sigmoid",
+record(UNARY, lambda d: d.add(d.main()))
+record(
+    "Abs Neg Ceil Floor Round Relu Sign Not BitwiseNot IsNaN Identity",
+    lambda d: d.add(d.main()),
+    "exact",
+)
+record("LeakyRelu", lambda d: d.add(d.main(), alpha=(0.0, 0.3, -0.5, 2.0)))
+record("Elu Celu", lambda d: d.add(d.main(), alpha=(1.0, 0.5, 2.0)))
+record("Selu", lambda d: d.add(d.main(), alpha=(1.67, 0.5), gamma=(1.05, 2.0)))
+record("ThresholdedRelu", lambda d: d.add(d.main(), alpha=(1.0, 0.0, -0.5)), "exact")
+record("HardSigmoid", lambda d: d.add(d.main(), alpha=(0.2, 0.5, -1.0), beta=(0.5, 0.0)))
+record(
+    "Shrink",
+    lambda d: d.add(
+        d.main(low=-20, high=20) if d.dtype().kind in "iu" else d.main(),
+        lambd=(0.5, 0.2, 1.5),
+        bias=(0.0, 0.25),
     ),
-    *("Relu", "Softplus", "Softsign", "Mish", "Atan", "Sinh", "Cosh", "Asinh"),
-    *("Reciprocal", "HardSwish", "Identity"),
 )
+record("Gelu", lambda d: d.add(d.main(), approximate=("none", "tanh")))
+record("Swish", lambda d: d.add(d.main(), alpha=(1.0, 0.5, -2.0)))
+record("SwiGLU", lambda d: d.add(*d.several(2), alpha=(1.0, 0.5)))
+record("IsInf", lambda d: d.add(d.main(), detect_negative=(0, 1), detect_positive=(0, 1)), "exact")
+record(
+    "Add Sub Mul Equal Less Greater LessOrEqual GreaterOrEqual And Or Xor BitwiseAnd BitwiseOr "
+    "BitwiseXor",
+    lambda d: d.add(*d.several(2)),
+    "exact",
+)
+record("Mod", lambda d: _mod(d))
+record("Max Min", lambda d: d.add(*d.several(d.number(1, 3))), "exact")
+record("Sum Mean", lambda d: d.add(*d.several(d.number(1, 3))), "sum")
+record("PRelu", lambda d: _prelu(d))
+record("Where", lambda d: _where(d), "exact")
+record("Pow", lambda d: _pow(d))
+record("BitShift", lambda d: _shift(d), "exact")
+record("Clip", lambda d: _clip(d), "exact")
+record("Cast", lambda d: _cast(d), "exact")
+record("CastLike", lambda d: d.add(_castable(d), d.values(1, d.shape())), "exact")
+record("Dropout", lambda d: d.add(d.main(), outputs=d.number(1, 2), seed=(3,)), "exact")
 
-UNARY: dict[str, dict[str, Sequence[Any]]] = {
-    **{kind: {} for kind in PLAIN},
-    "LeakyRelu": {"alpha": (0.0, 0.3, -0.5)},
-    "Elu": {"alpha": (1.0, 0.5)},
-    "Selu": {"alpha": (1.67, 0.5), "gamma": (1.05, 2.0)},
-    "Celu": {"alpha": (1.0, 0.5)},
-    "HardSigmoid": {"alpha": (0.2, 0.5), "beta": (0.5, 0.0)},
-    "ThresholdedRelu": {"alpha": (1.0, 0.0)},
-    "Gelu": {"approximate": ("none", "tanh")},
-    "Shrink": {"lambd": (0.5, 0.2), "bias": (0.0, 0.3)},
-}
+
+def _prelu(d: Draw) -> None:
+    x = d.main(least=1)
+    d.add(x, d.values(1, d.narrowed(x.shape)))
+
+
+def _mod(d: Draw) -> None:
+    x = d.main()
+    fmod = 1 if d.dtype().kind == "f" else d.number(0, 1)
+    d.add(x, apart_from_zero(d.values(1, d.narrowed(x.shape))), fmod=fmod)
+
+
+def _divide(d: Draw) -> None:
+    x = d.main()
+    d.add(x, apart_from_zero(d.values(1, d.narrowed(x.shape))))
+
+
+record("Div", _divide)
+
+
+def _where(d: Draw) -> None:
+    shape = d.shape()
+    d.add(d.values(0, d.narrowed(shape)), d.values(1, shape), d.values(1, d.narrowed(shape)))
+
+
+def _pow(d: Draw) -> None:
+    x = d.main(low=-3, high=3) if d.pool or d.dtype().kind in "iu" else d.main()
+    if d.schema.since_version > 7 and d.chance(0.3):
+        d.use(d.pick([t for t in d.allowed(1) if t.kind in "iu"]), 1)
+    elif d.schema.since_version > 7:
+        d.use(d.dtype(0), 1)
+    exponent = d.pick((2.0, 3.0, 0.5, -1.0, 1.0, 0.0))
+    kind = d.dtype(1)
+    low = 0.0 if d.dtype(0).kind in "iu" else -4.0
+    whole = np.array(abs(exponent) if kind.kind in "iu" or not low else exponent).astype(kind)
+    if d.chance(0.5):
+        d.add(x, Operand(whole, lambda shape: whole))
+    else:
+        d.add(x, d.values(1, d.narrowed(x.shape), low, 4))
+
+
+def _shift(d: Draw) -> None:
+    x = d.main()
+    by = d.values(1, d.narrowed(x.shape), 0, 8 * d.dtype().itemsize - 1)
+    d.add(x, by, direction=d.pick(("LEFT", "RIGHT")))
+
+
+def _clip(d: Draw) -> None:
+    x = d.main()
+    ends = np.sort(drawn(d.graph, d.dtype(), (2,), None, None).astype(np.float64))
+    if d.dtype().kind in "iu":
+        ends = np.sort(drawn(d.graph, d.dtype(), (2,), None, None))
+    low, high = (Operand(np.asarray(e).astype(d.dtype()), lambda _, e=e: e) for e in ends)
+    old = "min" in d.schema.attributes
+    if old and not np.isfinite(ends).all():
+        raise NotComputed("attributes are finite")
+    d.add(x, min=low if d.chance(0.7) else None, max=high if d.chance(0.7) else None)
+
+
+def _castable(d: Draw, to: np.dtype[Any] | None = None) -> Operand | Value:
+    """Numbers that fit any type, so that only the conversion of what fits is compared."""
+    target = to if to is not None else d.dtype(1)
+    if d.dtype(0).kind in "iub" and target.kind in "iub":
+        return d.main()
+    if target.kind not in "iu":
+        return d.main(low=-100, high=100) if d.dtype(0).kind in "iu" else d.main()
+    return d.main(low=0 if target.kind == "u" else -100, high=100)
+
+
+def _cast(d: Draw) -> None:
+    to = d.pick(list(TYPES.values()))
+    if d.pool and d.pool[-1].array.dtype.kind not in "iub" and to.kind in "iu":
+        raise NotComputed("what does not fit an integer is not defined")
+    x = _castable(d, to)
+    d.add(x, to=tensor_type(np.empty(0, to)))
+
+
+# Shapes
+
+
+def _product(sizes: Any) -> int:
+    return int(np.prod(list(sizes), dtype=np.int64))
+
+
+def _reshape(d: Draw) -> None:
+    x = d.main()
+    sizes = list(x.shape)
+    if len(sizes) > 1 and d.chance(0.5):
+        at = d.number(0, len(sizes) - 2)
+        sizes[at : at + 2] = [sizes[at] * sizes[at + 1]]
+    for at in [i for i, s in enumerate(sizes) if s in (4, 6, 8) and d.chance(0.5)][:1]:
+        sizes[at : at + 1] = [2, sizes[at] // 2]
+    if d.chance(0.3):
+        sizes.insert(d.number(0, len(sizes)), 1)
+    if sizes and d.chance(0.4) and 0 not in sizes:
+        sizes[d.number(0, len(sizes) - 1)] = -1
+    for i in range(min(len(sizes), x.rank)):
+        if sizes[i] == x.shape[i] and sizes[i] and d.chance(0.2):
+            sizes[i] = 0
+    allowzero = 1 if 0 in x.shape and 0 in sizes and -1 not in sizes else None
+    d.add(x, np.array(sizes, np.int64), allowzero=allowzero)
+
+
+def _squeeze(d: Draw) -> None:
+    x = d.main()
+    ones = [i for i, s in enumerate(x.shape) if s == 1]
+    if d.chance(0.3) and not d.graph.open_sizes:
+        d.add(x)
+        return
+    if not ones:
+        raise NotComputed("no size of 1")
+    kept = [i - x.rank * d.number(0, 1) for i in ones if d.chance(0.7)] or [ones[0]]
+    d.add(x, axes=np.array(kept))
+
+
+def _unsqueeze(d: Draw) -> None:
+    x = d.main(most=3)
+    count = d.number(1, 2)
+    rank = x.rank + count
+    axes = [int(a) - rank * d.number(0, 1) for a in d.rng.permutation(rank)[:count]]
+    if d.schema.since_version < 11:
+        axes = [a % rank for a in axes]
+    d.add(x, axes=np.array(axes))
+
+
+def _transpose(d: Draw) -> None:
+    x = d.main()
+    perm = [int(i) for i in d.rng.permutation(x.rank)]
+    d.add(x, perm=perm if perm and d.chance(0.8) else None)
+
+
+def _flatten(d: Draw) -> None:
+    x = d.main()
+    low = 0 if d.schema.since_version < 11 else -x.rank
+    d.add(x, axis=(d.number(low, x.rank),))
+
+
+def _expand(d: Draw) -> None:
+    x = d.main()
+    sizes = [d.size() if s == 1 and d.chance(0.6) else s for s in x.shape]
+    sizes = [1 if d.chance(0.2) else s for s in sizes]
+    d.add(x, np.array(([d.size()] if d.chance(0.3) else []) + sizes, np.int64))
+
+
+def _tile(d: Draw) -> None:
+    x = d.main()
+    d.add(x, np.array([d.pick((1, 1, 2, 3, 0 if d.chance(0.1) else 1)) for _ in x.shape], np.int64))
+
+
+def _concat(d: Draw) -> None:
+    x = d.main(least=1)
+    axis = d.axis(x.rank)
+    low = axis % x.rank if d.schema.since_version < 11 else axis
+    others = [
+        d.values(0, [d.size() if i == axis % x.rank else s for i, s in enumerate(x.shape)])
+        for _ in range(d.number(0, 2))
+    ]
+    d.add(*d.rng.permutation(np.array([x, *others, None], object)[:-1]), axis=low)
+
+
+def _split(d: Draw) -> None:
+    x = d.main(least=1)
+    axis = d.axis(x.rank)
+    size = x.shape[axis]
+    if d.schema.since_version < 11:
+        axis %= x.rank
+    if d.chance(0.5) and size:
+        count = d.number(1, min(3, size))
+        new = d.schema.since_version >= 18
+        if not new and size % count:
+            raise NotComputed("no even split")
+        d.add(x, outputs=count, axis=axis, num_outputs=count if new else None)
+        return
+    cuts = sorted(d.number(0, size) for _ in range(d.number(0, 2)))
+    parts = np.diff([0, *cuts, size])
+    d.add(x, outputs=len(parts), axis=axis, split=parts)
+
+
+def _slice(d: Draw) -> None:
+    x = d.main(least=1)
+    axes = d.axes(x.rank)
+    starts, ends, steps = [], [], []
+    old = d.schema.since_version < 10
+    for axis in axes:
+        size = x.shape[axis]
+        step = 1 if old else d.pick((1, 1, 2, 3, -1, -2))
+        start = d.pick((0, 1, -1, -2, size, -size, 1000, size - 1, -1000))
+        end = d.pick((size, -1, 1, size - 1, 2**31 - 1, 2**63 - 1, -(2**31), -size - 1, 1000))
+        starts, ends, steps = [*starts, start], [*ends, end], [*steps, step]
+    if old:
+        axes = [a % x.rank for a in axes]
+    numbers = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    if axes == list(range(len(axes))) and d.chance(0.5):
+        del numbers["axes"]
+    if set(steps) == {1} and d.chance(0.5):
+        del numbers["steps"]
+    d.add(x, **{n: np.array(v, np.int64) for n, v in numbers.items()})
+
+
+def _pad(d: Draw) -> None:
+    x = d.main(least=1)
+    mode = d.pick(("constant", "constant", "reflect", "edge", "wrap"))
+    if mode == "wrap" and d.schema.since_version < 19:
+        raise NotComputed("no such mode")
+    low = -1 if d.chance(0.3) else 0
+    most = max(0, min([2, *(s - 1 for s in x.shape)])) if mode != "constant" else 3
+    axes = d.axes(x.rank) if d.chance(0.3) and d.schema.since_version >= 18 else None
+    count = 2 * (x.rank if axes is None else len(axes))
+    pads = np.array([d.number(max(low, -most), max(most, 0)) for _ in range(count)], np.int64)
+    value = d.values(2, (), -3, 3) if mode == "constant" and d.chance(0.6) else None
+    if "value" in d.schema.attributes:
+        d.add(x, pads=pads, value=(1.5, 0.0), mode=(mode,))
+        return
+    axes_given = None if axes is None else np.array(axes)
+    d.add(x, pads, value, axes_given, mode=(mode,))
+
+
+def _depth_to_space(d: Draw) -> None:
+    block = d.number(1, 3)
+    x = d.values(0, (d.size(), block * block * d.number(1, 2), d.size(), d.size()))
+    d.add(x, blocksize=block, mode=("DCR", "CRD"))
+
+
+def _space_to_depth(d: Draw) -> None:
+    block = d.number(1, 3)
+    d.add(d.values(0, (d.size(), 2, block * d.size(), block * d.size())), blocksize=block)
+
+
+def _range(d: Draw) -> None:
+    start, delta = d.number(-5, 5), d.pick((1, 2, -1, -3))
+    values = [start, start + delta * d.number(-1, 6) + d.number(0, 1), delta]
+    d.add(*(Operand(np.array(v).astype(d.dtype()), lambda _: np.array(0)) for v in values))
+
+
+def _constant_of_shape(d: Draw) -> None:
+    kind = d.pick(list(TYPES.values()))
+    value = d.graph.constant(np.zeros(1, kind))
+    del d.graph.constants[value.name]
+    helper: Any = __import__("onnx.numpy_helper").numpy_helper
+    number = drawn(d.graph, kind, (1,), None, None)
+    d.add(np.array(d.shape(), np.int64), value=(helper.from_array(number),))
+
+
+def _shape(d: Draw) -> None:
+    x = d.main()
+    d.add(x, start=(d.number(-x.rank - 1, x.rank + 1),), end=(d.number(-x.rank - 1, x.rank + 1),))
+
+
+def _center_crop_pad(d: Draw) -> None:
+    x = d.main(least=1)
+    axes = d.axes(x.rank) if d.chance(0.5) else None
+    count = x.rank if axes is None else len(axes)
+    d.add(x, np.array([d.number(1, 9) for _ in range(count)]), axes=axes)
+
+
+record("Reshape", _reshape, "exact")
+record("Squeeze", _squeeze, "exact")
+record("Unsqueeze", _unsqueeze, "exact")
+record("Transpose", _transpose, "exact")
+record("Flatten", _flatten, "exact")
+record("Expand", _expand, "exact")
+record("Tile", _tile, "exact")
+record("Concat", _concat, "exact")
+record("Split", _split, "exact")
+record("Slice", _slice, "exact")
+record("Pad", _pad, "exact")
+record("DepthToSpace", _depth_to_space, "exact")
+record("SpaceToDepth", _space_to_depth, "exact")
+record("Range", _range, "each", chains=False)
+record("ConstantOfShape", _constant_of_shape, "exact", chains=False)
+record("Shape", _shape, "exact", chains=False)
+record("Size", lambda d: d.add(d.main()), "exact", chains=False)
+record("CenterCropPad", _center_crop_pad, "exact")
+
+
+# Reductions, and what normalizes by them
+
+
+def _reduce(d: Draw) -> None:
+    x = d.main(low=-9, high=9) if d.dtype().kind in "iu" else d.main()
+    axes = d.axes(x.rank, some=d.chance(0.9))
+    if "axes" in d.schema.attributes and d.schema.since_version < 11:
+        axes = [a % x.rank for a in axes]
+    given = None if d.chance(0.2) or ("axes" in d.schema.attributes and not axes) else axes
+    named = {"axes": np.array(given, np.int64)} if given is not None else {}
+    d.add(x, keepdims=(0, 1), noop_with_empty_axes=(0, 1), **named)
+
+
+def _arg(d: Draw) -> None:
+    x = d.main(least=1)
+    axis = d.axis(x.rank)
+    axis = axis % x.rank if d.schema.since_version < 11 else axis
+    d.add(x, axis=(axis,), keepdims=(0, 1), select_last_index=(0, 1))
+
+
+def _softmax(d: Draw) -> None:
+    x = d.main(least=1)
+    axis = d.axis(x.rank)
+    d.add(x, axis=(axis % x.rank if d.schema.since_version < 11 else axis,))
+
+
+def _layer_norm(d: Draw) -> None:
+    x = d.main(least=1)
+    axis = d.axis(x.rank)
+    shape = x.shape[axis:]
+    d.use(d.dtype(0), 1)
+    bias = [d.values(1, shape)] if d.name == "LayerNormalization" and d.chance(0.6) else []
+    d.add(x, d.values(1, shape), *bias, axis=axis, epsilon=(1e-5, 1e-2))
+
+
+def _of_channels(d: Draw, count: int, **named: Any) -> None:
+    x = d.main(least=2 if d.name == "BatchNormalization" else 3, most=5)
+    for position in range(1, count + 1):
+        if d.dtype(0) in d.allowed(position):
+            d.use(d.dtype(0), position)
+    rest = [d.values(i, x.shape[1:2]) for i in range(1, min(count, 3) + 1)]
+    variance = [d.values(4, x.shape[1:2], 0.1, 4)] if count > 3 else []
+    d.add(x, *rest, *variance, epsilon=(1e-5, 1e-2), **named)
+
+
+def _group_norm(d: Draw) -> None:
+    groups, each = d.number(1, 3), d.number(1, 2)
+    x = d.values(0, (d.size(), groups * each, *d.shape(1, 2)))
+    count = groups if d.schema.since_version < 21 else groups * each
+    d.add(x, d.values(0, (count,)), d.values(0, (count,)), num_groups=groups, epsilon=(1e-5, 0.1))
+
+
+def _cumulative(d: Draw) -> None:
+    x = d.main(least=1)
+    axis = np.array(d.axis(x.rank)).astype(d.pick((np.int32, np.int64)))
+    d.add(x, axis, exclusive=(0, 1), reverse=(0, 1))
+
 
 REDUCTIONS = (
-    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"),
-    *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"),
+    "ReduceSum ReduceMean ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp"
+)
+record(REDUCTIONS, _reduce, "sum")
+record("ReduceMax ReduceMin", _reduce, "exact")
+record("ArgMax ArgMin", _arg, "exact")
+record("Softmax LogSoftmax", _softmax, "sum")
+record("Hardmax", _softmax, "exact")
+record("LayerNormalization RMSNormalization", _layer_norm, "sum")
+record("BatchNormalization", lambda d: _of_channels(d, 4), "sum")
+record("InstanceNormalization", lambda d: _of_channels(d, 2), "sum")
+record("GroupNormalization", _group_norm, "sum")
+record("LpNormalization", lambda d: _lp(d), "sum")
+record("MeanVarianceNormalization", lambda d: d.add(d.main(4, 4), axes=([0, 2, 3], [1])), "sum")
+record("CumSum CumProd", _cumulative, "sum")
+record(
+    "LRN",
+    lambda d: d.add(
+        d.main(4, 4), size=d.pick((1, 3, 5)), alpha=(0.1, 1e-4), beta=(0.75, 0.5), bias=(1.0, 2.0)
+    ),
+    "sum",
 )
 
 
-def chosen(g: RandomGraph, choices: dict[str, Sequence[Any]]) -> dict[str, Any]:
-    """Each attribute left out or given, by chance."""
-    return {name: pick(g, values) for name, values in choices.items() if g.rng.random() < 0.7}
-
-
-def unary(g: RandomGraph) -> Value:
-    x = g.input(floats(g, shape_of(g)))
-    return step(g, x)
-
-
-def step(g: RandomGraph, x: Value) -> Value:
-    """One operator that keeps the shape."""
-    kind = pick(g, list(UNARY))
-    return g.node(kind, x, **chosen(g, UNARY[kind]))
-
-
-def chain(g: RandomGraph) -> None:
-    """A few operators in a row, of any shape, perhaps joined again."""
-    x = g.input(floats(g, shape_of(g, least=2, most=4)))
-    start = x
-    for _ in range(int(g.rng.integers(2, 5))):
-        x = pick(g, (step, reduce_of, softmax_of, move_of, binary_of))(g, x)
-    if x.shape == start.shape and g.rng.random() < 0.5:
-        g.node("Add", x, start)
-
-
-def binary_of(g: RandomGraph, x: Value) -> Value:
-    _, shape = broadcast_pair(g, x.shape)
-    kind = pick(g, ("Add", "Sub", "Mul", "Max", "Min"))
-    other = g.either(floats(g, shape))
-    return g.node(kind, *((x, other) if g.rng.random() < 0.5 else (other, x)))
-
-
-def binary(g: RandomGraph) -> None:
-    kind = pick(g, ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "PRelu", "Mod", "Mean", "Sum"))
-    a, b = broadcast_pair(g, shape_of(g))
-    first = g.input(floats(g, a))
-    if kind == "Pow":
-        first = g.node("Abs", first)
-    second = floats(g, b)
-    if kind == "Div":
-        second = np.where(np.abs(second) < 0.1, 1, second).astype(np.float32)
-    g.node(kind, first, g.either(second), **({"fmod": 1} if kind == "Mod" else {}))
-
-
-def comparison(g: RandomGraph) -> None:
-    kind = pick(g, ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"))
-    a, b = broadcast_pair(g, shape_of(g))
-    dtype = pick(g, (np.float32, np.int32, np.int64, *UNSIGNED, np.int8))
-    make = floats if dtype is np.float32 else integers
-    g.node(kind, g.input(make(g, a, dtype)), g.either(make(g, b, dtype)))
-
-
-def integer(g: RandomGraph) -> None:
-    """Arithmetic on integers of every sign and size."""
-    dtype = pick(g, (*UNSIGNED, *SIGNED))
-    kind = pick(g, ("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Clip", "Neg", "Abs", "Cast"))
-    a, b = broadcast_pair(g, shape_of(g))
-    x = g.input(integers(g, a, dtype))
-    if kind in ("Neg", "Abs", "Cast"):
-        if kind == "Cast":
-            types = (1, 2, 3, 5, 6, 7, 9, 12, 4)
-            g.node("Cast", x, to=pick(g, types))
-        else:
-            g.node(kind, x)
-        return
-    if kind == "Clip":
-        ends = np.sort(integers(g, (2,), dtype))
-        bounds = [g.either(end) if g.rng.random() < 0.7 else None for end in ends]
-        g.node("Clip", x, *bounds)
-        return
-    y = integers(g, b, dtype)
-    if kind in ("Div", "Mod"):
-        y = np.where(y == 0, 1, y).astype(dtype)
-        if np.dtype(dtype).kind == "i":
-            y = np.where(y == -1, 1, y).astype(dtype)
-    fmod = {"fmod": int(g.rng.integers(2))} if kind == "Mod" else {}
-    g.node(kind, x, g.either(y), **fmod)
-
-
-def bits(g: RandomGraph) -> None:
-    kind = pick(g, ("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"))
-    dtype = pick(g, UNSIGNED if kind == "BitShift" else (*UNSIGNED, *SIGNED))
-    a, b = broadcast_pair(g, shape_of(g))
-    x, other = g.input(integers(g, a, dtype)), integers(g, b, dtype)
-    if kind == "BitwiseNot":
-        g.node(kind, x)
-    elif kind == "BitShift":
-        other = (other % np.array(8 * other.itemsize, dtype)).astype(dtype)
-        g.node(kind, x, g.either(other), direction=pick(g, ("LEFT", "RIGHT")))
-    else:
-        g.node(kind, x, g.either(other))
-
-
-def logic(g: RandomGraph) -> None:
-    kind = pick(g, ("And", "Or", "Xor", "Not", "Where", "IsNaN", "IsInf"))
-    a, b = broadcast_pair(g, shape_of(g))
-    if kind == "Where":
-        g.node(kind, g.input(flags(g, a)), g.either(floats(g, b)), g.either(floats(g, a)))
-    elif kind in ("IsNaN", "IsInf"):
-        given = {} if kind == "IsNaN" else {"detect_negative": int(g.rng.integers(2))}
-        g.node(kind, g.input(edges(g, a)), **given)
-    else:
-        values = [g.input(flags(g, a)), g.either(flags(g, b))]
-        g.node(kind, *values[: 1 if kind == "Not" else 2])
-
-
-def edges(g: RandomGraph, shape: tuple[int, ...]) -> Any:
-    """Numbers with some infinities and NaN among them."""
-    values = floats(g, shape)
-    at = g.rng.random(shape) < 0.3
-    return np.where(at, g.rng.choice([np.nan, np.inf, -np.inf, 0.0], shape), values).astype("f4")
-
-
-def nan_kept(g: RandomGraph) -> None:
-    """What ONNX says keeps NaN."""
-    kind = pick(g, ("Min", "Max", "Clip", "Relu", "LeakyRelu", "Abs", "Add", "Sign", "Identity"))
-    a, b = broadcast_pair(g, shape_of(g))
-    x = g.input(edges(g, a))
-    if kind in ("Min", "Max", "Add"):
-        g.node(kind, x, g.input(edges(g, b)))
-    elif kind == "Clip":
-        low, high = g.constant(np.float32(-0.5)), g.constant(np.float32(0.5))
-        g.node(kind, x, *([low, high] if g.rng.random() < 0.5 else [low]))
-    else:
-        g.node(kind, x)
-
-
-def float_cast(g: RandomGraph) -> None:
-    """Between floats and integers, within what fits."""
-    dtype = pick(g, (np.float32, np.float16))
-    values = np.round(floats(g, shape_of(g)) * 20, 1).astype(dtype)
-    to = pick(g, (2, 3, 6, 7, 9, 10, 1, 12, 4, 5))
-    values = np.abs(values) if to in (2, 4, 12) else values
-    g.node("Cast", g.input(values), to=to)
-
-
-def reduce_of(g: RandomGraph, x: Value) -> Value:
-    kind = pick(g, REDUCTIONS[:4])
-    axes = sorted({axis_of(g, x.rank) % x.rank for _ in range(2)}) if x.rank else []
-    given = g.constant(np.array([a - x.rank * g.rng.integers(2) for a in axes], np.int64))
-    return g.node(kind, x, given, keepdims=1 if x.rank > 1 else int(g.rng.integers(2)))
-
-
-def reduction(g: RandomGraph) -> None:
-    kind = pick(g, REDUCTIONS)
-    dtype = pick(g, (np.float32, np.float32, np.float16, np.int32))
-    shape = shape_of(g, most=4)
-    values = floats(g, shape, dtype) if dtype is not np.int32 else integers(g, shape, dtype, 5)
-    if kind == "ReduceLogSum":
-        values = (np.abs(values) + 1).astype(dtype)
-    if kind == "ReduceLogSumExp" and dtype is np.float32 and g.rng.random() < 0.5:
-        values = (values * 60).astype(dtype)
-    axes = sorted({axis_of(g, len(shape)) % len(shape) for _ in range(2)})
-    given = np.array([a - len(shape) * g.rng.integers(2) for a in axes], np.int64)
-    rest: list[Value | None] = [g.constant(given)] if g.rng.random() < 0.8 else []
-    attributes = chosen(g, {"keepdims": (0, 1), "noop_with_empty_axes": (0, 1)})
-    g.node(kind, g.input(values), *rest, **attributes)
-
-
-def arg(g: RandomGraph) -> None:
-    shape = shape_of(g)
-    dtype = pick(g, (np.float32, np.float32, np.int32, np.uint8, np.int8))
-    values = integers(g, shape, dtype, 4) if dtype is not np.float32 else floats(g, shape)
-    values = np.round(values).astype(dtype)
-    attributes = chosen(g, {"keepdims": (0, 1), "select_last_index": (0, 1)})
-    axis = axis_of(g, len(shape))
-    g.node(pick(g, ("ArgMax", "ArgMin")), g.input(values), axis=axis, **attributes)
-
-
-def softmax_of(g: RandomGraph, x: Value) -> Value:
-    kind = pick(g, ("Softmax", "LogSoftmax"))
-    return g.node(kind, x, **({"axis": axis_of(g, x.rank)} if x.rank else {}))
-
-
-def softmax(g: RandomGraph) -> None:
-    kind = pick(g, ("Softmax", "LogSoftmax", "Hardmax"))
-    g.opset = pick(g, (21, 21, 13, 11))
-    dtype = pick(g, (np.float32, np.float32, np.float16)) if kind != "Hardmax" else np.float32
-    shape = shape_of(g)
-    values = floats(g, shape, dtype)
-    if kind == "Hardmax":
-        values = np.round(values)
-    given = {"axis": axis_of(g, len(shape))} if g.rng.random() < 0.8 else {}
-    g.node(kind, g.input(values.astype(dtype)), **given)
-
-
-def move_of(g: RandomGraph, x: Value) -> Value:
-    """An operator that moves elements."""
-    kind = pick(g, ("Transpose", "Reshape", "Flatten", "Unsqueeze", "Slice", "Concat"))
-    if kind == "Transpose":
-        return g.node(kind, x, perm=[int(i) for i in g.rng.permutation(x.rank)])
-    if kind == "Reshape":
-        return g.node(kind, x, g.constant(np.array([x.shape[0] if x.rank else 1, -1])))
-    if kind == "Flatten":
-        return g.node(kind, x, axis=int(g.rng.integers(-x.rank, x.rank + 1)))
-    if kind == "Unsqueeze":
-        return g.node(kind, x, g.constant(np.array([g.rng.integers(-x.rank - 1, x.rank + 1)])))
-    if kind == "Concat":
-        return g.node(kind, x, x, axis=axis_of(g, x.rank)) if x.rank else x
-    return more.slice_of(g, x)
-
-
-DRAWS: dict[str, Draw] = {
-    "unary": unary,
-    "chain": chain,
-    "binary": binary,
-    "comparison": comparison,
-    "integer": integer,
-    "bits": bits,
-    "logic": logic,
-    "nan": nan_kept,
-    "cast": float_cast,
-    "reduction": reduction,
-    "arg": arg,
-    "softmax": softmax,
-    **more.DRAWS,
-}
-
-
-def draw(
-    rng: np.random.Generator, prefix: str, family: str, open_sizes: bool = False
-) -> RandomGraph:
-    """A graph of a family; raises `NotComputed` for what onnxruntime does not take."""
-    graph = RandomGraph(rng, prefix, open_sizes=open_sizes)
-    DRAWS[family](graph)
-    return graph
+def _lp(d: Draw) -> None:
+    x = d.main(least=1)
+    d.add(x, axis=(d.axis(x.rank),), p=(1, 2))

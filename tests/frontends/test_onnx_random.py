@@ -1,0 +1,80 @@
+"""Random graphs beside onnxruntime: their generator, and what the importer makes of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.frontends.onnx.registry import registered
+from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph
+from xdsl_spirv.testing.differential.onnx_judging import (
+    ORDINARY,
+    in_processes,
+    judge,
+    random_graph,
+    verdicts_of,
+)
+from xdsl_spirv.testing.differential.onnx_kinds import RECORDS
+from xdsl_spirv.testing.differential.onnx_operators_rest import EXCEPTIONS
+from xdsl_spirv.testing.differential.onnx_scripts import alone, script
+
+FEW = 60
+MANY = 1000
+
+
+def test_every_operator_of_the_importer_is_drawn_or_excepted():
+    names = {(entry.domain, entry.name) for entry in registered()}
+    assert sorted(names - RECORDS.keys() - EXCEPTIONS.keys()) == []
+    assert not RECORDS.keys() & EXCEPTIONS.keys()
+    assert all(EXCEPTIONS.values())
+
+
+def test_a_seed_and_a_number_name_a_graph(onnx: Any):
+    for number in range(8):
+        kind, first = random_graph(3, number)
+        other_kind, second = random_graph(3, number)
+        assert kind == other_kind
+        assert first.describe() == second.describe()
+        for name, array in first.inputs.items():
+            np.testing.assert_array_equal(array, second.inputs[name])
+
+
+def test_a_wrong_result_is_found_and_its_node_named(onnx: Any):
+    graph = RandomGraph(np.random.default_rng(1))
+    x = graph.node("Relu", graph.input(np.float32([-1, 2, 3])))
+    y = graph.node("Neg", x)
+    graph.results[y.name] = y.array + 1
+    kind, detail = judge(graph)
+    assert (kind, detail) == ("wrong", f"{y.name}[0] is -0.0, not 1.0; 3 of 3 differ")
+    assert [judge(part)[0] for part in alone(graph)] == ["ok", "wrong"]
+
+
+def test_a_graph_is_a_program_that_compares(onnx: Any, capsys: pytest.CaptureFixture[str]):
+    graph = RandomGraph(np.random.default_rng(1))
+    graph.node("Add", graph.input(np.float32([-1, 2])), graph.constant(np.float32([5, 5])))
+    exec(script(graph), {})
+    wanted, computed = capsys.readouterr().out.strip().splitlines()[-2:]
+    assert "[4., 7.]" in wanted
+    assert "[4., 7.]" in computed
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: Any):
+    verdicts = list(verdicts_of(5, range(FEW // len(ORDINARY)), [kind]))
+    assert [str(v) for v in verdicts if v.kind in ("wrong", "crash")] == []
+    assert sum(v.kind == "ok" for v in verdicts) >= 0.8 * len(verdicts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_many_random_graphs(seed: int, onnx: Any):
+    """A quarter of them each; one in eight compiled for a target, too."""
+    numbers = range(MANY // 4)
+    verdicts = list(
+        verdicts_of(seed, numbers, ORDINARY, mapped=in_processes(len(os.sched_getaffinity(0))))
+    )
+    assert [str(v) for v in verdicts if v.kind in ("wrong", "crash")] == []
+    assert sum(v.kind == "ok" for v in verdicts) >= 0.98 * len(verdicts)
