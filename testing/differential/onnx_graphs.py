@@ -147,13 +147,8 @@ class RandomGraph:
         model = assembled([self])
         for _ in range(4):
             sizes = dict(zip(OPEN, self.rng.choice(OTHER_SIZES, len(OPEN)).tolist(), strict=True))
-            inputs = {
-                name: self.remake[name](tuple(sizes.get(s, s) for s in array.shape))
-                if name in self.remake
-                else array
-                for name, array in self.inputs.items()
-            }
             try:
+                inputs = {n: self._again(n, a, sizes) for n, a in self.inputs.items()}
                 results = run_model(model, inputs)
             except NotComputed:
                 continue
@@ -161,6 +156,13 @@ class RandomGraph:
         if not runs:
             raise NotComputed("of no other size")
         return runs[:2]
+
+    def _again(self, name: str, array: Array, sizes: dict[int, int]) -> Array:
+        shape = tuple(sizes.get(size, size) for size in array.shape)
+        other = self.remake[name](shape) if name in self.remake else array
+        if other.shape != shape:
+            raise NotComputed(f"{name} is of one shape")
+        return other
 
     def describe(self) -> str:
         """The nodes with their attributes, and the shapes of inputs and constants."""

@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_spirv.testing.differential import onnx_operators_more, onnx_operators_rest
+from xdsl_spirv.testing.differential import (
+    onnx_contrib,
+    onnx_operators_more,
+    onnx_operators_rest,
+)
 from xdsl_spirv.testing.differential.onnx_draws import Draw, schema_of
 from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph, Value
 from xdsl_spirv.testing.differential.onnx_operators import RECORDS, Record
@@ -54,6 +58,12 @@ def single(g: RandomGraph) -> None:
     """One operator."""
     record = chosen(g.rng, _ordinary())
     g.opset = opset_of(g.rng, record)
+    record.draw(Draw(g, record.name, record.domain))
+
+
+def contrib(g: RandomGraph) -> None:
+    """One of onnxruntime's own operators."""
+    record = chosen(g.rng, [r for r in RECORDS.values() if r.domain])
     record.draw(Draw(g, record.name, record.domain))
 
 
@@ -241,7 +251,11 @@ KINDS: dict[str, Callable[[RandomGraph], None]] = {
     "quantized": quantized,
     "open": open_sizes,
     "control": control,
+    "contrib": contrib,
     "edge": edge,
 }
 
-__all__ = ["KINDS", "RECORDS", "RandomGraph", "onnx_operators_rest"]
+EXCEPTIONS = onnx_operators_rest.EXCEPTIONS | onnx_contrib.EXCEPTIONS
+"""Operators that the importer has and no random graph: why."""
+
+__all__ = ["EXCEPTIONS", "KINDS", "RECORDS", "RandomGraph"]

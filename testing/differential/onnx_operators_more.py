@@ -78,6 +78,8 @@ def _conv(d: Draw) -> None:
 
 
 def _global(d: Draw) -> None:
+    if d.dtype() == np.float64:
+        raise NotComputed("onnxruntime has no kernel, onnx's evaluator is wrong")
     x = d.values(0, (d.size(), d.size(), *spatial(d, d.number(1, 3))))
     d.add(x, p=(1, 2, 3))
 
@@ -285,7 +287,9 @@ def _one_hot(d: Draw) -> None:
     kind = d.dtype(0)
     low = 0 if kind.kind == "u" else -depth - 1
     count = np.array(depth).astype(d.dtype(1))
-    x = d.values(0, d.shape(0, 3), low, depth)
+    whole = np.dtype(kind if kind.kind in "iu" else np.int32)
+    x = d.values(0, d.shape(0, 3), low, depth, whole)
+    x = Operand(x.array.astype(kind), lambda shape: x.remake(shape).astype(kind))
     d.add(x, d.graph.constant(count), d.values(2, (2,)), axis=(d.number(-x.rank - 1, x.rank),))
 
 
@@ -353,6 +357,8 @@ def _resize(d: Draw) -> None:
     version = d.schema.since_version
     mode = d.pick(("nearest", "linear", "cubic") if version >= 11 else ("nearest", "linear"))
     rank = 2 if mode == "cubic" or d.chance(0.6) else d.pick((1, 3)) if version >= 11 else 2
+    if d.dtype() not in (np.float32, np.float16, np.int32, np.uint8):
+        raise NotComputed("onnxruntime has no kernel, onnx's evaluator rounds otherwise")
     x = d.values(0, (d.number(1, 2), d.number(1, 2), *spatial(d, rank)))
     if mode == "cubic" and version < 11:
         raise NotComputed("no such mode")

@@ -1,7 +1,7 @@
 """
 Operators at the edges of their attributes and types, beside onnxruntime without optimizations.
 
-Each family runs on the reference interpreter, and as one program. A verdict names the graph at fault.
+Each family runs on the reference interpreter and as one program; a verdict names the graph.
 """
 
 from __future__ import annotations

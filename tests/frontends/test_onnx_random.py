@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
+from xdsl_spirv import targets
+from xdsl_spirv.compiler.model import ImportedModel, run_reference
 from xdsl_spirv.frontends.onnx.registry import registered
+from xdsl_spirv.testing.differential import onnx_judging
 from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph
 from xdsl_spirv.testing.differential.onnx_judging import (
     ORDINARY,
@@ -17,12 +21,13 @@ from xdsl_spirv.testing.differential.onnx_judging import (
     random_graph,
     verdicts_of,
 )
-from xdsl_spirv.testing.differential.onnx_kinds import RECORDS
-from xdsl_spirv.testing.differential.onnx_operators_rest import EXCEPTIONS
+from xdsl_spirv.testing.differential.onnx_kinds import EXCEPTIONS, RECORDS
 from xdsl_spirv.testing.differential.onnx_scripts import alone, script
 
 FEW = 60
 MANY = 1000
+TARGETS = [target for name in targets.names() for target in (name, *[""] * 7)]
+"""One graph in eight is compiled."""
 
 
 def test_every_operator_of_the_importer_is_drawn_or_excepted():
@@ -42,13 +47,15 @@ def test_a_seed_and_a_number_name_a_graph(onnx: Any):
             np.testing.assert_array_equal(array, second.inputs[name])
 
 
-def test_a_wrong_result_is_found_and_its_node_named(onnx: Any):
+def test_a_wrong_result_is_found_and_its_node_named(onnx: Any, monkeypatch: pytest.MonkeyPatch):
     graph = RandomGraph(np.random.default_rng(1))
-    x = graph.node("Relu", graph.input(np.float32([-1, 2, 3])))
-    y = graph.node("Neg", x)
-    graph.results[y.name] = y.array + 1
-    kind, detail = judge(graph)
-    assert (kind, detail) == ("wrong", f"{y.name}[0] is -0.0, not 1.0; 3 of 3 differ")
+    y = graph.node("Neg", graph.node("Relu", graph.input(np.array([-1, 2, 3], np.int32))))
+
+    def off_by_one(model: ImportedModel, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: a + (n == y.name) for n, a in run_reference(model, inputs).items()}
+
+    monkeypatch.setattr(onnx_judging, "run_reference", off_by_one)
+    assert judge(graph) == ("wrong", f"{y.name}[0] is 1, not 0; 3 of 3 differ")
     assert [judge(part)[0] for part in alone(graph)] == ["ok", "wrong"]
 
 
@@ -65,16 +72,16 @@ def test_a_graph_is_a_program_that_compares(onnx: Any, capsys: pytest.CaptureFix
 def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: Any):
     verdicts = list(verdicts_of(5, range(FEW // len(ORDINARY)), [kind]))
     assert [str(v) for v in verdicts if v.kind in ("wrong", "crash")] == []
-    assert sum(v.kind == "ok" for v in verdicts) >= 0.8 * len(verdicts)
+    if kind != "contrib":
+        assert sum(v.kind == "ok" for v in verdicts) >= 0.8 * len(verdicts)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_many_random_graphs(seed: int, onnx: Any):
-    """A quarter of them each; one in eight compiled for a target, too."""
+    """A quarter of them each; one in eight compiled, too."""
     numbers = range(MANY // 4)
-    verdicts = list(
-        verdicts_of(seed, numbers, ORDINARY, mapped=in_processes(len(os.sched_getaffinity(0))))
-    )
+    mapped = in_processes(len(os.sched_getaffinity(0)))
+    verdicts = list(verdicts_of(seed, numbers, ORDINARY, TARGETS, mapped))
     assert [str(v) for v in verdicts if v.kind in ("wrong", "crash")] == []
     assert sum(v.kind == "ok" for v in verdicts) >= 0.98 * len(verdicts)
