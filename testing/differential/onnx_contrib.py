@@ -256,7 +256,11 @@ contrib("DequantizeLinear", _quantize)
 WITHOUT_KERNEL = (
     "BiasAdd BiasDropout BiasSoftmax BiasSplitGelu ComplexMul ComplexMulConj FusedMatMulActivation "
     "GemmFastGelu GroupNorm SkipGroupNorm IsAllFinite MulInteger NhwcConv NhwcFusedConv Rfft Irfft "
-    "QLinearReduceMean ReduceSumInteger RelativePositionBias SimplifiedLayerNormalization"
+    "LayerNormalization QLinearReduceMean ReduceSumInteger RelativePositionBias SimplifiedLayerNormalization"
+)
+NHWC = (
+    "AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool "
+    "GlobalMaxPool InstanceNormalization LRN LpPool MaxPool SpaceToDepth"
 )
 ELSEWHERE = (
     "ConvTransposeWithDynamicPads DecoderMaskedMultiHeadAttention DynamicQuantizeLSTM "
@@ -265,6 +269,7 @@ ELSEWHERE = (
 )
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(CONTRIB, n): "onnxruntime has no kernel on the CPU" for n in WITHOUT_KERNEL.split()},
+    **{("com.ms.internal.nhwc", n): "onnxruntime has no kernel on the CPU" for n in NHWC.split()},
     **{(CONTRIB, n): "tests/frontends compares it with onnxruntime" for n in ELSEWHERE.split()},
 }
 """onnxruntime's operators that the importer has and no random graph: why."""
