@@ -295,6 +295,8 @@ def drawn(
         return values.astype(dtype)
     if g.edges:
         extremes = _extremes(dtype)
+        if not g.overflows:
+            extremes = extremes[np.abs(extremes) < 1e5]
         chosen = rng.choice(np.concatenate([np.array(SPECIAL), extremes]), shape)
         values = np.where(rng.random(shape) < 0.35, chosen, values)
     with np.errstate(all="ignore"):

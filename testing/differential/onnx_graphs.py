@@ -75,6 +75,8 @@ class RandomGraph:
     """How often a tensor that may be an input is a constant."""
     edges: bool = False
     """Whether values are NaN, infinities, denormals and extremes."""
+    overflows: bool = True
+    """Whether extremes are so large that sums overflow, which hangs on their order."""
     remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
         default_factory=dict[str, Callable[[tuple[int, ...]], Array]]
     )

@@ -238,7 +238,7 @@ def _close(computed: Array, truth: Array, bound: str, allowed: Any) -> Any:
         room = {
             "exact": 0.0,
             "each": part * (np.abs(b) + min(largest, 0.03)),
-            "sum": part * largest,
+            "sum": part * max(largest, 0.01),
         }
         near = np.abs(a - b) <= room[bound] + SMALLEST[kind] * (bound != "exact") + allowed
     return near | (a == b) | (np.isnan(a) & np.isnan(b))
