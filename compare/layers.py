@@ -259,7 +259,7 @@ def _references(program: Program, target: str) -> _References:
     ctx = context()
     module = parse_text(program.source, manifest.source or "source", ctx)
     _, lowering = split_after(linalg_to_spirv(target), PREPARED)
-    forming, _ = split_after(lowering, FormDispatchesPass)
+    forming, _ = split_after(lowering, FormDispatchesPass.name)
     for forming_pass in forming:
         forming_pass.apply(ctx, module)
     return _References(module, host_function(module, manifest.function))

@@ -72,6 +72,7 @@ def check_model(model: Model, name: str) -> None:
     onnx = _onnx()
     if not model.graph.node and not model.graph.output:
         raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
+    _refuse_repeated(model, name)
     _move_to_own_domain(model)
     try:
         onnx.checker.check_model(_without_deprecated(model))
@@ -116,6 +117,20 @@ def _move_to_own_domain(model: Model) -> None:
             if not schemas and domain not in versions:
                 model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
                 versions[domain] = 1
+
+
+def _refuse_repeated(model: Model, place: str) -> None:
+    """Refuses names that stand for two buffers of a program; raises `FrontendError`."""
+    taken: dict[str, str] = {}
+    for kind, values in (("input", inputs_of(model)), ("output", model.graph.output)):
+        for value in values:
+            if value.name in taken:
+                raise FrontendError(
+                    f"the {taken[value.name]} {value.name!r} and an {kind} have one name",
+                    place,
+                    "rename one of them; an input that is a result, too, goes through Identity",
+                )
+            taken[value.name] = kind
 
 
 def _onnx() -> Any:

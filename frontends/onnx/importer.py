@@ -27,7 +27,12 @@ from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FLOATS, FUNCTION, ImportedModel, Node, Value, annotate
 from xdsl_spirv.frontends.onnx import operators
-from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.nodes import (
+    MOST_ELEMENTS,
+    Nodes,
+    element_numbered,
+    least_count,
+)
 from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
 from xdsl_spirv.upstream.collection import without_collection
 
@@ -86,6 +91,7 @@ def _finished(nodes: Nodes) -> ImportedModel:
     inputs = onnx_file.inputs_of(nodes.model)
     results = [nodes.values[value.name] for value in graph.output]
     _refuse_sequences(graph.output, results)
+    _refuse_other_types(graph.output, results)
     returned = [nodes.value(t) for t in results]
     entry.add_op(ReturnOp(*returned))
     _erase_unused(entry)
@@ -121,6 +127,19 @@ def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None
             )
 
 
+def _refuse_other_types(outputs: Sequence[Any], results: Sequence[Tensor]) -> None:
+    """Raises for an output that is not of its declared type; a declared shape does not count."""
+    for value, result in zip(outputs, results, strict=True):
+        declared = value.type.tensor_type.elem_type
+        if declared and element_numbered(declared) != result.element:
+            raise FrontendError(
+                f"the output {value.name!r} is declared as {element_numbered(declared)}, and "
+                f"computed as {result.element}",
+                f"output {value.name!r}",
+                "mend the declaration, or cast the result",
+            )
+
+
 def _erase_unused(block: Block) -> None:
     """Erase what no result needs: the shapes and masks that nobody reads."""
     for op in list(reversed(block.ops)):
@@ -149,7 +168,13 @@ def _declare(nodes: Nodes, inputs: list[Any]) -> None:
         for dimension, (size, name) in enumerate(zip(shape, names, strict=True)):
             own: Size = size if size >= 0 else symbol(Extent(argument, dimension))
             sizes.append(own if size >= 0 or not name else named.setdefault(name, own))
-        nodes.values[value.name] = Tensor(element, sizes, argument)
+        nodes.values[value.name] = tensor = Tensor(element, sizes, argument)
+        if least_count(tensor) > MOST_ELEMENTS:
+            raise FrontendError(
+                f"the input {value.name!r} is too large: {tensor}",
+                f"input {value.name!r}",
+                f"use at most {MOST_ELEMENTS} elements",
+            )
 
 
 def _element_name(array: Array) -> str:

@@ -8,6 +8,7 @@ expanded where ONNX defines it by others. Every refusal names the node.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -29,6 +30,14 @@ SMALL = 1 << 14
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial")
 )
+
+EXPANDING = frozenset(
+    ("ConstantOfShape", "EyeLike", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample")
+)
+"""Operators whose results may be large of small operands."""
+
+MOST_ELEMENTS = (1 << 31) - 1
+"""Elements that kernels address in a tensor."""
 
 QUANTIZED = frozenset(("DequantizeLinear",))
 """Written even where all is known: weights stay integers for contractions of integers."""
@@ -63,11 +72,17 @@ class Nodes(TensorBuilder):
             self.node = node
             self.location = NameLoc(StringAttr(node.name), NoneAttr())
             results = self._results(node)
+            self._refuse_huge(results)
             self._define(node.output, results)
             if all(
                 t is None or (not isinstance(t, Listed) and t.known is not None) for t in results
             ):
                 self.folded.add(node.name)
+
+    def _refuse_huge(self, results: Sequence[Tensor | None]) -> None:
+        for t in results:
+            if t is not None and not isinstance(t, Listed) and least_count(t) > MOST_ELEMENTS:
+                self.refuse(f"the result {t} is too large", f"use at most {MOST_ELEMENTS} elements")
 
     def _define(self, names: Sequence[str], results: Sequence[Tensor | None]) -> None:
         for name, result in zip(names, results, strict=False):
@@ -150,6 +165,8 @@ class Nodes(TensorBuilder):
             return None
         if node.op_type in QUANTIZED and given[0].element.bits <= 8:
             return None
+        if node.op_type in EXPANDING and self._inferred_count(node, given) > SMALL:
+            return None
         try:
             results = self._evaluated(node, inputs)
         except Exception:
@@ -158,6 +175,24 @@ class Nodes(TensorBuilder):
         if any(isinstance(r, list) or np.asarray(r).size > SMALL for r in results):
             return None
         return [Tensor.of(np.asarray(array)) for array in results]
+
+    def _inferred_count(self, node: Any, inputs: Sequence[Tensor]) -> int:
+        """How many elements ONNX says that the result of known operands has; 0 if it does not."""
+        onnx: Any = import_module("onnx")
+        names = dict.fromkeys(name for name in node.input if name)
+        known = dict(zip([name for name in node.input if name], inputs, strict=True))
+        types = {name: _type_proto(known[name]) for name in names}
+        data = {n: onnx.numpy_helper.from_array(t.numbers) for n, t in known.items()}
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self.versions.get("", 1))
+            inferred = onnx.shape_inference.infer_node_outputs(
+                schema, node, types, data, opset_imports=list(self.model.opset_import)
+            )
+        except Exception:
+            # An operator that is not as ONNX defines it: its function will say.
+            return 0
+        fields = [f for t in inferred.values() for f in t.tensor_type.shape.dim]
+        return math.prod(field.dim_value or 1 for field in fields)
 
     def _evaluated(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Any]:
         """What onnx's own evaluator makes of one node."""
@@ -230,6 +265,11 @@ class Nodes(TensorBuilder):
         data = schema.get_context_dependent_function(node.SerializeToString(), types)
         body.ParseFromString(data)
         return body, defaults
+
+
+def least_count(t: Tensor) -> int:
+    """How many elements a tensor has if every open size is 1."""
+    return math.prod(size if isinstance(size, int) else 1 for size in t.sizes)
 
 
 def _type_proto(t: Tensor) -> Any:

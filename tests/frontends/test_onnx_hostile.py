@@ -1,0 +1,430 @@
+"""
+Models that are broken or hostile: refused by name or right, quickly, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.model import compile_model, run_reference
+from xdsl_spirv.frontends import import_onnx
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.main import main
+
+SECONDS = 1.0
+"""CPU time of a refusal in this process, where everything is imported already."""
+
+Make = Callable[[Any, Path], Any]
+HOSTILE: dict[str, tuple[str, Make]] = {}
+"""What is expected to be said, and what makes the model (or its bytes) in a folder."""
+
+
+def hostile(said: str) -> Callable[[Make], Make]:
+    def register(make: Make) -> Make:
+        HOSTILE[make.__name__] = (said, make)
+        return make
+
+    return register
+
+
+def value(onnx: Any, name: str, shape: Any = (3,), kind: int = 1) -> Any:
+    return onnx.helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(
+    onnx: Any,
+    nodes: list[Any],
+    inputs: Any = ("x",),
+    outputs: Any = ("y",),
+    initializers: Any = (),
+    functions: Any = (),
+    domains: tuple[str, ...] = (),
+) -> Any:
+    values = [
+        [value(onnx, v) if isinstance(v, str) else v for v in some] for some in (inputs, outputs)
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", *values, list(initializers))
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    opsets += [onnx.helper.make_opsetid(domain, 1) for domain in domains]
+    return onnx.helper.make_model(
+        graph, opset_imports=opsets, ir_version=9, functions=list(functions)
+    )
+
+
+def node(onnx: Any, kind: str, inputs: list[str], *outputs: str, **given: Any) -> Any:
+    return onnx.helper.make_node(kind, inputs, list(outputs or ("y",)), **given)
+
+
+def relu(onnx: Any) -> Any:
+    return node(onnx, "Relu", ["x"], name="the/relu")
+
+
+def tensor(onnx: Any, name: str, dims: Any = (3,), raw: bytes = bytes(12)) -> Any:
+    return onnx.TensorProto(name=name, dims=dims, data_type=1, raw_data=raw)
+
+
+def external(onnx: Any, location: str, **entries: int) -> Any:
+    """A weight `w` of three floats in another file."""
+    weight = onnx.TensorProto(name="w", dims=[3], data_type=1, data_location=1)
+    for key, text in {"location": location, **entries}.items():
+        weight.external_data.add(key=key, value=str(text))
+    return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
+
+
+# The file
+
+
+@hostile("not an ONNX model")
+def truncated(onnx: Any, folder: Path) -> Any:
+    data = model(onnx, [relu(onnx)]).SerializeToString()
+    return data[: len(data) * 2 // 3]
+
+
+@hostile("w")
+def external_data_that_is_absent(onnx: Any, folder: Path) -> Any:
+    return external(onnx, "nowhere.bin")
+
+
+@hostile("tensor name: w")
+def external_data_that_is_too_short(onnx: Any, folder: Path) -> Any:
+    Path(folder, "short.bin").write_bytes(bytes(5))
+    return external(onnx, "short.bin")
+
+
+@hostile("tensor 'w'")
+def external_data_from_beyond_the_end(onnx: Any, folder: Path) -> Any:
+    Path(folder, "short.bin").write_bytes(bytes(12))
+    return external(onnx, "short.bin", offset=1 << 50, length=12)
+
+
+@hostile("..")
+def external_data_outside_of_the_folder(onnx: Any, folder: Path) -> Any:
+    Path(folder.parent, "outside.bin").write_bytes(bytes(12))
+    return external(onnx, "../outside.bin")
+
+
+@hostile("/etc/passwd")
+def external_data_anywhere(onnx: Any, folder: Path) -> Any:
+    return external(onnx, "/etc/passwd", length=12)
+
+
+@hostile("linked.bin")
+def external_data_behind_a_link(onnx: Any, folder: Path) -> Any:
+    Path(folder, "linked.bin").symlink_to("/etc/passwd")
+    return external(onnx, "linked.bin", length=12)
+
+
+# Tensors
+
+
+@hostile("tensor name: w")
+def too_little_data(onnx: Any, folder: Path) -> Any:
+    weight = tensor(onnx, "w", raw=bytes(7))
+    return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
+
+
+@hostile("tensor name: w")
+def a_weight_of_2_to_40_elements(onnx: Any, folder: Path) -> Any:
+    weight = tensor(onnx, "w", dims=[1 << 20, 1 << 20])
+    return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
+
+
+@hostile("the input 'x' is too large")
+def an_input_of_2_to_40_elements(onnx: Any, folder: Path) -> Any:
+    huge = [value(onnx, name, [1 << 20, 1 << 20]) for name in "xy"]
+    return model(onnx, [relu(onnx)], huge[:1], huge[1:])
+
+
+@hostile("ConstantOfShape: the result")
+def a_constant_of_2_to_40_elements(onnx: Any, folder: Path) -> Any:
+    shape = onnx.helper.make_tensor("s", 7, [2], [1 << 20, 1 << 20])
+    nodes = [node(onnx, "ConstantOfShape", ["s"], "c"), node(onnx, "Add", ["x", "c"])]
+    return model(onnx, nodes, initializers=[shape])
+
+
+@hostile("Expand: the result")
+def an_expansion_to_2_to_60_elements(onnx: Any, folder: Path) -> Any:
+    shape = onnx.helper.make_tensor("s", 7, [3], [1 << 30, 1 << 30, 3])
+    return model(onnx, [node(onnx, "Expand", ["x", "s"])], initializers=[shape])
+
+
+@hostile("Expand: the result")
+def an_expansion_to_3_gigabytes(onnx: Any, folder: Path) -> Any:
+    shape = onnx.helper.make_tensor("s", 7, [3], [1 << 14, 1 << 16, 3])
+    nodes = [node(onnx, "Expand", ["w", "s"], "z"), node(onnx, "ReduceSum", ["z"])]
+    return model(onnx, nodes, initializers=[shape, tensor(onnx, "w")])
+
+
+@hostile("Negative dimension value (tensor name: w)")
+def a_negative_size(onnx: Any, folder: Path) -> Any:
+    weight = tensor(onnx, "w", dims=[-3])
+    return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
+
+
+# Names and edges
+
+
+@hostile("a")
+def a_cycle(onnx: Any, folder: Path) -> Any:
+    nodes = [node(onnx, "Add", ["x", "b"], "a"), node(onnx, "Relu", ["a"], "b")]
+    return model(onnx, [*nodes, node(onnx, "Relu", ["b"])])
+
+
+@hostile("nowhere")
+def a_value_that_nobody_defines(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [node(onnx, "Add", ["x", "nowhere"])])
+
+
+@hostile("nowhere")
+def a_value_that_nobody_defines_inside_of_a_branch(onnx: Any, folder: Path) -> Any:
+    sides = [
+        onnx.helper.make_graph([node(onnx, "Relu", [of], "r")], of, [], [value(onnx, "r")])
+        for of in ("x", "nowhere")
+    ]
+    given = {"then_branch": sides[0], "else_branch": sides[1]}
+    condition = value(onnx, "c", (), 9)
+    return model(onnx, [node(onnx, "If", ["c"], **given)], ["x", condition])
+
+
+@hostile("nowhere")
+def an_output_that_nobody_computes(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [relu(onnx)], outputs=["nowhere"])
+
+
+@hostile("the input 'x' and an input have one name")
+def the_same_input_twice(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [relu(onnx)], inputs=["x", "x"])
+
+
+@hostile("the output 'y' and an output have one name")
+def the_same_output_twice(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [relu(onnx)], outputs=["y", "y"])
+
+
+@hostile("w")
+def the_same_weight_twice(onnx: Any, folder: Path) -> Any:
+    weights = [tensor(onnx, "w"), tensor(onnx, "w")]
+    return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=weights)
+
+
+@hostile("a")
+def the_same_result_twice(onnx: Any, folder: Path) -> Any:
+    nodes = [node(onnx, "Relu", ["x"], "a"), node(onnx, "Neg", ["x"], "a")]
+    return model(onnx, [*nodes, node(onnx, "Relu", ["a"])])
+
+
+# What it means
+
+
+@hostile("the output 'y' is declared as i64, and computed as f32")
+def an_output_of_another_type(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [relu(onnx)], outputs=[value(onnx, "y", kind=7)])
+
+
+@hostile("somebody")
+def an_operator_of_an_unknown_domain(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [node(onnx, "Frob", ["x"], domain="somebody")], domains=("somebody",))
+
+
+@hostile("nobody")
+def a_domain_that_is_not_declared(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [node(onnx, "Frob", ["x"], domain="nobody")])
+
+
+@hostile("Add")
+def sizes_that_do_not_fit(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [node(onnx, "Add", ["x", "z"])], inputs=["x", value(onnx, "z", (4,))])
+
+
+@hostile("Frob")
+def a_function_that_calls_itself(onnx: Any, folder: Path) -> Any:
+    body = [node(onnx, "Frob", ["a"], "b", domain="own")]
+    opsets = [onnx.helper.make_opsetid("own", 1)]
+    function = onnx.helper.make_function("own", "Frob", ["a"], ["b"], body, opsets)
+    nodes = [node(onnx, "Frob", ["x"], domain="own")]
+    return model(onnx, nodes, functions=[function], domains=("own",))
+
+
+@hostile("the input 'x' and an output have one name")
+def an_output_that_is_an_input(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [relu(onnx)], outputs=["y", "x"])
+
+
+@hostile("not an ONNX model")
+def a_thousand_graphs_inside_of_each_other(onnx: Any, folder: Path) -> Any:
+    return nested(onnx, 1000)
+
+
+def nested(onnx: Any, depth: int) -> bytes:
+    """Branches in the first sides of branches, as bytes: protobuf writes no more than a hundred."""
+    result, condition = value(onnx, "y"), value(onnx, "c", (), 9)
+    side = onnx.helper.make_graph([relu(onnx)], "side", [], [result])
+    inner = side.SerializeToString()
+    for number in range(depth):
+        outer = node(onnx, "If", ["c"], name=f"if{number}", else_branch=side)
+        branch = onnx.AttributeProto(name="then_branch", type=5).SerializeToString()
+        around = outer.SerializeToString() + field(5, branch + field(6, inner))
+        empty = onnx.helper.make_graph([], "side", [], [result])
+        if number == depth - 1:
+            empty.input.extend([value(onnx, "x"), condition])
+        inner = empty.SerializeToString() + field(1, around)
+    return wrapped(onnx, inner)
+
+
+def wrapped(onnx: Any, graph: bytes) -> bytes:
+    """A model of a graph."""
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    bare = onnx.ModelProto(ir_version=9, opset_import=opsets).SerializeToString()
+    return bare + field(7, graph)
+
+
+def field(number: int, data: bytes) -> bytes:
+    """A field of protobuf that holds bytes."""
+    size, length = bytearray(), len(data)
+    while length > 127:
+        size.append(length & 127 | 128)
+        length >>= 7
+    return bytes([number << 3 | 2, *size, length]) + data
+
+
+def written(onnx: Any, make: Make, folder: Path) -> Path:
+    made = make(onnx, folder)
+    path = folder / "model.onnx"
+    path.write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
+    return path
+
+
+@pytest.fixture(scope="module")
+def warm(onnx: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All modules that compiling takes are imported."""
+    folder = tmp_path_factory.mktemp("good")
+    path = folder / "model.onnx"
+    onnx.save(model(onnx, [relu(onnx)]), path)
+    assert main(["compile", str(path), "--target", "lavapipe", "-o", str(folder / "out")]) == 0
+
+
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_it_is_refused_by_name(
+    name: str, onnx: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    said, make = HOSTILE[name]
+    folder = tmp_path / "models"
+    folder.mkdir()
+    path = written(onnx, make, folder)
+    started = time.process_time()
+    status = main(["compile", str(path), "--target", "lavapipe", "-o", str(tmp_path / "out")])
+    seconds = time.process_time() - started
+    message = capsys.readouterr().err
+    assert status == 1
+    assert message.startswith("error: ")
+    assert "at fault" not in message
+    assert said in message
+    assert message.count("\n") == 1
+    assert seconds < SECONDS
+    assert not (tmp_path / "out").exists()
+
+
+LIMITED = """
+import resource, sys, time
+from xdsl_spirv.frontends import FrontendError, import_onnx
+import onnx.reference
+onnx.checker.check_model(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [])))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+started = time.process_time()
+try:
+    import_onnx(sys.argv[1])
+except FrontendError as error:
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(error.operator, time.process_time() - started, grown)
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "operator"),
+    [(a_constant_of_2_to_40_elements, "ConstantOfShape"), (an_expansion_to_3_gigabytes, "Expand")],
+)
+def test_what_is_declared_large_takes_neither_time_nor_memory(
+    make: Make, operator: str, onnx: Any, tmp_path: Path
+):
+    path = written(onnx, make, tmp_path)
+    command = [sys.executable, "-c", LIMITED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    refused, seconds, kilobytes = done.stdout.split()
+    assert refused == operator
+    assert float(seconds) < SECONDS
+    assert int(kilobytes) < 200_000
+
+
+NAMES = ("a/b", "../../up", 'quo"ted', "it's", "<script>alert(1)</script>", "two\nlines", "a b:0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_is_kept_and_harms_nobody(name: str, onnx: Any, tmp_path: Path):
+    names = {part: f"{part}{name}" for part in "xwyn"}
+    weight = onnx.numpy_helper.from_array(np.arange(600, dtype=np.float32), names["w"])
+    values = [value(onnx, names[part], (600,)) for part in "xy"]
+    nodes = [node(onnx, "Add", [names["x"], names["w"]], names["y"], name=names["n"])]
+    folder = tmp_path / "inner" / "folder"
+    folder.mkdir(parents=True)
+    path = folder / "model.onnx"
+    onnx.save(model(onnx, nodes, values[:1], values[1:], [weight]), path)
+    before = sorted(tmp_path.rglob("*"))
+    compiled = ["compile", str(path), "--target", "lavapipe", "-o", str(folder / "out")]
+    assert main(compiled) == 0
+    page = folder / "page.html"
+    assert main(["explain", str(path), "--target", "lavapipe", "-o", str(page)]) == 0
+    assert "<script>alert" not in page.read_text()
+    assert all(
+        folder / "out" in (p, *p.parents) or p == page
+        for p in tmp_path.rglob("*")
+        if p not in before
+    )
+    program = Program.load(folder / "out")
+    x = np.ones(600, np.float32)
+    results = run(program, {names["x"]: x})
+    assert np.array_equal(results[names["y"]], x + np.arange(600))
+
+
+def test_a_result_may_be_a_weight(onnx: Any):
+    weight = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), "w")
+    proto = model(onnx, [relu(onnx)], outputs=["y", "w"], initializers=[weight])
+    results = run(compile_model(import_onnx(proto), "lavapipe"), {"x": np.ones(3, np.float32)})
+    assert results["w"].tolist() == [0, 1, 2]
+
+
+def test_a_wrong_shape_of_a_result_does_not_count(onnx: Any):
+    proto = model(onnx, [relu(onnx)], outputs=[value(onnx, "y", (7, 7))])
+    results = run(compile_model(import_onnx(proto), "lavapipe"), {"x": np.ones(3, np.float32)})
+    assert results["y"].tolist() == [1, 1, 1]
+
+
+def test_graphs_inside_of_each_other(onnx: Any, tmp_path: Path):
+    proto = onnx.ModelProto.FromString(nested(onnx, 20))
+    x = np.array([1, -1, 2], np.float32)
+    for condition in (True, False):
+        (result,) = run_reference(import_onnx(proto), {"x": x, "c": np.array(condition)}).values()
+        assert result.tolist() == [1, 0, 2]
+
+
+def test_a_long_chain_takes_time_in_its_length(onnx: Any):
+    seconds: list[float] = []
+    for count in (1000, 5000):
+        nodes = [
+            node(onnx, "Neg", [f"v{i}" if i else "x"], f"v{i + 1}" if i + 1 < count else "y")
+            for i in range(count)
+        ]
+        proto = model(onnx, nodes)
+        started = time.process_time()
+        import_onnx(proto)
+        seconds.append(time.process_time() - started)
+    assert seconds[1] < 10 * seconds[0]
