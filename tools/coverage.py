@@ -36,7 +36,7 @@ def refused_layers(
     Empty where it is refused before there are parts.
     """
     ctx = context()
-    forming, lowering = split_after(linalg_to_spirv(target), FormDispatchesPass)
+    forming, lowering = split_after(linalg_to_spirv(target), FormDispatchesPass.name)
     try:
         give_weights(host_function(module, function), weights)
         for forming_pass in forming:
