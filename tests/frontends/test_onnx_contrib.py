@@ -6,6 +6,7 @@ Operators that onnxruntime's CPU has no kernel for are compared with numpy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -23,6 +24,7 @@ from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.frontends.onnx.registry import registered
 from xdsl_spirv.runtime.modules import context
 
 Array = Any
@@ -701,3 +703,10 @@ def test_attention_is_recognised(case: Case):
     spec = "linalg-to-contraction,form-attention{target=lavapipe}"
     PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(context(), module)
     assert sum(isinstance(op, AttentionOp) for op in module.walk()) == 1
+
+
+def test_the_page_lists_the_operators():
+    page = (BENCHMARKS.parent / "docs/onnx.md").read_text()
+    table = page.split("<!-- operators of com.microsoft -->")[1].split("<!-- end -->")[0]
+    names = {entry.name for entry in registered() if entry.domain == "com.microsoft"}
+    assert set(re.findall(r"`(\w+)`", table)) == names
