@@ -74,6 +74,18 @@ class DialectOfModules(DialectOnDemand):
         modules = self.modules if module is None else [self._module(module)]
         return [*operations_of(modules), *attributes_of(modules)]
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of operations, attributes and types, from the sources if there are any."""
+        if self._module_of_name:
+            return tuple(self._module_of_name)
+        return [declared.name for declared in (*self.operations, *self.attributes)]
+
+    def operation(self, name: str) -> type[Operation]:
+        """The operation of a name that the dialect has."""
+        declared = (cls for cls in self.declaring(name) if cls.name == name)
+        return next(cls for cls in declared if issubclass(cls, Operation))
+
     def get_interface(self, interface: type[InterfaceT]) -> InterfaceT | None:
         """As xDSL's; imports the modules of the dialect's interfaces."""
         if not self._interfaces:

@@ -8,7 +8,7 @@ in the grammar table (`grammar/core.json`), found by the instruction's name.
 The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue`
 is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450); a grammar operand's field is its name in
 snake case (`Vector 1` is `vector_1`). Where MLIR's spelling departs from that, the class says so in
-`INSTRUCTION` and `FIELDS`.
+`FIELDS`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
 class SPIRVOp(PlacedOperation, ABC):
     """Base of every operation of the dialect."""
 
-    INSTRUCTION: ClassVar[str | None] = None
-    """The instruction's name in the grammar where it does not follow from the operation's name."""
-
     FIELDS: ClassVar[Mapping[str, str]] = {}
     """Grammar operand name in snake case -> operand or property name, where the two differ."""
 
@@ -55,9 +52,13 @@ def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:
     >>> instruction_of(IAddOp)
     (None, 'OpIAdd')
     """
-    explicit = getattr(op, "INSTRUCTION", None)
-    parts = op.name.split(".")[1:]
+    return instruction_named(op.name)
+
+
+def instruction_named(operation: str) -> tuple[str | None, str]:
+    """As `instruction_of`, by the operation's name."""
+    parts = operation.split(".")[1:]
     if len(parts) == 2 and parts[0] in EXTENDED_SETS:
-        return EXTENDED_SETS[parts[0]], explicit or parts[1]
+        return EXTENDED_SETS[parts[0]], parts[1]
     vendor = parts[0] if len(parts) == 2 and parts[0] in VENDORS else ""
-    return None, explicit or f"Op{parts[-1]}{vendor}"
+    return None, f"Op{parts[-1]}{vendor}"

@@ -33,9 +33,10 @@ from xdsl.irdl import (
 )
 from xdsl.irdl.constraints import AnyAttr
 
+from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv import attributes as enumeration_attributes
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
-from xdsl_spirv.dialects.spirv.base import EXTENDED_SETS, SPIRVOp, instruction_of
+from xdsl_spirv.dialects.spirv.base import EXTENDED_SETS, instruction_named, instruction_of
 from xdsl_spirv.grammar import Category, Operand, grammar
 from xdsl_spirv.serialization.encode.operations import (
     PARAMETERS,
@@ -103,27 +104,31 @@ Decode: TypeAlias = Callable[[Known, Sequence[int]], Operation]
 
 
 @cache
-def classes() -> Mapping[tuple[str | None, int], type[IRDLOperation]]:
-    """Extended set (None for the core) and opcode -> class of operation."""
-    from xdsl_spirv.dialects.spirv import OPERATIONS
-
-    classes: dict[tuple[str | None, int], type[IRDLOperation]] = {}
-    for cls in OPERATIONS:
-        if not issubclass(cls, SPIRVOp):
-            continue
-        in_set, name = instruction_of(cls)
+def operation_names() -> Mapping[tuple[str | None, int], str]:
+    """Extended set (None for the core) and opcode -> the name of the operation."""
+    names: dict[tuple[str | None, int], str] = {}
+    for name in SPIRV.names:
+        in_set, instruction = instruction_named(name)
         try:
-            opcode = grammar().instruction(name, in_set).opcode
+            opcode = grammar().instruction(instruction, in_set).opcode
         except KeyError:
             continue
-        classes.setdefault((in_set, opcode), cls)
-    return classes
+        names[in_set, opcode] = name
+    return names
+
+
+def class_of(in_set: str | None, opcode: int) -> type[IRDLOperation] | None:
+    """The class of operations for an instruction, whose module is imported; None if none is."""
+    name = operation_names().get((in_set, opcode))
+    if name is None:
+        return None
+    return cast("type[IRDLOperation]", SPIRV.operation(name))
 
 
 @cache
 def core_decoder(opcode: int) -> Decode | None:
     """The decoder of a core instruction; None if no operation stands for it."""
-    cls = classes().get((None, opcode))
+    cls = class_of(None, opcode)
     return None if cls is None else decoder_of(cls)
 
 
@@ -132,7 +137,7 @@ def extended_decoder(instruction_set: str, number: int) -> Decode | None:
     """The decoder of an extended instruction; None if no operation stands for it."""
     if instruction_set not in EXTENDED_SETS.values():
         return None
-    cls = classes().get((instruction_set, number))
+    cls = class_of(instruction_set, number)
     return None if cls is None else decoder_of(cls)
 
 

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.spirv import types_declared
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixUse,
     Decoration,
@@ -47,6 +48,7 @@ from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
 from xdsl_spirv.serialization.encode.types import FLOATS as ENCODED_FLOATS
+from xdsl_spirv.upstream.declarations import attributes_of
 
 if TYPE_CHECKING:
     from xdsl_spirv.serialization.decode.globals import GlobalTable
@@ -76,9 +78,8 @@ IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 @cache
 def declared_types() -> dict[str, type[DeclaredType]]:
     """Instruction -> the class of type that it declares."""
-    from xdsl_spirv.dialects.spirv import ATTRIBUTES
-
-    return {c.INSTRUCTION: c for c in ATTRIBUTES if issubclass(c, DeclaredType)}
+    types = attributes_of([types_declared])
+    return {c.INSTRUCTION: c for c in types if issubclass(c, DeclaredType)}
 
 
 class TypeReader:

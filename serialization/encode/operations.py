@@ -114,8 +114,7 @@ def instruction_for(cls: type[Operation]) -> Instruction:
     except KeyError:
         where = "the core grammar" if in_set is None else in_set
         raise SPIRVEncodeError(
-            f"{cls.name} stands for {name}, which {where} does not have; "
-            "lower it first, or name its INSTRUCTION"
+            f"{cls.name} stands for {name}, which {where} does not have; lower it first"
         ) from None
 
 

@@ -14,7 +14,12 @@ from xdsl.utils.exceptions import ParseError
 
 from xdsl_spirv.dialects.spirv import ATTRIBUTES, OPERATIONS, SPIRV
 from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
+from xdsl_spirv.dialects.spirv.base import instruction_of
 from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.decode.operations import class_of
+from xdsl_spirv.serialization.decode.types import declared_types
 from xdsl_spirv.upstream import on_demand
 from xdsl_spirv.upstream.on_demand import DialectOfModules
 
@@ -58,6 +63,18 @@ def test_every_name_leads_to_its_module_alone(declared: Any):
     family = list(fresh().declaring(declared.name))
     assert declared in family
     assert {cls.__module__ for cls in family} == {declared.__module__}
+
+
+def test_every_instruction_leads_to_its_operation():
+    """The decoder finds classes by names, without importing the others."""
+    for cls in OPERATIONS:
+        in_set, instruction = instruction_of(cls)
+        table = grammar().extended_names(in_set) if in_set else grammar()
+        if instruction in table:
+            opcode = grammar().instruction(instruction, in_set).opcode
+            assert class_of(in_set, opcode) is cls
+    types = {cls for cls in ATTRIBUTES if issubclass(cls, DeclaredType)}
+    assert types == set(declared_types().values())
 
 
 def test_a_context_knows_only_what_was_asked_for():
