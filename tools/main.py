@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any, TypeAlias
 
 from xdsl_spirv.upstream.collection import lasting
 
@@ -35,38 +36,58 @@ def _command(name: str, module: str) -> Callable[[argparse.Namespace], int]:
     return command
 
 
+Declare: TypeAlias = Callable[[argparse.ArgumentParser], None]
+
+
+class _Command(argparse.ArgumentParser):
+    """A subcommand whose options are declared when it is chosen."""
+
+    declare: Declare | None = None
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        if self.declare is not None:
+            self.declare(self)
+            self.declare = None
+        return super().parse_known_args(*given, **named)
+
+
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     top = argparse.ArgumentParser(prog="xdsl-spirv", description=DESCRIPTION)
     top.add_argument("--version", action="store_true", help="print the versions and exit")
-    common = argparse.ArgumentParser(add_help=False)
+    common = _Command(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
 
     def add(
-        name: str, help: str, module: str = "commands", function: str = ""
-    ) -> argparse.ArgumentParser:
+        name: str,
+        help: str,
+        declare: Declare | None,
+        module: str = "commands",
+        function: str = "",
+    ) -> None:
         command = commands.add_parser(name, help=help, description=help, parents=[common])
         command.set_defaults(command=_command(function or name, module))
-        return command
+        command.declare = declare
 
     text = "Compile a model, or linalg on tensors, into a program for a device."
-    _compile(add("compile", text, "compile"))
-    _run(add("run", "Run a compiled program, or compile, run and compare a model."))
-    _explain(add("explain", "Say what becomes of a model on a device, and why.", "explain"))
-    _devices(add("devices", "List the Vulkan devices, or describe one for --target.", "devices"))
-    add("doctor", "Find out whether programs run on a Vulkan device, and why not.", "doctor")
-    _tune(add("tune", "Search the fastest schedules on a Vulkan device.", "tune"))
-    _translate(add("translate", "MLIR to a SPIR-V binary, or a binary to MLIR."))
-    _interpret(add("interpret", "Run a host function at any stage of its lowering."))
-    _test(add("test", "Test kernels without a GPU.", "kernel_test.command"))
-    _check_passes(
-        add("check-passes", "Find the first pass that changes results.", "check_passes", "check")
-    )
-    _validate(add("validate", "Check a SPIR-V binary against all rules.", "validate"))
-    _disassemble(add("disassemble", "Print a SPIR-V binary as assembly.", "text"))
-    _assemble(add("assemble", "Write SPIR-V assembly as a binary.", "text"))
-    _opt(add("opt", "xdsl-opt, which here also reads .spv and .spvasm.", "opt"))
+    add("compile", text, _compile, "compile")
+    add("run", "Run a compiled program, or compile, run and compare a model.", _run)
+    add("explain", "Say what becomes of a model on a device, and why.", _explain, "explain")
+    text = "List the Vulkan devices, or describe one for --target."
+    add("devices", text, _devices, "devices")
+    text = "Find out whether programs run on a Vulkan device, and why not."
+    add("doctor", text, None, "doctor")
+    add("tune", "Search the fastest schedules on a Vulkan device.", _tune, "tune")
+    add("translate", "MLIR to a SPIR-V binary, or a binary to MLIR.", _translate)
+    add("interpret", "Run a host function at any stage of its lowering.", _interpret)
+    add("test", "Test kernels without a GPU.", _test, "kernel_test.command")
+    text = "Find the first pass that changes results."
+    add("check-passes", text, _check_passes, "check_passes", "check")
+    add("validate", "Check a SPIR-V binary against all rules.", _validate, "validate")
+    add("disassemble", "Print a SPIR-V binary as assembly.", _disassemble, "text")
+    add("assemble", "Write SPIR-V assembly as a binary.", _assemble, "text")
+    add("opt", "xdsl-opt, which here also reads .spv and .spvasm.", _opt, "opt")
     return top
 
 
