@@ -31,6 +31,20 @@ REFUSED = {
         ("Unique", "NonZero"),
         ("its data decides how large the result is", "make it a constant, or cut the model there"),
     ),
+    "NonMaxSuppression": (
+        "its data decides how many boxes there are",
+        "cut the model there, and choose boxes on the host",
+    ),
+    **dict.fromkeys(
+        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"),
+        ("its numbers are random, which no definition fixes", "give them to the model as an input"),
+    ),
+    **dict.fromkeys(
+        ("StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch", "TfIdfVectorizer"),
+        ("it reads text, or counts words", "cut the model there, and do it on the host"),
+    ),
+    "Gradient": ("it asks for derivatives", "export the model for inference"),
+    "ai.onnx.ml": ("it is no operator on tensors of numbers", "run it on the host"),
     "MelWeightMatrix": ("it is computed when the model runs", "make its operands constants"),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }

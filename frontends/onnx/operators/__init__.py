@@ -19,6 +19,7 @@ FILES = (
     "recurrent",
     "control",
     "sequences",
+    "training",
     "attention",
     "contrib_attention",
     "contrib_norms",

@@ -333,9 +333,21 @@ def batch_normalization(
     momentum: float = 0.9,
     training_mode: int = 0,
     spatial: int = 1,
-) -> Tensor:
-    if training_mode or not spatial:
-        b.refuse("it is in training mode, or not spatial", "export the model for inference")
+) -> list[Tensor]:
+    if not spatial:
+        b.refuse("it is not spatial", "export the model again, of opset 9 or later")
+    running: list[Tensor] = []
+    if training_mode:
+        axes = [i for i in range(x.rank) if i != 1]
+        of_batch = _mean(b, x, axes, True), _variance(b, x, axes)
+        new = [b.reshape(t, old.sizes) for t, old in zip(of_batch, (mean, variance), strict=True)]
+        running = [
+            b.elementwise(
+                lambda s, t, old: old * momentum + t.to(old.element) * (1 - momentum), t, old
+            )
+            for t, old in zip(new, (mean, variance), strict=True)
+        ]
+        mean, variance = new
     scale, bias, mean, variance = (
         _of_channels(b, t, max(x.rank, 2)) for t in (scale, bias, mean, variance)
     )
@@ -347,7 +359,14 @@ def batch_normalization(
         result = (x.to(mean.element) - mean) * (inverse * scale.to(mean.element))
         return (result + bias.to(mean.element)).to(x.element)
 
-    return b.elementwise(body, scale, bias, mean, variance, x)
+    return [b.elementwise(body, scale, bias, mean, variance, x), *running]
+
+
+def _variance(b: Nodes, x: Tensor, axes: list[int]) -> Tensor:
+    """The mean square of the distance from the mean, axes of size 1."""
+    wide = b.convert(x, sum_element(x.element))
+    mean = _mean(b, wide, axes, True)
+    return _mean(b, b.elementwise(lambda s, m, x: (x - m) * (x - m), mean, wide), axes, True)
 
 
 @operator("InstanceNormalization")
