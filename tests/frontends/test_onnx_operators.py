@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.frontends.errors import FrontendError
 
+ROOT = Path(__file__).resolve().parents[2]
 GENERATOR = np.random.default_rng(3)
 
 
@@ -167,3 +171,8 @@ def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constan
         model = import_onnx(branch, constants=constants)
         (found,) = run_reference(model, {"x": x}).values()
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_page_lists_the_operators_that_there_are():
+    command = [sys.executable, str(ROOT / "scripts" / "operator_docs.py"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0, "python scripts/operator_docs.py"

@@ -1,0 +1,54 @@
+"""
+The ONNX operators that are imported: writes docs/operators.md.
+
+    python scripts/operator_docs.py --check     fails if the page is not what it would write
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from xdsl_spirv.frontends.onnx import operators
+from xdsl_spirv.frontends.onnx.registry import registered
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
+
+HEAD = """\
+# ONNX operators
+
+Written by `python scripts/operator_docs.py`. These operators have a function of their own, in a
+file of `frontends/onnx/operators/`; an operator without one is expanded where ONNX, or the model,
+defines it by others. Several opsets mean that the operator means something else from each of them
+on. [onnx](onnx.md) says what is refused.
+
+| operator | domain | from opset | file |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The page as the registry has it."""
+    operators.load()
+    rows: dict[tuple[str, str], tuple[set[int], set[str]]] = {}
+    for entry in registered():
+        opsets, files = rows.setdefault((entry.domain, entry.name), (set(), set()))
+        opsets.add(entry.since)
+        files.add(entry.function.__module__.rpartition(".")[2])
+    lines = [
+        f"| {name} | {domain or 'ai.onnx'} | {', '.join(map(str, sorted(opsets)))} | "
+        f"{', '.join(sorted(files))} |"
+        for (domain, name), (opsets, files) in sorted(rows.items())
+    ]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    if "--check" in sys.argv:
+        return int(PAGE.read_text() != page())
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
