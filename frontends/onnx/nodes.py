@@ -158,8 +158,11 @@ class Nodes(TensorBuilder):
             arrays = [None if t is None else t.known for t in inputs]
             try:
                 array = np.asarray(entry.fold(*arrays, **attributes), object)
-            except UnknownSizeError:
+            except (UnknownSizeError, TypeError):
+                # Something has to be a number, and is none: the function says what is possible.
                 return None
+            if array.size and all(isinstance(item, bool) for item in array.flat):
+                return [Tensor.of(array.astype(np.bool_))]
             return [Tensor(I64, array.shape, known=array)]
         if node.op_type in RANDOM or sum(_count(t) for t in given) > SMALL or has_graph(node):
             return None

@@ -710,3 +710,37 @@ def test_the_page_lists_the_operators():
     table = page.split("<!-- operators of com.microsoft -->")[1].split("<!-- end -->")[0]
     names = {entry.name for entry in registered() if entry.domain == "com.microsoft"}
     assert set(re.findall(r"`(\w+)`", table)) == names
+
+
+# What exporters of transformers write around sizes that are open
+
+OPEN = {
+    "last": "n = Shape (x)  m = Neg (n)  y = Slice (x, m, far)",
+    "rows": "n = Shape (x)  y = Slice (table, zero, n, one)",
+    "expanded": """n = Shape (x)  c = Concat <axis = 0> (n, one)  k = Shape (c)
+        ones = ConstantOfShape <value = int64[1] {1}> (k)  less = Mul (ones, minus)
+        same = Equal (c, less)  wanted = Where (same, ones, c)  e = Expand (one, wanted)
+        f = Cast <to = 1> (e)  y = Add (f, x)""",
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_sizes_around_transformers_may_be_open(name: str):
+    onnx = import_module("onnx")
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (y) {{ {OPEN[name]} }}"""
+    )
+    constants = {"zero": [0], "one": [1], "minus": [-1], "far": [1 << 40]}
+    for key, number in constants.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(number), key))
+    table = normal(2, 9)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(table, "table"))
+    for size in (4, 7):
+        x = normal(size)
+        (expected,) = run_onnxruntime(model, {"x": x})
+        del model.graph.output[:]
+        model.graph.output.append(
+            onnx.helper.make_tensor_value_info("y", 1, [None] * expected.ndim)
+        )
+        (result,) = run_reference(import_onnx(model, dynamic=True), {"x": x}).values()
+        np.testing.assert_array_equal(result, expected)

@@ -38,8 +38,8 @@ def part(b: Nodes, t: Tensor, axis: int, start: Size, size: Size) -> Tensor:
     starts: list[Size] = [0] * t.rank
     sizes = list(t.sizes)
     starts[axis], sizes[axis] = start, size
-    if t.numbers is not None and t.value is None and isinstance(start, int):
-        assert isinstance(size, int)
+    known = isinstance(start, int) and isinstance(size, int)
+    if known and t.numbers is not None and t.value is None:
         index = [slice(None)] * axis + [slice(start, start + size)]
         return Tensor.of(t.numbers[tuple(index)], t.name)
     return b.slice(t, starts, sizes, [1] * t.rank)

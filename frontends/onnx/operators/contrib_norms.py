@@ -11,7 +11,7 @@ import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators import reductions, shapes
+from xdsl_spirv.frontends.onnx.operators import indexing, reductions, shapes
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
 from xdsl_spirv.frontends.onnx.registry import lookup, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -186,18 +186,25 @@ def relative_position_bias(
 
     The table lies column by column: the numbers of a head are next to each other.
     """
-    rows, columns = (shapes.integers(b, t, "lengths")[0] for t in (query_length, key_length))
+    rows, columns = (shapes.sizes_in(b, t, "lengths")[0] for t in (query_length, key_length))
     buckets, heads = table.sizes
     if not isinstance(buckets, int):
         b.refuse("the number of buckets is open", "give it a size")
-    chosen = Tensor.of(_buckets(rows, columns, buckets, bool(is_bidirectional), max_distance))
-    own = shapes.gather(b, b.reshape(table, [heads, buckets]), chosen, axis=1)
-    return b.reshape(own, [1, heads, rows, columns])
+    chosen = Tensor.of(_buckets(max_distance, buckets, bool(is_bidirectional)))
+    numbers = shapes.gather(b, b.reshape(table, [heads, buckets]), chosen, axis=1)
+    source = indexing.Reader(b, numbers)
+
+    def body(s: Scalars) -> Number:
+        distance = s.index(3) - s.index(2)
+        near = s.minimum(s.maximum(distance, -max_distance), max_distance)
+        return source.read(s, [s.index(1), near + max_distance])
+
+    return indexing.written(b, table.element, [1, heads, rows, columns], body)
 
 
-def _buckets(rows: int, columns: int, count: int, both: bool, most: int) -> Any:
-    """The first half of them for a distance each, the others by its logarithm."""
-    distance = np.arange(rows)[:, None] - np.arange(columns)
+def _buckets(most: int, count: int, both: bool) -> Any:
+    """Of the distances from -most to most: the first half each its own, others by logarithm."""
+    distance = np.arange(most, -most - 1, -1)
     start = np.zeros_like(distance)
     if both:
         count //= 2

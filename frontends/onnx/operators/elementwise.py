@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import math
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    SymbolicSize,
+    UnknownSizeError,
+    surely_below,
+)
 from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -38,6 +43,16 @@ def _math(op: Any) -> Body:
 def _integer_division(x: Any, y: Any) -> Any:
     """Quotients of sizes, which are not negative."""
     return np.floor_divide(x, y)
+
+
+def _is_equal(x: Any, y: Any) -> bool:
+    """Whether sizes are equal; raises `UnknownSizeError` where that depends on open ones."""
+    x, y = (size if isinstance(size, SymbolicSize) else int(size) for size in (x, y))
+    if x == y:
+        return True
+    if surely_below(x, y) or surely_below(y, x):
+        return False
+    raise UnknownSizeError(f"whether {x} is {y}")
 
 
 _declare("Add", lambda s, x, y: x + y, fold=python.add)
@@ -69,7 +84,7 @@ _declare("Erf", _math(math.ErfOp))
 _declare("Relu", lambda s, x: s.maximum(x, 0))
 _declare("Sigmoid", lambda s, x: 1 / (1 + s.exp(-x)))
 _declare("Softsign", lambda s, x: x / (1 + s.absolute(x)))
-_declare("Equal", lambda s, x, y: x.equals(y), element=BOOL)
+_declare("Equal", lambda s, x, y: x.equals(y), element=BOOL, fold=np.frompyfunc(_is_equal, 2, 1))
 _declare("Less", lambda s, x, y: x < y, element=BOOL)
 _declare("LessOrEqual", lambda s, x, y: x <= y, element=BOOL)
 _declare("Greater", lambda s, x, y: x > y, element=BOOL)
@@ -83,7 +98,7 @@ _declare("BitwiseOr", lambda s, x, y: x | y)
 _declare("BitwiseXor", lambda s, x, y: x ^ y)
 _declare("BitwiseNot", lambda s, x: ~x)
 _declare("IsNaN", lambda s, x: s.is_nan(x), element=BOOL)
-_declare("Where", lambda s, c, x, y: s.select(c, x, y))
+_declare("Where", lambda s, c, x, y: s.select(c, x, y), fold=np.where)
 
 
 @operator("Sign")

@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import tensor
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exact_quotient
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    SymbolicSize,
+    exact_quotient,
+    surely_below,
+)
 from xdsl_spirv.frontends.onnx.building import broadcast
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -319,8 +324,13 @@ def _span(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Size
 
 
 def _place(size: Size, place: Size) -> Size:
-    """A place counted from the start. One beyond an open size is taken to be within it."""
-    return size + place if isinstance(place, int) and place < 0 else place
+    """
+    A place counted from the start. One beyond an open size is taken to be within it.
+
+    One that is surely not positive, as minus an open size, counts from the end.
+    """
+    from_end = place < 0 if isinstance(place, int) else surely_below(place, 1)
+    return size + place if from_end else place
 
 
 def reverse(b: Nodes, x: Tensor, axes: Sequence[int]) -> Tensor:
