@@ -186,7 +186,7 @@ def _after_reduction(op: Operation, block: Block, steps: int) -> bool:
     if _reduces(op):
         return True
     return steps > 0 and any(
-        isinstance(value.owner, LinalgStructuredOperation)
+        isinstance(value.owner, (LinalgStructuredOperation, *RESHAPES))
         and value.owner.parent_block() is block
         and _after_reduction(value.owner, block, steps - 1)
         for value in op.operands

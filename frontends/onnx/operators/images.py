@@ -4,7 +4,7 @@ Operators that sample an image between its elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ def resize(
         element = sum_element(x.element) if x.element.is_float else F32
     rounds = antialias and not x.element.is_float
     result = b.convert(x, element)
+    repeats: dict[int, int] = {}
     for number, axis in reversed(list(enumerate(along))):
         size, new, scale = x.sizes[axis], wanted[number], factors[number]
         whole = (
@@ -91,12 +92,18 @@ def resize(
             bool(antialias),
             bool(exclude_outside),
         )
+        if taken.shape[1] == 1 and size and not crops:
+            times = new // size
+            if np.array_equal(taken[:, 0], np.repeat(np.arange(size), times)):
+                repeats[axis] = times
+                continue
         outside = None
         if coordinate_transformation_mode == "tf_crop_and_resize":
             outside = (places < 0) | (places > size - 1)
         result = _mixed(b, result, axis, taken, shares, outside, extrapolation_value)
         if rounds:
             result = b.elementwise(lambda s, x: s.unary(math.FloorOp, x + 0.5), result)
+    result = _each_repeated(b, result, repeats)
     if element.is_float == x.element.is_float:
         return b.convert(result, x.element)
     low, high = float(x.element.least), float(x.element.greatest)
@@ -106,6 +113,19 @@ def resize(
         return s.maximum(s.minimum(x_, high), low).to(x.element)
 
     return b.elementwise(whole_number, result, element=x.element)
+
+
+def _each_repeated(b: Nodes, x: Tensor, times: Mapping[int, int]) -> Tensor:
+    """Every element of some axes so often after itself: a broadcast, for all axes at once."""
+    if not times:
+        return x
+    apart: list[Size] = []
+    spread: list[Size] = []
+    for axis, size in enumerate(x.sizes):
+        apart += [size, 1] if axis in times else [size]
+        spread += [size, times[axis]] if axis in times else [size]
+    whole = [size * times.get(axis, 1) for axis, size in enumerate(x.sizes)]
+    return b.reshape(b.expand(b.reshape(x, apart), spread), whole)
 
 
 @operator("Resize", since=10)

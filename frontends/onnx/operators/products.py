@@ -81,7 +81,9 @@ def gemm(
         result = b.elementwise(lambda s, x: x * _factor(x, alpha), result)
     if z is None or beta == 0:
         return result
-    return b.elementwise(lambda s, z, x: x + z * _factor(z, beta), z, result)
+    if beta != 1:
+        z = b.elementwise(lambda s, z: z * _factor(z, beta), z)
+    return b.elementwise(lambda s, z, x: x + z, z, result)
 
 
 def _factor(x: Any, number: float) -> float | int:
