@@ -35,7 +35,7 @@ from xdsl_spirv.passes.analysis.loops_nests import (
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.uses import operands_of
-from xdsl_spirv.passes.graph.grouping import Group, users_of
+from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
 
 MOVES = (
     tensor.PadOp,
@@ -215,7 +215,8 @@ def _points(op: Operation) -> int:
 
 def _fits(group: Group) -> bool:
     """Whether the group has a form as one kernel, in which reductions agree on the rows."""
-    if len({v for op in group.members for v in group.outside(op)}) > 2 * MOST_INPUTS:
+    inputs = {v for op in group.members for v in group.outside(op)}
+    if sum(not is_cheap(value) for value in inputs) > MOST_INPUTS:
         return False
     try:
         _, results = results_of_operations(group.ordered(), group.results())
