@@ -4,7 +4,7 @@ Operators that combine the elements along axes, and those that normalize by such
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor
 
 
-def total_of(sizes: Sequence[Any]) -> Any:
+def total_of(sizes: Iterable[Any]) -> Any:
     """The number of elements."""
     total: Any = 1
     for size in sizes:

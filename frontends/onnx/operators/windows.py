@@ -272,7 +272,7 @@ def reverse_weights(b: Nodes, w: Tensor) -> Tensor:
     """Weights with their spatial dimensions turned around."""
     axes = [i for i in range(2, w.rank) if w.sizes[i] != 1]
     if w.numbers is not None and w.value is None:
-        return Tensor.of(np.ascontiguousarray(np.flip(w.numbers, axes)), w.name)
+        return Tensor.of(np.ascontiguousarray(np.flip(w.numbers, tuple(axes))), w.name)
     return reverse(b, w, axes)
 
 
