@@ -716,6 +716,8 @@ def test_the_page_lists_the_operators():
 
 OPEN = {
     "last": "n = Shape (x)  m = Neg (n)  y = Slice (x, m, far)",
+    "places": """n = Shape (x)  k = Squeeze (n)  l = Add (k, n)  h = Squeeze (l)
+        r = Range (k, h, step)  y = Cast <to = 1> (r)""",
     "rows": "n = Shape (x)  y = Slice (table, zero, n, one)",
     "expanded": """n = Shape (x)  c = Concat <axis = 0> (n, one)  k = Shape (c)
         ones = ConstantOfShape <value = int64[1] {1}> (k)  less = Mul (ones, minus)
@@ -730,7 +732,13 @@ def test_sizes_around_transformers_may_be_open(name: str):
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (y) {{ {OPEN[name]} }}"""
     )
-    constants = {"zero": [0], "one": [1], "minus": [-1], "far": [1 << 40]}
+    constants: dict[str, Any] = {
+        "zero": [0],
+        "one": [1],
+        "minus": [-1],
+        "far": [1 << 40],
+        "step": 1,
+    }
     for key, number in constants.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(number), key))
     table = normal(2, 9)

@@ -330,12 +330,12 @@ def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = No
 
 
 def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
-    if not element_numbered(to).is_signed:
-        raise ValueError("sizes are integers")
+    if element_numbered(to) != I64:
+        raise UnknownSizeError("sizes are 64-bit integers")
     return x
 
 
-@operator("Cast")
+@operator("Cast", fold=_cast_fold)
 def cast(b: Nodes, x: Tensor, /, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
     return converted(b, x, element_numbered(to), bool(saturate), round_mode)
 

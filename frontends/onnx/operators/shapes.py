@@ -8,6 +8,7 @@ may be those of inputs that are open.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -113,15 +114,33 @@ def constant_of_shape(b: Nodes, shape: Tensor, /, *, value: Array | None = None)
 
 @operator("Range")
 def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
-    """Of integers, up to a size that may be open; by 1 then, from a number."""
-    first = sizes_in(b, start, "start")[0]
-    step = integers(b, delta, "delta")[0]
-    last = sizes_in(b, limit, "limit")[0]
-    if not isinstance(first, int) or step != 1:
-        b.refuse("start or delta are open", "count by 1 from a number")
-    count = last - first
-    out = (b.empty([count], I64), I64, [count], [0])
-    return b.generic([], [out], 1, lambda s, _: [s.index(0) + first])[0]
+    """By a known step, between numbers, or by 1 between sizes that may be open."""
+    element, step = start.element, delta.numbers
+    first, last = (_number_or_size(b, t) for t in (start, limit))
+    if step is None:
+        b.refuse("delta is computed when the model runs", "make it a constant")
+    by = step.item()
+    if not isinstance(first, SymbolicSize) and not isinstance(last, SymbolicSize):
+        count: Size = max(0, ceil((last - first) / by))
+    elif by == 1 and isinstance(first, int | SymbolicSize):
+        count = last - first
+    else:
+        b.refuse(f"delta is {by} between sizes that are open", "count by 1")
+    moved = b.integer(first) if isinstance(first, SymbolicSize) else None
+    out = (b.empty([count], element), element, [count], [0])
+
+    def body(s: Scalars, _: Number) -> Sequence[Number]:
+        from_start = s.index(0).to(element) * by
+        begin = first if moved is None else Number(s, moved, I64).to(element)
+        return [from_start + begin]  # pyright: ignore
+
+    return b.generic([], [out], 1, body)[0]
+
+
+def _number_or_size(b: Nodes, t: Tensor) -> Any:
+    """The one element of a tensor, which has to be known."""
+    numbers = t.numbers
+    return numbers.item() if numbers is not None else sizes_in(b, t, "start and limit")[0]
 
 
 # One element after the other in another shape
