@@ -415,12 +415,11 @@ def test_products_to_floats(known: bool, bias: bool):
     graph.inputs |= {"x": numbers(np.uint8, 2, 3, 5), "f": floats(3, 5)}
     weights, zeros = numbers(np.int8, 5, 4, seed=1), numbers(np.int8, 4)
     more = [floats(4)] if bias else []
-    options = {"domain": MICROSOFT}
     scales = np.float32(0.02), positive(4)
     y = graph.add(
-        "MatMulIntegerToFloat", "x", weights, *scales, np.uint8(7), zeros, *more, **options
+        "MatMulIntegerToFloat", "x", weights, *scales, np.uint8(7), zeros, *more, domain=MICROSOFT
     )
-    z = graph.add("DynamicQuantizeMatMul", "f", weights, scales[1], zeros, *more, **options)
+    z = graph.add("DynamicQuantizeMatMul", "f", weights, scales[1], zeros, *more, domain=MICROSOFT)
     for result, expected in zip(*graph.run(y, z), strict=True):
         assert np.abs(result - expected).max() <= 1e-6 * np.abs(expected).max()
 

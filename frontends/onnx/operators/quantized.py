@@ -66,15 +66,17 @@ def placed(
     if not block_size:
         return x, [along(b, t, x, axis) for t in parameters]
     axis = axis_of(b, axis, x.rank)
-    count = parameters[0].sizes[axis]
-    if any(t.rank != x.rank for t in parameters):
+    count = parameters[0].sizes[axis] if parameters[0].rank == x.rank else 0
+    if any(t.rank not in (0, x.rank) for t in parameters):
         b.refuse(f"scales of rank {parameters[0].rank} for blocks of {x}", "use a scale a block")
     if count * block_size == x.sizes[axis]:
         apart = b.reshape(x, [*x.sizes[:axis], count, block_size, *x.sizes[axis + 1 :]])
         dimensions = [i for i in range(apart.rank) if i != axis + 1]
-        return apart, [(t, dimensions) for t in parameters]
+        return apart, [(t, dimensions if t.rank else []) for t in parameters]
     dimensions = list(range(x.rank))
-    return x, [(_blocks(b, t, x, axis, block_size), dimensions) for t in parameters]
+    return x, [
+        (_blocks(b, t, x, axis, block_size), dimensions) if t.rank else (t, []) for t in parameters
+    ]
 
 
 def rounded(

@@ -105,7 +105,7 @@ def qlinear_concat(
     b: Nodes, y_scale: Tensor, y_zero: Tensor, /, *parts: Tensor, axis: int
 ) -> Tensor:
     """The parts are a tensor, its scale and its zero point, one after the other."""
-    floats = [dequantized(b, *parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    floats = [dequantized(b, parts[i], parts[i + 1], parts[i + 2]) for i in range(0, len(parts), 3)]
     return again(b, of_onnx(b, "Concat", *floats, axis=axis), y_scale, y_zero, y_zero)
 
 
@@ -336,9 +336,11 @@ def unpacked(b: Nodes, t: Tensor, bits: int) -> Tensor:
     count = 8 // bits
     sizes = [*t.sizes[:-1], t.sizes[-1] * count]
     if t.numbers is not None:
+        codes = t.numbers.view(np.uint8)
         shifts = np.arange(count, dtype=np.uint8) * bits
-        numbers = (t.numbers.view(np.uint8)[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-        return Tensor.of(np.ascontiguousarray(numbers.reshape(sizes)), t.name)
+        numbers = (codes[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+        flat = numbers.reshape(*codes.shape[:-1], codes.shape[-1] * count)
+        return Tensor.of(np.ascontiguousarray(flat), t.name)
 
     def body(s: Scalars, x: Number) -> Number:
         word = s.reinterpret(x, U8).to(I32) >> (s.index(t.rank).to(I32) * bits)
@@ -424,13 +426,13 @@ def gather_block_quantized(
     if gathered == blocked:
         b.refuse(f"gathers along axis {gathered}, that of the blocks", "gather along another")
     if zeros is None and x.element == U8:
-        zeros = Tensor.of(np.full(scales.sizes, 1 << (bits - 1), np.uint8))
+        zeros = Tensor.of(np.array(1 << (bits - 1), np.uint8))
     elif zeros is not None and zeros.element == U8 and bits < 8:
         last = scales.sizes[-1]
         zeros = unpacked(b, zeros, bits)
         zeros = b.slice(zeros, [0] * zeros.rank, [*zeros.sizes[:-1], last], [1] * zeros.rank)
     rows = [
-        None if t is None else of_onnx(b, "Gather", t, indices, axis=gathered)
+        of_onnx(b, "Gather", t, indices, axis=gathered) if t is not None and t.rank else t
         for t in (x, scales, zeros)
     ]
     codes, scale, zero = rows
