@@ -20,6 +20,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_graph
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.values import Tensor
+from xdsl_spirv.frontends.onnx.weights import Weights, with_declarations
 
 
 def refused_nodes(
@@ -28,20 +29,22 @@ def refused_nodes(
     shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[dict[str, str], frozenset[str]]:
     """Why nodes are refused, by their names, and the names of all nodes that were tried."""
-    model = onnx_file.read_model(path)
+    model, weights = onnx_file.read_model(path)
     onnx_file.fix_dimensions(model, dims, shapes)
     onnx_file.name_nodes(model)
-    nodes = _TolerantNodes(Block(), model)
-    import_graph(nodes)
+    nodes = _TolerantNodes(Block(), model, weights)
+    import_graph(nodes, weights)
     return nodes.reasons, frozenset(nodes.tried)
 
 
 class _TolerantNodes(Nodes):
     """Imports nodes as far as their operands have types."""
 
-    def __init__(self, entry: Block, model: Any):
+    def __init__(self, entry: Block, model: Any, weights: Weights):
         super().__init__(entry, model)
-        inferred: Any = import_module("onnx.shape_inference").infer_shapes(model)
+        inferred: Any = import_module("onnx.shape_inference").infer_shapes(
+            with_declarations(model, weights)
+        )
         self.types = {v.name: v for v in (*inferred.graph.value_info, *inferred.graph.output)}
         self.reasons: dict[str, str] = {}
         self.tried: set[str] = set()

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx.weights import Weights, with_declarations, without_weights
 
 ELEMENT_TYPES = {
     "FLOAT": "f32",
@@ -49,12 +51,12 @@ Model = Any
 """`onnx.ModelProto`: the package has no usable types."""
 
 
-def read_model(path: str | os.PathLike[str]) -> Model:
+def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
     """Read and check a file; raises `FrontendError` if it is no model."""
     onnx = _onnx()
     name = os.fspath(path)
     try:
-        model = onnx.load(name)
+        model = onnx.load(name, load_external_data=False)
     except OSError as error:
         raise FrontendError(
             f"cannot read the model: {error.strerror or error}", name, "give an .onnx file"
@@ -63,25 +65,26 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         raise FrontendError(
             f"not an ONNX model: {_first_line(error)}", name, "give an .onnx file"
         ) from error
-    check_model(model, name)
-    return model
+    return checked_model(model, name, Path(name).absolute().parent)
 
 
-def check_model(model: Model, name: str) -> None:
-    """Raises `FrontendError` if the model breaks ONNX's own rules."""
+def checked_model(model: Model, name: str, folder: Path | None = None) -> tuple[Model, Weights]:
+    """A copy without the weights, and those; raises `FrontendError` for what ONNX rules out."""
     onnx = _onnx()
     if not model.graph.node and not model.graph.output:
         raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
+    model, weights = without_weights(model, folder)
     _refuse_repeated(model, name)
     _move_to_own_domain(model)
     try:
-        onnx.checker.check_model(_without_deprecated(model))
+        onnx.checker.check_model(_without_deprecated(with_declarations(model, weights)))
     except Exception as error:
         raise FrontendError(
             f"the model is not valid: {_first_line(error)}",
             name,
             "export it again, or see what `onnx.checker.check_model` says",
         ) from error
+    return model, weights
 
 
 def _without_deprecated(model: Model) -> Model:
@@ -148,11 +151,6 @@ def _first_line(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def save_model(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model; raises `OSError`."""
-    _onnx().save(model, os.fspath(path))
-
-
 def name_nodes(model: Model) -> None:
     """Give every node a name of its own, by its first output where it has none."""
     taken: set[str] = set()
@@ -164,19 +162,6 @@ def name_nodes(model: Model) -> None:
             name = f"{node.name or node.op_type}_{number}"
         taken.add(name)
         node.name = name
-
-
-def types_in(graph: Any) -> set[int]:
-    """The element types that a graph and the graphs inside it mention: all, if it was inferred."""
-    values = (*graph.input, *graph.output, *graph.value_info)
-    found = {value.type.tensor_type.elem_type for value in values}
-    found |= {each.data_type for each in graph.initializer}
-    for node in graph.node:
-        for attribute in node.attribute:
-            found |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
-            inner = [attribute.g] if attribute.HasField("g") else []
-            found = found.union(*map(types_in, [*inner, *attribute.graphs]))
-    return found
 
 
 def nodes(graph: Any) -> Iterator[Any]:
@@ -229,17 +214,6 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
                 f"convert it to {dtype.name}",
             )
         yield name, converted
-
-
-def function_domain(operator: str) -> str | None:
-    """The domain in which ONNX defines an operator by other operators; None if it does not."""
-    defs = import_module("onnx.defs")
-    for domain in ("", "ai.onnx.preview", "ai.onnx.preview.training"):
-        if defs.has(operator, domain):
-            schema = defs.get_schema(operator, domain)
-            if schema.has_function or schema.has_context_dependent_function:
-                return domain
-    return None
 
 
 def dimension_name(value: Any, position: int) -> str:

@@ -130,7 +130,7 @@ def original_nodes(path: str) -> list[Node]:
         return []
     from xdsl_spirv.frontends import onnx_file
 
-    model = onnx_file.read_model(path)
+    model, _ = onnx_file.read_model(path)
     onnx_file.name_nodes(model)
     return [Node(n.name, n.op_type, tuple(n.input), tuple(n.output)) for n in model.graph.node]
 

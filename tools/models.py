@@ -141,7 +141,7 @@ def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]
     from xdsl_spirv.frontends.onnx_file import as_inputs, read_model
 
     constants = constants_of(arguments)
-    return dict(as_inputs(read_model(path), constants)) if constants else {}
+    return dict(as_inputs(read_model(path)[0], constants)) if constants else {}
 
 
 def refuse_unknown(arguments: argparse.Namespace) -> None:

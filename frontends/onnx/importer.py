@@ -34,6 +34,7 @@ from xdsl_spirv.frontends.onnx.nodes import (
     least_count,
 )
 from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
+from xdsl_spirv.frontends.onnx.weights import Weights
 from xdsl_spirv.upstream.collection import without_collection
 
 operators.load()
@@ -59,11 +60,9 @@ def import_onnx(
     imported, naming the node.
     """
     if isinstance(model, str | os.PathLike):
-        proto = onnx_file.read_model(model)
+        proto, weights = onnx_file.read_model(model)
     else:
-        proto = type(model)()
-        proto.CopyFrom(model)
-        onnx_file.check_model(proto, "the model")
+        proto, weights = onnx_file.checked_model(model, "the model")
     onnx_file.fix_inputs(proto, constants or {})
     onnx_file.fix_dimensions(proto, dims or {}, shapes)
     if not dynamic:
@@ -71,17 +70,19 @@ def import_onnx(
         onnx_file.refuse_open_dimensions(proto, kept)
     onnx_file.name_nodes(proto)
     nodes = Nodes(Block(), proto)
-    import_graph(nodes)
+    import_graph(nodes, weights)
     return _finished(nodes)
 
 
-def import_graph(nodes: Nodes) -> None:
+def import_graph(nodes: Nodes, weights: Weights) -> None:
     """Import the graph of a model whose open dimensions are decided."""
     graph = nodes.model.graph
     _declare(nodes, onnx_file.inputs_of(nodes.model))
     numpy_helper: Any = import_module("onnx.numpy_helper")
     for tensor in graph.initializer:
         nodes.values[tensor.name] = Tensor.of(numpy_helper.to_array(tensor), tensor.name)
+    for name in weights.tensors:
+        nodes.values[name] = Tensor.of(weights.array(name), name)
     nodes.run(graph.node)
 
 

@@ -89,24 +89,24 @@ def truncated(onnx: Any, folder: Path) -> Any:
     return data[: len(data) * 2 // 3]
 
 
-@hostile("w")
+@hostile("nowhere.bin, which is no file")
 def external_data_that_is_absent(onnx: Any, folder: Path) -> Any:
     return external(onnx, "nowhere.bin")
 
 
-@hostile("tensor name: w")
+@hostile("the data of 'w' needs 12 bytes from 0 on")
 def external_data_that_is_too_short(onnx: Any, folder: Path) -> Any:
     Path(folder, "short.bin").write_bytes(bytes(5))
     return external(onnx, "short.bin")
 
 
-@hostile("tensor 'w'")
+@hostile("the data of 'w' needs 12 bytes")
 def external_data_from_beyond_the_end(onnx: Any, folder: Path) -> Any:
     Path(folder, "short.bin").write_bytes(bytes(12))
     return external(onnx, "short.bin", offset=1 << 50, length=12)
 
 
-@hostile("..")
+@hostile("the data of 'w' is outside")
 def external_data_outside_of_the_folder(onnx: Any, folder: Path) -> Any:
     Path(folder.parent, "outside.bin").write_bytes(bytes(12))
     return external(onnx, "../outside.bin")
@@ -121,6 +121,14 @@ def external_data_anywhere(onnx: Any, folder: Path) -> Any:
 def external_data_behind_a_link(onnx: Any, folder: Path) -> Any:
     Path(folder, "linked.bin").symlink_to("/etc/passwd")
     return external(onnx, "linked.bin", length=12)
+
+
+@hostile("the data of 'inner' is outside")
+def external_data_of_a_node(onnx: Any, folder: Path) -> Any:
+    constant = onnx.TensorProto(name="inner", dims=[3], data_type=1, data_location=1)
+    constant.external_data.add(key="location", value="/etc/passwd")
+    nodes = [node(onnx, "Constant", [], "c", value=constant), node(onnx, "Add", ["x", "c"])]
+    return model(onnx, nodes)
 
 
 # Tensors

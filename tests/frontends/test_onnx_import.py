@@ -63,6 +63,28 @@ def test_small_constants_and_weights_do_not_pass_through_text(build: Any):
     assert len(str(model.module)) < 10_000
 
 
+def test_data_in_other_files_is_mapped(onnx: Any, build: Any, tmp_path: Path):
+    """Of weights; of nodes it is read."""
+    weights, bias = normal(32, 32), normal(300)
+    build.constant("w", weights)
+    outside = onnx.numpy_helper.from_array(bias, "b")
+    onnx.external_data_helper.set_external_data(outside, "b.bin", offset=0, length=bias.nbytes)
+    outside.ClearField("raw_data")
+    (tmp_path / "b.bin").write_bytes(bias.tobytes())
+    build.node("Constant", [], "b", value=outside)
+    build.node("ReduceSum", ["b"], "s", keepdims=0)
+    build.node("MatMul", ["x", "w"], "y")
+    build.node("Add", ["y", "s"], "out")
+    proto = build.model({"x": ("FLOAT", [2, 32])}, {"out": ("FLOAT", [2, 32])})
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    model = import_onnx(path)
+    assert isinstance(model.weights["w"].base, np.memmap)
+    x = normal(2, 32)
+    (found,) = run_reference(model, {"x": x}).values()
+    assert np.allclose(found, x @ weights + bias.sum(), atol=1e-4)
+
+
 def test_unsigned_stays_unsigned(build: Any):
     build.node("Max", ["a", "b"], "out")
     kind = ("UINT8", [6])

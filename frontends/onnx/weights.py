@@ -1,0 +1,153 @@
+"""
+Weights stay where they are: outside of the model that is checked, copied and changed while it is
+imported, in the message of the caller or mapped from the file beside the model.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx.values import Array
+
+LARGE = 1024
+"""Bytes from which an initializer is a weight."""
+
+EXTERNAL = 1
+"""The data location of tensors in files of their own."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The large initializers of a graph by name, and the folder of their files if there is one."""
+
+    tensors: dict[str, Any]
+    folder: Path | None = None
+
+    def array(self, name: str) -> Array:
+        """The values; raises `FrontendError` for data that is too short, or not there."""
+        tensor = self.tensors[name]
+        if tensor.data_location == EXTERNAL:
+            return _mapped(tensor, self.folder)
+        try:
+            return import_module("onnx.numpy_helper").to_array(tensor)
+        except Exception as error:
+            raise _refusal(tensor, f"does not fit its shape {list(tensor.dims)}") from error
+
+
+def without_weights(model: Any, folder: Path | None = None) -> tuple[Any, Weights]:
+    """A copy of a model without its large initializers, and those."""
+    graph, weights = model.graph, {}
+    kept: list[Any] = []
+    for tensor in graph.initializer:
+        is_large = tensor.data_location == EXTERNAL or tensor.ByteSize() >= LARGE
+        if tensor.name in weights:
+            raise FrontendError(f"two initializers are called {tensor.name!r}", "", "rename one")
+        if is_large:
+            weights[tensor.name] = tensor
+        else:
+            kept.append(tensor)
+    bare = _copied(model, "graph")
+    bare.graph.MergeFrom(_copied(graph, "initializer"))
+    bare.graph.initializer.extend(kept)
+    for value in [value for value in bare.graph.input if value.name in weights]:
+        bare.graph.input.remove(value)
+    _read_inside(bare, folder)
+    return bare, Weights(weights, folder)
+
+
+def _read_inside(model: Any, folder: Path | None) -> None:
+    """Read what nodes, and the graphs inside of them, have in other files."""
+    from_array = import_module("onnx.numpy_helper").from_array
+    for nodes in (model.graph, *model.functions):
+        for tensor in _tensors_inside(nodes):
+            if tensor.data_location == EXTERNAL:
+                tensor.CopyFrom(from_array(_mapped(tensor, folder), tensor.name))
+
+
+def _tensors_inside(graph: Any) -> Iterator[Any]:
+    """The tensors in the nodes of a graph, or of a function."""
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            yield from inner.initializer
+            yield from _tensors_inside(inner)
+
+
+def with_declarations(model: Any, weights: Weights) -> Any:
+    """A copy of a model whose weights are inputs."""
+    helper: Any = import_module("onnx.helper")
+    copy = _copied(model, "")
+    copy.graph.input.extend(
+        helper.make_tensor_value_info(name, t.data_type, list(t.dims))
+        for name, t in weights.tensors.items()
+    )
+    return copy
+
+
+def _copied(message: Any, left_out: str) -> Any:
+    """A copy of a message without one of its fields."""
+    copy = type(message)()
+    for field, value in message.ListFields():
+        if field.name == left_out:
+            continue
+        if hasattr(value, "extend"):
+            getattr(copy, field.name).extend(value)
+        elif hasattr(value, "CopyFrom"):
+            getattr(copy, field.name).CopyFrom(value)
+        else:
+            setattr(copy, field.name, value)
+    return copy
+
+
+def _mapped(tensor: Any, folder: Path | None) -> Array:
+    """The values in another file, which is not read before they are."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    if folder is None:
+        raise _refusal(tensor, "is in a file", "give the model's path")
+    path = Path(folder, entries.get("location", ""))
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise _refusal(tensor, f"is outside of the model's folder: {path}")
+    if not path.is_file():
+        raise _refusal(tensor, f"is in {path}, which is no file")
+    bits, dtype = _width(tensor)
+    start, count = int(entries.get("offset") or 0), math.prod(tensor.dims)
+    size = (count * bits + 7) // 8
+    if start < 0 or size < 0 or start + size > os.path.getsize(path):
+        raise _refusal(tensor, f"needs {size} bytes from {start} on, which {path} does not hold")
+    if bits < 8:
+        copy = type(tensor)(dims=tensor.dims, data_type=tensor.data_type)
+        with path.open("rb") as file:
+            file.seek(start)
+            copy.raw_data = file.read(size)
+        return import_module("onnx.numpy_helper").to_array(copy)
+    shape = tuple(tensor.dims)
+    return np.memmap(path, dtype, "r", start, shape) if size else np.zeros(shape, dtype)
+
+
+def _width(tensor: Any) -> tuple[int, Any]:
+    """The bits of an element in a file, and the type that it is in an array."""
+    onnx: Any = import_module("onnx")
+    name = onnx.TensorProto.DataType.Name(tensor.data_type)
+    if name in ("STRING", "UNDEFINED"):
+        raise _refusal(tensor, f"is of the type {name.lower()}")
+    narrow = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    return narrow.get(name, 8 * dtype.itemsize), dtype
+
+
+def _refusal(
+    tensor: Any, cause: str, remedy: str = "export it again, or put its file beside the model"
+) -> FrontendError:
+    name = tensor.name
+    return FrontendError(f"the data of {name!r} {cause}", f"initializer {name!r}", remedy)
