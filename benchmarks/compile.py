@@ -86,10 +86,11 @@ def main() -> int:
         }
         commands["iree-compile"] = [iree, source, *IREE_FLAGS, "-o", folder / "iree.vmfb"]
         commands["python -c pass"] = [sys.executable, "-c", "pass"]
-        commands["xdsl-opt (parse and print)"] = [
-            Path(sys.executable).parent / "xdsl-opt",
-            *(source, "-o", folder / "out.mlir"),
-        ]
+        opt, kernel = ours.with_name("xdsl-opt"), f"kernels/matmul_{SIZE}x{SIZE}x{SIZE}.spv"
+        commands["xdsl-opt (parse and print)"] = [opt, source, "-o", folder / "out.mlir"]
+        commands["xdsl-opt --help"] = [opt, "--help"]
+        commands["xdsl-spirv --help"] = [ours, "--help"]
+        commands["xdsl-spirv validate"] = [ours, "validate", folder / "nvidia-h200" / kernel]
         for command in commands.values():
             seconds(command)
         wall: dict[str, list[float]] = {name: [] for name in commands}

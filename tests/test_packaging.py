@@ -19,8 +19,13 @@ DATA = {".py", ".json", ".typed"}
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     folder = tmp_path_factory.mktemp("wheel")
+    # Otherwise setuptools leaves build/ in the repository, whose old files enter the next wheel.
+    settings = folder / "setup.cfg"
+    (folder / "egg").mkdir()
+    settings.write_text(f"[build]\nbuild_base={folder}/build\n[egg_info]\negg_base={folder}/egg\n")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "DIST_EXTRA_CONFIG": str(settings)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     (path,) = folder.glob("*.whl")
     return zipfile.ZipFile(path)
