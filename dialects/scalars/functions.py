@@ -107,7 +107,7 @@ RECORDS: tuple[ScalarFunction, ...] = (
     ScalarFunction(math.Log10Op, np.log10, sequences.log10, rising, 6, AWAY_FROM_ONE),
     ScalarFunction(math.Log1pOp, np.log1p, sequences.log1p, rising, 16),
     ScalarFunction(math.Log2Op, np.log2, instruction(glsl.GLLog2Op), rising, 4, AWAY_FROM_ONE),
-    ScalarFunction(math.LogOp, np.log, sequences.log, rising, 4),
+    ScalarFunction(math.LogOp, np.log, sequences.log, rising, 4, AWAY_FROM_ONE),
     ScalarFunction(math.PowFOp, np.power, sequences.power, unbounded, inf),
     ScalarFunction(
         math.RoundEvenOp, np.rint, instruction(glsl.GLRoundEvenOp), rising, 0, widths=FLOATS

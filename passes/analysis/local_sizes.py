@@ -141,9 +141,12 @@ class SizeCode:
 
     def _atom(self, atom: Atom) -> SSAValue:
         if isinstance(atom, Least):
-            return self._made(arith.MinUIOp, self.value(atom.value), self.value(atom.limit))
+            kind = arith.MinUIOp if atom.is_natural else arith.MinSIOp
+            return self._made(kind, self.value(atom.value), self.value(atom.limit))
         if isinstance(atom, Quotient):
-            return self._made(arith.DivUIOp, self.value(atom.dividend), self.value(atom.divisor))
+            # A window wider than what it slides over has no place: (0 - 1) // 2 + 1 is 0.
+            kind = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
+            return self._made(kind, self.value(atom.dividend), self.value(atom.divisor))
         value = atom.value if self.values is None else self.values[atom.value]
         if isinstance(value.type, IndexType):
             return value

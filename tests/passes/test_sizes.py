@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, f16, i64
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.size_equations import names_of
@@ -30,6 +31,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
     typical,
 )
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, written
@@ -229,6 +231,21 @@ def test_equations_between_sizes():
     values = {"A_0": 2, "B_0": 3, "C_0": 5}
     assert evaluate(equation.left, values, "") == evaluate(equation.right, values, "") == 5
     assert "linalg.add" in equation.because
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [
+        ((N - 1) // 2 + 1, arith.FloorDivSIOp),
+        ((N + 1) // 2, arith.DivUIOp),
+        (least(N - 3, 8), arith.MinSIOp),
+        (least(N, 8), arith.MinUIOp),
+    ],
+)
+def test_what_may_be_negative_is_computed_with_a_sign(size: Size, kind: type[Operation]):
+    written: list[Operation] = []
+    SizeCode(written.append).value(size)
+    assert kind in map(type, written)
 
 
 def test_a_size_that_a_kernel_computes_has_no_name():
