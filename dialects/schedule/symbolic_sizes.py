@@ -238,6 +238,9 @@ class SymbolicSize:
         whole = {atoms: factor // other for atoms, factor in self.terms if factor % other == 0}
         rest = _size({atoms: factor for atoms, factor in self.terms if factor % other})
         if isinstance(rest, SymbolicSize):
+            if any(factor < 0 for atoms, factor in rest.terms if atoms):
+                # Apart from the whole, the rest may be negative: kernels divide natural numbers.
+                return symbol(Quotient(self, other))
             return _size(whole) + _size({(Quotient(rest, other),): 1})
         return _size(whole) + rest // other
 

@@ -201,6 +201,11 @@ class TensorBuilder:
         scalars = [
             t.numbers if t.numbers is not None and t.numbers.size == 1 else None for t, _ in inputs
         ]
+        read = [m for (_, m), s in zip(inputs, scalars, strict=True) if s is None]
+        walked = {d for m in (*read, *(o[3] for o in outputs)) for d in m if isinstance(d, int)}
+        if len(walked) < loops and not any(isinstance(d, AffineExpr) for m in read for d in m):
+            # Only their one-element operands say how often some loops run.
+            scalars = [None] * len(inputs)
         given = [(t, m) for (t, m), s in zip(inputs, scalars, strict=True) if s is None]
         block = Block(
             arg_types=[*(t.element.type for t, _ in given), *(o[1].type for o in outputs)]

@@ -20,7 +20,14 @@ from xdsl.ir import Block
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.registry import REFUSED, Operator, Results, lookup
+from xdsl_spirv.frontends.onnx.registry import (
+    REFUSED,
+    Operator,
+    Results,
+    is_evaluated,
+    is_newest,
+    lookup,
+)
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, I64, Listed, Tensor, element_of
 from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 
@@ -165,6 +172,8 @@ class Nodes(TensorBuilder):
                 return [Tensor.of(array.astype(np.bool_))]
             return [Tensor(I64, array.shape, known=array)]
         if node.op_type in RANDOM or sum(_count(t) for t in given) > SMALL or has_graph(node):
+            return None
+        if entry is not None and not (is_newest(entry) and is_evaluated(entry)):
             return None
         if node.op_type in QUANTIZED and given[0].element.bits <= 8:
             return None

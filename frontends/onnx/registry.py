@@ -118,6 +118,20 @@ def lookup(domain: str, name: str, version: int) -> Operator | None:
     return next((entry for entry in entries if entry.since <= version), None)
 
 
+WINDOWS = frozenset(("windows", "images", "sampling", "recurrent", "signals"))
+"""Files of operators that onnx's own evaluator computes otherwise at the edges of attributes."""
+
+
+def is_evaluated(entry: Operator) -> bool:
+    """Whether onnx's own evaluator is to be trusted with constants."""
+    return entry.function.__module__.rpartition(".")[2] not in WINDOWS
+
+
+def is_newest(entry: Operator) -> bool:
+    """Whether no later opset means something else by it: onnx's own evaluator knows that one."""
+    return _OPERATORS[entry.domain, entry.name][0] is entry
+
+
 def registered() -> list[Operator]:
     """All operators."""
     return [entry for entries in _OPERATORS.values() for entry in entries]

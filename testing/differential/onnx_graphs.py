@@ -75,6 +75,8 @@ class RandomGraph:
     """How often a tensor that may be an input is a constant."""
     edges: bool = False
     """Whether values are NaN, infinities, denormals and extremes."""
+    least_size: int = 1
+    """What open sizes are at least: windows have to fit."""
     overflows: bool = True
     """Whether extremes are so large that sums overflow, which hangs on their order."""
     remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
@@ -148,7 +150,8 @@ class RandomGraph:
         runs: list[Run] = []
         model = assembled([self])
         for _ in range(4):
-            sizes = dict(zip(OPEN, self.rng.choice(OTHER_SIZES, len(OPEN)).tolist(), strict=True))
+            others = [size for size in OTHER_SIZES if size >= self.least_size]
+            sizes = dict(zip(OPEN, self.rng.choice(others, len(OPEN)).tolist(), strict=True))
             try:
                 inputs = {n: self._again(n, a, sizes) for n, a in self.inputs.items()}
                 results = run_model(model, inputs)

@@ -106,6 +106,8 @@ def _run_wide(model: Any, given: Mapping[str, Array]) -> list[Array]:
     for value in copy.graph.input:
         if given[value.name].dtype in NARROW:
             value.type.tensor_type.elem_type = FLOAT
+    for value in copy.graph.output:
+        value.ClearField("type")
     results = run_onnxruntime(copy, wide)
     with np.errstate(all="ignore"):
         return [r.astype(narrow) if r.dtype == np.float32 else r for r in results]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, least
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, integers, sizes_in
@@ -118,13 +118,23 @@ def center_crop_pad(
     b: Nodes, x: Tensor, shape: Tensor, /, *, axes: Sequence[int] | None = None
 ) -> Tensor:
     along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
-    low, high = [0] * x.rank, [0] * x.rank
-    for axis, new in zip(along, integers(b, shape, "sizes"), strict=True):
+    wanted = dict(zip(along, sizes_in(b, shape, "sizes"), strict=True))
+    low: list[Size] = [0] * x.rank
+    high: list[Size] = [0] * x.rank
+    for axis, new in wanted.items():
         size = x.sizes[axis]
+        if not isinstance(new, int):
+            b.refuse("a size that is open is asked for", "give it: --dim")
         if not isinstance(size, int):
-            b.refuse("a size that is open is cropped or padded", "give the size")
+            # First as much is added as may lack, then the middle is taken.
+            lacks = new - least(size, new)
+            low[axis], high[axis] = lacks // 2, lacks - lacks // 2
+            continue
         more = new - size
         # What is odd falls behind: an element more is added there, and one more taken away.
         low[axis] = more // 2 if more > 0 else -(-more // 2)
         high[axis] = more - low[axis]
-    return padded(b, x, low, high, Tensor.of(_of_type(x, 0)), "constant")
+    x = padded(b, x, low, high, Tensor.of(_of_type(x, 0)), "constant")
+    sizes = [wanted.get(i, size) for i, size in enumerate(x.sizes)]
+    starts = [(s - w) // 2 for s, w in zip(x.sizes, sizes, strict=True)]
+    return b.slice(x, starts, sizes, [1] * x.rank)

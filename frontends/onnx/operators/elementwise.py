@@ -201,8 +201,12 @@ def mish(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Shrink")
 def shrink(b: Nodes, x: Tensor, /, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
+    """Of integers the sums are floats, rounded toward zero."""
+
     def body(s: Scalars, x: Number) -> Number:
-        return s.select(x < -lambd, x + bias, s.select(x > lambd, x - bias, 0))
+        wide = x if x.element.is_float else x.to(F32)
+        result = s.select(wide < -lambd, wide + bias, s.select(wide > lambd, wide - bias, 0))
+        return result.to(x.element)
 
     return b.elementwise(body, x)
 

@@ -5,6 +5,7 @@ Operators that sample an image between its elements.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def resize(
         )
         if whole:
             continue
-        if not isinstance(size, int) or not isinstance(new, int):
+        if not isinstance(size, int) or not isinstance(new, int) or scale is None:
             result = _repeated(
                 b,
                 result,
@@ -155,7 +156,7 @@ def _sizes(
     scales: Tensor | None,
     sizes: Tensor | None,
     policy: str,
-) -> tuple[list[Size], list[float]]:
+) -> tuple[list[Size], list[float | None]]:
     """The new sizes along axes, and the factors that coordinates are made with."""
     if sizes is not None and sizes.sizes != (0,):
         wanted = sizes_in(b, sizes, "sizes")
@@ -170,38 +171,57 @@ def _sizes(
                 along
             )
         factors = [
-            w / o
-            if isinstance(w, int) and isinstance(o, int)
-            else 1.0
-            if w == o
-            else _ratio(b, w, o)
+            w / o if isinstance(w, int) and isinstance(o, int) else 1.0 if w == o else _ratio(w, o)
             for w, o in zip(wanted, old, strict=True)
         ]
         return wanted, factors
     if scales is None or scales.numbers is None:
         b.refuse("scales are computed when the model runs", "make them constants")
-    factors = [float(f) for f in scales.numbers.ravel()]
-    return [_scaled(b, x.sizes[i], f) for i, f in zip(along, factors, strict=True)], factors
+    known = [float(f) for f in scales.numbers.ravel()]
+    return [_scaled(x.sizes[i], f) for i, f in zip(along, known, strict=True)], [*known]
 
 
-def _scaled(b: Nodes, size: Size, factor: float) -> Size:
+def _scaled(size: Size, factor: float) -> Size:
+    """A size by a factor, rounded down, as floats of 32 bits have it."""
     if isinstance(size, int):
-        return int(np.floor(size * factor))
-    up, down = round(factor), round(1 / factor)
-    if factor == up:
-        return size * up
-    if abs(factor * down - 1) < 1e-9:
-        return size // down
-    b.refuse(f"a scale of {factor} of a size that is open", "use a whole scale, or give the size")
+        return int(np.floor(np.float32(size) * np.float32(factor)))
+    ratio = Fraction(factor).limit_denominator(1000)
+    if np.float32(float(ratio)) != np.float32(factor):
+        ratio = Fraction(factor)
+    return size * ratio.numerator // ratio.denominator
 
 
-def _ratio(b: Nodes, new: Size, old: Size) -> float:
+def _ratio(new: Size, old: Size) -> float | None:
+    """The factor between two sizes; None where they are open and it is."""
     for factor in range(1, 65):
         if new == old * factor:
             return float(factor)
         if new == old // factor:
             return 1 / factor
-    b.refuse("sizes whose ratio is open", "use scales")
+    return None
+
+
+def _place(
+    s: Scalars, axis: int, size: Number, new: Number, scale: float | None, mode: str
+) -> Number:
+    """Where in an image of an open size a new element lies."""
+    at, old, count = s.index(axis).to(F32), size.to(F32), new.to(F32)
+    step = old / count if scale is None else s.number(1 / scale, F32)
+    middle = (at + 0.5) * step - 0.5
+    length = count if scale is None else old * scale
+    match mode:
+        case "asymmetric":
+            return at * step
+        case "tf_half_pixel_for_nn":
+            return (at + 0.5) * step
+        case "align_corners":
+            return s.select(length > 1, at * ((old - 1) / (length - 1)), 0)
+        case "pytorch_half_pixel":
+            return s.select(count > 1, middle, 0)
+        case "half_pixel_symmetric":
+            return old * 0.5 * (1 - count / length) + middle
+        case _:
+            return middle
 
 
 def _repeated(
@@ -210,38 +230,41 @@ def _repeated(
     axis: int,
     size: Size,
     new: Size,
-    scale: float,
+    scale: float | None,
     mode: str,
     coordinates: str,
     rounding: str,
 ) -> Tensor:
-    """An open size by a whole scale, element by element as its place asks."""
-    source = Reader(b, x)
-    sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
-    if coordinates not in ("half_pixel", "pytorch_half_pixel", "asymmetric") or mode == "cubic":
+    """An open size by a factor, element by element as its place asks."""
+    if coordinates == "tf_crop_and_resize" or mode == "cubic":
         b.refuse(f"mode {mode}, {coordinates}, of a size that is open", "give the size")
-    shift = 0.0 if coordinates == "asymmetric" else 0.5
+    source, count = Reader(b, x), b.integer(new)
+    sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
 
     def body(s: Scalars) -> Number:
-        place = (s.index(axis).to(F32) + shift) * (1 / scale) - shift
-        last = source.extent(s, axis) - 1
+        extent = source.extent(s, axis)
+        place = _place(s, axis, extent, Number(s, count, I64), scale, coordinates)
 
         def at(position: Number) -> Number:
-            held = s.minimum(s.maximum(position.to(I64), 0), last)
+            held = s.minimum(s.maximum(position.to(I64), 0), extent - 1)
             return source.read(s, [held if i == axis else s.index(i) for i in range(x.rank)])
 
+        below = s.unary(math.FloorOp, place)
         if mode == "nearest":
+            above = s.unary(math.CeilOp, place)
             rounded = {
-                "by scale": lambda: s.unary(math.CeilOp if scale < 1 else math.FloorOp, place),
-                "floor": lambda: s.unary(math.FloorOp, place),
-                "ceil": lambda: s.unary(math.CeilOp, place),
+                "by scale": lambda: above if scale is not None and scale < 1 else below,
+                "floor": lambda: below,
+                "ceil": lambda: above,
                 "round_prefer_floor": lambda: s.unary(math.CeilOp, place - 0.5),
                 "round_prefer_ceil": lambda: s.unary(math.FloorOp, place + 0.5),
             }[rounding]()
             return at(rounded)
-        below = s.unary(math.FloorOp, place)
-        share = (place - below).to(x.element)
-        return at(below) * (1 - share) + at(below + 1) * share
+        share = place - below
+        element = sum_element(x.element) if x.element.is_float else F32
+        first, second = at(below).to(element), at(below + 1).to(element)
+        share = share.to(element)
+        return (first * (1 - share) + second * share).to(x.element)
 
     return written(b, x.element, sizes, body)
 

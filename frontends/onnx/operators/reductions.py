@@ -415,6 +415,14 @@ _declare_groups(18)
 _declare_groups(21)
 
 
+@operator("MeanVarianceNormalization")
+def mean_variance_normalization(
+    b: Nodes, x: Tensor, /, *, axes: Sequence[int] = (0, 2, 3)
+) -> Tensor:
+    result, _, _ = normalized(b, x, axes_of(b, axes, x.rank), 1e-18)
+    return b.convert(result, x.element)
+
+
 @operator("LpNormalization")
 def lp_normalization(b: Nodes, x: Tensor, /, *, axis: int = -1, p: int = 2) -> Tensor:
     along = [axis_of(b, axis, x.rank)]

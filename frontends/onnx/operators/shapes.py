@@ -17,7 +17,9 @@ from xdsl.dialects import tensor
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     SymbolicSize,
+    ceil_div,
     exact_quotient,
+    least,
     surely_below,
 )
 from xdsl_spirv.frontends.onnx.building import broadcast
@@ -25,6 +27,9 @@ from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor, element_of
+
+FAR = (1 << 31) - 1
+"""A bound that stands for the end of a dimension."""
 
 
 def integers(b: Nodes, t: Tensor, what: str) -> list[int]:
@@ -268,10 +273,10 @@ def split(
         parts = sizes_in(b, split, "sizes")
     else:
         count = num_outputs or len(b.node.output)
-        if not isinstance(whole, int):
-            b.refuse("a size that is open is split", "give the sizes of the parts")
-        each = -(-whole // count)
-        parts = [min(each, whole - i * each) for i in range(count)]
+        each = ceil_div(whole, count)
+        parts = [each] * (count - 1) + [whole - each * (count - 1)]
+        if isinstance(whole, int) and isinstance(each, int):
+            parts = [max(0, min(each, whole - i * each)) for i in range(count)]
     results: list[Tensor] = []
     start: Size = 0
     for part in parts:
@@ -333,23 +338,58 @@ def _span(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Size
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
         first, last, _ = slice(start, end if end > -(1 << 62) else None, step).indices(size)
         return (first, len(range(first, last, step)))
-    if step < 0:
-        if (start, step) == (-1, -1) and isinstance(end, int) and end < -(1 << 31):
-            return size - 1, size
-        b.refuse("backwards along a size that is open", "give the size")
-    first = _place(size, start)
-    last = size if isinstance(end, int) and end >= (1 << 31) - 1 else _place(size, end)
-    return first, (last - first + (step - 1)) // step
+    if step > 0:
+        first, span = _forward(b, size, start, end)
+        return first, ceil_div(span, step)
+    # The same forward in the reversed dimension.
+    first, span = _forward(b, size, _mirrored(b, size, start), _mirrored(b, size, end))
+    return size - 1 - first, ceil_div(span, -step)
 
 
-def _place(size: Size, place: Size) -> Size:
-    """
-    A place counted from the start. One beyond an open size is taken to be within it.
+def _mirrored(b: Nodes, size: Size, bound: Size) -> Size:
+    """A bound of a slice backwards as one of the reversed dimension."""
+    if isinstance(bound, int):
+        return -1 - bound
+    if bound == size:
+        return 0
+    if not surely_below(bound, size):
+        b.refuse("whether an open bound is within an open size is open", "give the sizes: --dim")
+    return size - 1 - bound
 
-    One that is surely not positive, as minus an open size, counts from the end.
-    """
-    from_end = place < 0 if isinstance(place, int) else surely_below(place, 1)
-    return size + place if from_end else place
+
+def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
+    """Where a slice begins, and how many elements it passes; bounds count from either end."""
+    first, last = _place(b, size, start), _place(b, size, end)
+    if last == size or surely_below(first, last + 1):
+        return first, last - first
+    if not isinstance(start, int) or not isinstance(end, int):
+        if surely_below(start, end + 1):
+            return first, last - first
+        if isinstance(first, int) and isinstance(last, SymbolicSize):
+            return first, last - least(last, first)
+        b.refuse("which of two open bounds is greater is open", "give the sizes: --dim")
+    if (start < 0) == (end < 0):
+        return first, last - first if start < end else 0
+    if end < 0:
+        return first, (size - first) - least(size - first, -end)
+    return first, size - first + last - least(size, end - start)
+
+
+def _place(b: Nodes, size: Size, place: Size) -> Size:
+    """A bound counted from the start, and within the dimension, which has an element at least."""
+    if isinstance(place, int):
+        if abs(place) >= FAR:
+            return size if place > 0 else 0
+        distance = least(size, abs(place)) if abs(place) > 1 else abs(place)
+        return distance if place >= 0 else size - distance
+    if surely_below(place, 1):
+        # Minus an open size: of one that is open too, it is taken to be no greater.
+        return size - least(-place, size) if isinstance(size, int) else size + place
+    if isinstance(size, int):
+        return least(place, size)
+    if not surely_below(place, size + 1):
+        b.refuse("whether an open bound is within an open size is open", "give the sizes: --dim")
+    return place
 
 
 def reverse(b: Nodes, x: Tensor, axes: Sequence[int]) -> Tensor:

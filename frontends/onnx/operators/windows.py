@@ -15,8 +15,15 @@ import numpy as np
 from xdsl.dialects import math
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    SymbolicSize,
+    ceil_div,
+    exact_quotient,
+    least,
+)
 from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.indexing import written
 from xdsl_spirv.frontends.onnx.operators.reductions import (
     divided,
     maximum_over,
@@ -27,7 +34,7 @@ from xdsl_spirv.frontends.onnx.operators.reductions import (
 from xdsl_spirv.frontends.onnx.operators.shapes import reverse
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I64, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I64, Element, Tensor
 
 
 @dataclass(frozen=True)
@@ -37,10 +44,10 @@ class Window:
     kernel: list[int]
     strides: list[int]
     dilations: list[int]
-    low: list[int]
-    high: list[int]
+    low: list[Size]
+    high: list[Size]
     """With what a last window in ceil_mode has beyond the padding."""
-    beyond: list[int]
+    beyond: list[Size]
     """How much of `high` that is."""
     sizes: list[Size]
     """Of the result."""
@@ -62,31 +69,32 @@ def window_of(
     auto_pad: str,
     ceil_mode: int = 0,
 ) -> Window:
-    """The window over spatial dimensions; refuses padding that depends on a size that is open."""
+    """The window over spatial dimensions, which may be open."""
     rank = len(image)
     steps = list(strides or [1] * rank)
     apart = list(dilations or [1] * rank)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True)]
-    low, high = [0] * rank, [0] * rank
-    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        for i, size in enumerate(image):
-            total = _same_padding(b, size, steps[i], reach[i])
-            less, more = total // 2, total - total // 2
-            low[i], high[i] = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
-    elif auto_pad == "NOTSET":
-        low, high = list((pads or [0] * 2 * rank)[:rank]), list((pads or [0] * 2 * rank)[rank:])
-    beyond = [0] * rank
+    given = list(pads or [0] * 2 * rank) if auto_pad == "NOTSET" else [0] * 2 * rank
+    low, high = list[Size](given[:rank]), list[Size](given[rank:])
+    beyond: list[Size] = [0] * rank
     sizes: list[Size] = []
     for i, size in enumerate(image):
-        room = size + low[i] + high[i] - reach[i]
-        count = room // steps[i] + 1
-        if ceil_mode and auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
-            if not isinstance(size, int):
-                b.refuse("ceil_mode of a size that is open", "give the size, or set ceil_mode to 0")
-            count = -(-(size + low[i] + high[i] - reach[i]) // steps[i]) + 1
-            if (count - 1) * steps[i] >= size + low[i]:
-                count -= 1
-            beyond[i] = max(0, (count - 1) * steps[i] + reach[i] - size - low[i] - high[i])
+        step = steps[i]
+        if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            count = ceil_div(size, step)
+            total = _missing(size, count, step, reach[i], reach[i])
+            less, more = total // 2, total - total // 2
+            low[i], high[i] = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
+        else:
+            whole = size + low[i] + high[i]
+            count = (whole - reach[i]) // step + 1
+            if ceil_mode:
+                # The last window begins inside the image or the padding before it.
+                fits = reach[i] - given[rank + i] >= step
+                count = (
+                    ceil_div(whole - reach[i], step) + 1 if fits else ceil_div(size + low[i], step)
+                )
+                beyond[i] = _missing(whole, count, step, reach[i], reach[i] - given[rank + i])
         if isinstance(count, int) and count < 1:
             b.refuse(f"a window of {reach[i]} on {size} elements", "use a smaller window")
         sizes.append(count)
@@ -94,21 +102,27 @@ def window_of(
     return Window(list(kernel), steps, apart, low, high, beyond, sizes)
 
 
-def _same_padding(b: Nodes, size: Size, stride: int, reach: int) -> int:
-    if isinstance(size, int):
-        return max(0, (-(-size // stride) - 1) * stride + reach - size)
-    if stride != 1:
-        b.refuse("auto_pad with strides, of a size that is open", "give the size, or pads")
-    return reach - 1
+def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Size:
+    """What windows have beyond `size` elements, of which the last one's first `inside` are more."""
+    spare = max(0, step - inside)
+    rest = (count - 1) * step + reach + spare - size
+    return rest - least(rest, spare) if isinstance(rest, SymbolicSize) else max(0, rest - spare)
 
 
 def padded(b: Nodes, x: Tensor, window: Window, number: float) -> Tensor:
     """The image with the window's padding; a negative amount takes elements away."""
     low, high = ([0] * (x.rank - len(p)) + p for p in (window.low, window.high))
-    starts = [max(0, -n) for n in low]
-    sizes = [s - f + min(0, n) for s, f, n in zip(x.sizes, starts, high, strict=True)]
+    fixed = [n for n in (*low, *high) if isinstance(n, int)]
+    if len(fixed) < 2 * x.rank:
+        sizes = [a + s + c for a, s, c in zip(low, x.sizes, high, strict=True)]
+        around = b.fill(number, sizes, x.element)
+        return Tensor(x.element, sizes, b.insert_slice(x, around, low, [1] * x.rank))
+    starts = [max(0, -n) for n in fixed[: x.rank]]
+    ends = [max(0, -n) for n in fixed[x.rank :]]
+    sizes = [s - f - e for s, f, e in zip(x.sizes, starts, ends, strict=True)]
     cut = b.slice(x, starts, sizes, [1] * x.rank)
-    return b.pad(cut, [max(0, n) for n in low], [max(0, n) for n in high], number)
+    amounts = [max(0, n) for n in fixed]
+    return b.pad(cut, amounts[: x.rank], amounts[x.rank :], number)
 
 
 # Convolution
@@ -343,13 +357,15 @@ def _positions(b: Nodes, x: Tensor, image: Tensor, window: Window, by_columns: b
     shape = Tensor(x.element, window.kernel, b.empty(window.kernel, x.element))
     loops = 2 + 2 * rank
     extents = [b.integer(size) for size in x.sizes]
+    before = [b.integer(amount) for amount in window.low]
 
     def write(s: Scalars, x: Number, _: Number, best: Number, at: Number) -> Sequence[Number]:
         places = [s.index(0), s.index(1)]
         inside: Number | None = None
         for i in range(rank):
             place = s.index(2 + i) * window.strides[i]
-            place = place + s.index(2 + rank + i) * window.dilations[i] - window.low[i]
+            place = place + s.index(2 + rank + i) * window.dilations[i]
+            place = place - Number(s, before[i], I64)
             within = (place >= 0) & (place < Number(s, extents[2 + i], I64))
             inside = within if inside is None else inside & within
             places.append(place)
@@ -400,28 +416,39 @@ def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding:
     for i, size in enumerate(window.kernel):
         low = 0 if with_padding else window.low[i]
         high = window.beyond[i] if with_padding else window.high[i]
-        if not low and not high:
+        if low == 0 and high == 0:
             plain *= size
             continue
-        if not isinstance(x.sizes[2 + i], int):
-            b.refuse("padding that does not count, of a size that is open", "give the size")
-        counts = _counts(b, x.sizes[2 + i], window, i, with_padding)  # pyright: ignore
-        shape = [1] * (len(window.kernel) - 1 - i)
-        by = Tensor.of(counts.astype(total.element.dtype).reshape(-1, *shape))
+        by = _counts(b, x.sizes[2 + i], window, i, with_padding, total.element)
+        by = b.reshape(by, [window.sizes[i], *[1] * (len(window.kernel) - 1 - i)])
         total = b.elementwise(lambda s, n, x: x / n, by, total)
     return divided(b, total, plain) if plain != 1 else total
 
 
-def _counts(b: Nodes, size: int, window: Window, axis: int, with_padding: bool) -> Any:
+def _counts(
+    b: Nodes, size: Size, window: Window, axis: int, with_padding: bool, element: Element
+) -> Tensor:
     """How many elements of each window along an axis are in the image, or in it and its padding."""
-    count = window.sizes[axis]
-    assert isinstance(count, int)
-    starts = np.arange(count)[:, None] * window.strides[axis] - window.low[axis]
-    places = starts + np.arange(window.kernel[axis]) * window.dilations[axis]
-    low, high = 0, size
-    if with_padding:
-        low, high = -window.low[axis], size + window.high[axis] - window.beyond[axis]
-    return np.maximum(((places >= low) & (places < high)).sum(1), 1)
+    count, before = window.sizes[axis], window.low[axis]
+    end = size + (window.high[axis] - window.beyond[axis] if with_padding else 0)
+    taps = range(0, window.kernel[axis] * window.dilations[axis], window.dilations[axis])
+    if isinstance(count, int) and isinstance(before, int) and isinstance(end, int):
+        places = np.arange(count)[:, None] * window.strides[axis] - before + np.array(taps)
+        inside = (places >= (-before if with_padding else 0)) & (places < end)
+        return Tensor.of(np.maximum(inside.sum(1), 1).astype(element.dtype))
+    lowest, last = b.integer(before), b.integer(end)
+
+    def body(s: Scalars) -> Number:
+        number = s.number(0, element)
+        for tap in taps:
+            place = s.index(0) * window.strides[axis] + tap
+            first = place - Number(s, lowest, I64)
+            inside = (place if with_padding else first) >= 0
+            inside = inside & (first < Number(s, last, I64))
+            number = number + s.select(inside, s.number(1, element), 0)
+        return s.maximum(number, 1)
+
+    return written(b, element, [count], body)
 
 
 @operator("LpPool")
