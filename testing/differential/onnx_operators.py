@@ -194,10 +194,6 @@ def _cast(d: Draw) -> None:
 # Shapes
 
 
-def _product(sizes: Any) -> int:
-    return int(np.prod(list(sizes), dtype=np.int64))
-
-
 def _reshape(d: Draw) -> None:
     x = d.main()
     sizes = list(x.shape)

@@ -468,4 +468,9 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{("", name): "no reference draws the same numbers" for name in RANDOM.split()},
     **{("", name): "values are no tensors: onnx's node cases cover it" for name in LISTS.split()},
 }
+TRAINING = "ai.onnx.preview.training"
+EXCEPTIONS |= {
+    (TRAINING, name): "a step of training: onnx's node cases cover it"
+    for name in ("Adagrad", "Adam", "Momentum")
+}
 """Operators that the importer has and no random graph: why."""
