@@ -315,6 +315,7 @@ def elementwise_cases() -> list[Case]:
         Case("Pad", [X, np.array([0, 1, 2, 1, 0, -1]), np.array([2.5], np.float32)], {}, (1, 2)),
         Case("UnfoldTensor", [X], {"dim": 2, "size": 3, "step": 2}),
         Case("UnfoldTensor", [X], {"size": 8}),
+        Case("GridSample", [IMAGE, normal(1, 3, 2, 2)], {"padding_mode": "border"}),
         Case("CDist", [normal(3, 4), normal(5, 4)], {"metric": "euclidean"}),
         Case("CDist", [normal(3, 4), normal(5, 4)]),
         Case("Range", [np.array(2), np.array(9), np.array(3)], constant=(0, 1, 2)),

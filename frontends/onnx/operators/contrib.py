@@ -420,6 +420,13 @@ def distances(b: Nodes, x: Tensor, y: Tensor, /, *, metric: str = "sqeuclidean")
     return b.convert(squares, x.element)
 
 
+@operator("GridSample", domain=MICROSOFT)
+def grid_sample(b: Nodes, x: Tensor, grid: Tensor, /, **given: Any) -> Any:
+    entry = lookup("", "GridSample", 16)
+    assert entry is not None
+    return entry.function(b, x, grid, **given)
+
+
 # Transforms
 
 
