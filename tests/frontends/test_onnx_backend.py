@@ -16,7 +16,7 @@ STATUSES = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
 
 SAMPLE = {
     "adam": ["test_adam_multiple"],
-    "batchnorm": ["test_batchnorm_example_training_mode"],
+    "batch_normalization": ["test_batchnorm_example_training_mode"],
     "momentum": ["test_nesterov_momentum"],
     "add": ["test_add_uint8"],
     "cast": ["test_cast_FLOAT_to_FLOAT8E4M3FN", "test_cast_INT4_to_INT8"],
