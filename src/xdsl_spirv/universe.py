@@ -63,6 +63,9 @@ PASSES: dict[str, str] = {
     ),
     "spirv-dot-to-shifts": "passes.spirv.fallback.dot_to_shifts:DotToShiftsPass",
     "spirv-int64-to-words": "passes.spirv.fallback.int64_to_words:Int64ToWordsPass",
+    "spirv-small-storage-to-words": (
+        "passes.spirv.fallback.small_storage_to_words:SmallStorageToWordsPass"
+    ),
     "spirv-rotate-to-shuffle": "passes.spirv.fallback.rotate_to_shuffle:RotateToShufflePass",
     "spirv-to-glsl450-memory-model": (
         "passes.spirv.fallback.glsl450_memory_model:GLSL450MemoryModelPass"

@@ -1,0 +1,469 @@
+"""
+How `spirv-small-storage-to-words` rewrites a module: pointers become places in bytes.
+
+A place is a number of bytes that the compiler knows behind one that the device computes, of which
+the compiler knows a divisor. So a component of a vector that lies in a word is taken by a shift
+that is known, and a store knows whether it covers words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import gcd
+
+from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType, f16, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.spirv import arithmetic, atomic, bit, composite, memory
+from xdsl_spirv.dialects.spirv.constants import constant_integer
+from xdsl_spirv.dialects.spirv.constraints import width_of
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp
+from xdsl_spirv.dialects.spirv.enums import (
+    Decoration,
+    MemoryAccess,
+    MemoryModel,
+    MemorySemantics,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.layout import array_stride, scalar_bytes, size_in_bytes
+from xdsl_spirv.dialects.spirv.memory_operands import MemoryOperand
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    MatrixType,
+    MemberDecorationAttr,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+    known,
+)
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
+from xdsl_spirv.passes.spirv.fallback.retype import Retyping
+from xdsl_spirv.passes.spirv.fallback.small_storage_to_words import NAME
+from xdsl_spirv.passes.spirv.requirements import small_widths
+
+WORD = 4
+"""Bytes of a word."""
+ROW = 16
+"""Bytes from one element of an array to the next in a Uniform block."""
+
+CLASSES = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PushConstant)
+KEPT_ACCESS = (
+    MemoryAccess.Volatile
+    | MemoryAccess.MakePointerAvailable
+    | MemoryAccess.MakePointerVisible
+    | MemoryAccess.NonPrivatePointer
+)
+"""What a load or store of words says as the one of smaller numbers did."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """`known` bytes behind `base` in a variable; `base` is a multiple of `divisor`, or 0 if 0."""
+
+    variable: GlobalVariableOp
+    type: Attribute
+    base: Index = 0
+    known: int = 0
+    divisor: int = 0
+
+    def at(self, type_: Attribute, offset: int) -> Place:
+        """A part so many bytes further."""
+        return replace(self, type=type_, known=self.known + offset)
+
+    @property
+    def in_words(self) -> bool:
+        """Whether the device computes whole words only."""
+        return self.divisor % WORD == 0
+
+
+def lower_small_storage(module: ModuleOp, widths: frozenset[int]) -> None:
+    """Rewrite the buffers that have numbers of these widths; raises `PassFailedException`."""
+    variables = {
+        op.sym_name.data: op
+        for op in module.body.block.ops
+        if isinstance(op, GlobalVariableOp)
+        and op.type.storage_class.data in CLASSES
+        and widths.intersection(small_widths(op.type.pointee))
+    }
+    _refuse_addresses(module, widths)
+    if variables:
+        _Lowering(module, variables).lower()
+
+
+def _refuse_addresses(module: ModuleOp, widths: frozenset[int]) -> None:
+    """Refuse small numbers behind addresses that the device computes with."""
+    for op in module.walk():
+        for value in (*op.operands, *op.results):
+            type_ = value.type
+            if (
+                isinstance(type_, PointerType)
+                and type_.storage_class.data is StorageClass.PhysicalStorageBuffer
+                and widths.intersection(small_widths(type_.pointee))
+            ):
+                refuse(NAME, op, f"{type_} is an address of 8- or 16-bit numbers: use buffers")
+
+
+class _Lowering:
+    def __init__(self, module: ModuleOp, variables: dict[str, GlobalVariableOp]):
+        self.module = module
+        self.variables = variables
+        self.codes = ModuleEmitter(module)
+        self.code: FunctionEmitter
+        self.places: dict[SSAValue, Place] = {}
+        self.types = {name: v.type for name, v in variables.items()}
+        self.partial: set[object] = set()
+
+    def lower(self) -> None:
+        for variable in self.variables.values():
+            if not isinstance(variable.type.pointee, StructType):
+                refuse(NAME, variable, f"{variable.type.pointee} is no block: name its members")
+        pointers = [op for op in self.module.walk() if self._is_pointer(op)]
+        users = [u for op in pointers for u in self._users(op) if u not in pointers]
+        for op in dict.fromkeys(users):
+            self._note(op)
+        names = Retyping(lambda a: i32 if a in self._structs() else None)
+        self._retype()
+        for op in dict.fromkeys(users):
+            self._access(op)
+        for op in reversed(pointers):
+            if op.results[0].first_use is None:
+                Rewriter.erase_op(op)
+        for op in list(self.module.body.block.ops):
+            if isinstance(op, RawGlobalOp) and names.touches(op):
+                Rewriter.erase_op(op)
+
+    def _structs(self) -> set[Attribute]:
+        return {type_.pointee for type_ in self.types.values()}
+
+    # Pointers
+
+    def _is_pointer(self, op: Operation) -> bool:
+        """Whether an operation gives a pointer into one of the variables; noted with its place."""
+        if isinstance(op, AddressOfOp):
+            variable = self.variables.get(op.variable.string_value())
+            if variable is not None:
+                self.places[op.result] = Place(variable, variable.type.pointee)
+            return variable is not None
+        if not isinstance(op, memory.AccessChain) or op.base not in self.places:
+            return False
+        self.places[op.result] = self._walked(op, None)
+        return True
+
+    def _users(self, op: Operation) -> Iterator[Operation]:
+        return (use.operation for use in op.results[0].uses)
+
+    def _walked(self, op: memory.AccessChain, code: FunctionEmitter | None) -> Place:
+        """The place of an access chain; without code, what the compiler knows of it."""
+        base = op.base.owner
+        place = self.places[op.base]
+        if code is not None and isinstance(base, memory.AccessChain):
+            place = self._walked(base, code)
+        for index in op.indexes:
+            place = self._inside(op, place, index, code)
+        return place
+
+    def _inside(
+        self, op: Operation, place: Place, index: SSAValue, code: FunctionEmitter | None
+    ) -> Place:
+        number, type_ = constant_integer(index), place.type
+        if isinstance(type_, StructType):
+            assert number is not None
+            return place.at(type_.member_types[number], type_.offset(number) or 0)
+        if isinstance(type_, ArrayType | RuntimeArrayType):
+            element, stride = type_.element_type, array_stride(type_)
+        elif isinstance(type_, VectorType):
+            element, stride = type_.element_type, scalar_bytes(type_.element_type)
+        else:
+            refuse(NAME, op, f"it goes into {type_}: load it as a whole")
+        if number is not None:
+            return place.at(element, number * stride)
+        offset: Index = place.base
+        if code is not None:
+            offset = code.plus(place.base, code.times(code.as_index(index, sign=True), stride))
+        return replace(place, type=element, base=offset, divisor=gcd(place.divisor, stride))
+
+    def _retype(self) -> None:
+        for variable in self.variables.values():
+            variable.properties["type"] = _words_of(variable.type)
+
+    # Accesses
+
+    def _note(self, op: Operation) -> None:
+        """Refuse what is neither a load nor a store, and note the buffers that parts go to."""
+        match op:
+            case memory.LoadOp() | memory.ArrayLengthOp():
+                place = self.places[op.operands[0]]
+            case memory.StoreOp():
+                place = self.places[op.pointer]
+                if any(not group.is_whole for group in _groups(place)):
+                    self.partial.add(_binding(place.variable))
+            case atomic.AtomicOperation() if width_of(self.places[op.operands[0]].type) == 8 * WORD:
+                place = self.places[op.operands[0]]
+            case _:
+                refuse(NAME, op, "it takes a pointer to 8- or 16-bit numbers: load or store them")
+        if any(isinstance(part.type, MatrixType) for part in _parts(place)):
+            refuse(NAME, op, f"{place.type} has matrices: use vectors")
+
+    def _access(self, op: Operation) -> None:
+        self.code = self.codes.before(op)
+        if isinstance(op, memory.ArrayLengthOp):
+            Rewriter.replace_op(op, [], [self._length(op)])
+            return
+        pointer = op.operands[0]
+        place = self.places[pointer]
+        if isinstance(pointer.owner, memory.AccessChain):
+            place = self._walked(pointer.owner, self.code)
+        if isinstance(op, memory.LoadOp):
+            value = _Reader(self, place, op.memory).read(place)
+            Rewriter.replace_op(op, [], [value])
+        elif isinstance(op, memory.StoreOp):
+            self._store(op, place)
+            Rewriter.erase_op(op)
+        else:
+            op.operands[0] = self.word(place)
+
+    def _length(self, op: memory.ArrayLengthOp) -> SSAValue:
+        """The elements that a runtime array has in the buffer's bytes."""
+        place, member = self.places[op.structure], op.array_member.value.data
+        struct = place.type
+        assert isinstance(struct, StructType)
+        array = struct.member_types[member]
+        code = self.code
+        address = code.address(place.variable)
+        words = code.add(memory.ArrayLengthOp(address, 0))
+        size = code.times(words, WORD)
+        rest = code.add(
+            arithmetic.ISubOp(code.index(size), code.number(struct.offset(member) or 0))
+        )
+        return code.index(code.divided(rest, array_stride(array)))
+
+    # Words
+
+    def word(self, place: Place) -> SSAValue:
+        """The pointer to the word that a place is in."""
+        code, variable = self.code, place.variable
+        if place.in_words:
+            number = code.plus(code.divided(place.base, WORD), place.known // WORD)
+        else:
+            number = code.divided(code.plus(place.base, place.known), WORD)
+        indexes = [code.number(0), code.index(number)]
+        storage = variable.type.storage_class
+        if storage.data is StorageClass.Uniform:
+            rows, column = code.divided(number, ROW // WORD), code.remainder(number, ROW // WORD)
+            indexes = [code.number(0), code.index(rows), code.index(column)]
+        return code.add(memory.AccessChainOp(code.address(variable), indexes))
+
+    def shift(self, place: Place) -> Index:
+        """The bits of its word below a place."""
+        if place.in_words:
+            return 8 * (place.known % WORD)
+        code = self.code
+        within = code.remainder(code.plus(place.base, place.known), WORD)
+        return code.times(within, 8)
+
+    def operand(self, said: MemoryOperand) -> MemoryOperand:
+        """What a load or store said, but for its alignment."""
+        if said.access is None:
+            return MemoryOperand()
+        access = said.access.data & KEPT_ACCESS
+        return MemoryOperand.of(access or None) if said.scope is None else replace(
+            MemoryOperand.of(access), scope=said.scope
+        )  # fmt: skip
+
+    @property
+    def scope(self) -> Scope:
+        """The widest scope that needs no further capability."""
+        vulkan = self.module.memory_model.data is MemoryModel.Vulkan
+        return Scope.QueueFamily if vulkan else Scope.Device
+
+    def _store(self, op: memory.StoreOp, place: Place) -> None:
+        code, value = self.code, op.object
+        for group in _groups(place):
+            bits: SSAValue | None = None
+            for part, path in group.parts:
+                number = value
+                if path:
+                    number = code.add(composite.CompositeExtractOp(value, path))
+                own = self._bits(number)
+                if isinstance(own, list):
+                    self._store_long(op, part, own)
+                    continue
+                if group.is_whole and part.known % WORD:
+                    shift = code.number(8 * (part.known % WORD))
+                    own = code.add(bit.ShiftLeftLogicalOp(own, shift))
+                bits = own if bits is None else code.add(bit.BitwiseOrOp(bits, own))
+            if bits is not None:
+                self._store_bits(op, group.parts[0][0], bits, group.is_whole)
+
+    def _store_long(self, op: memory.StoreOp, part: Place, words: list[SSAValue]) -> None:
+        for number, word in enumerate(words):
+            self._store_bits(op, part.at(i32, number * WORD), word, whole=True)
+
+    def _store_bits(self, op: memory.StoreOp, place: Place, bits: SSAValue, whole: bool) -> None:
+        """A word, or a part of one by the atomic operations that keep its other bits."""
+        code, pointer = self.code, self.word(place)
+        if whole:
+            code.insert(memory.StoreOp(pointer, bits, self.operand(op.memory)))
+            return
+        mask, shift = code.number((1 << width_of(place.type)) - 1), code.index(self.shift(place))
+        kept = code.add(bit.NotOp(code.add(bit.ShiftLeftLogicalOp(mask, shift))))
+        none, moved = MemorySemantics.None_, code.add(bit.ShiftLeftLogicalOp(bits, shift))
+        code.insert(atomic.AtomicAndOp(pointer, self.scope, none, kept))
+        code.insert(atomic.AtomicOrOp(pointer, self.scope, none, moved))
+
+    def _bits(self, value: SSAValue) -> SSAValue | list[SSAValue]:
+        """A scalar as i32, zeros above it; one of 64 bits as its words."""
+        code, type_ = self.code, value.type
+        width = width_of(type_)
+        if width == 64:
+            words = code.same_bits(value, VectorType(i32, [2]))
+            return [code.component(words, i) for i in range(2)]
+        if isinstance(type_, Float16Type):
+            pair = composite.CompositeConstructOp([value, code.number(0.0, f16)], HALVES)
+            return code.same_bits(code.add(pair), i32)
+        return code.resized(code.same_bits(value, IntegerType(width)), 32, sign=False)
+
+
+HALVES = VectorType(f16, [2])
+
+
+class _Reader:
+    """Reads a value once; words that several of its parts lie in are loaded once."""
+
+    def __init__(self, lowering: _Lowering, place: Place, said: MemoryOperand):
+        self.lowering, self.said = lowering, said
+        self.code = lowering.code
+        self.is_atomic = _binding(place.variable) in lowering.partial
+        self._words: dict[int, SSAValue] = {}
+
+    def read(self, place: Place) -> SSAValue:
+        parts = list(_constituents(place))
+        if parts:
+            values = [self.read(part) for part in parts]
+            return self.code.add(composite.CompositeConstructOp(values, place.type))
+        return self._scalar(place)
+
+    def _scalar(self, place: Place) -> SSAValue:
+        code, type_ = self.code, place.type
+        width = width_of(type_)
+        if width == 64:
+            words = [self._word(place.at(i32, n), atomic=False) for n in (0, WORD)]
+            pair = code.add(composite.CompositeConstructOp(words, VectorType(i32, [2])))
+            return code.same_bits(pair, type_)
+        word = self._word(place, self.is_atomic and width < 8 * WORD)
+        if width == 8 * WORD:
+            return code.same_bits(word, type_)
+        shift = self.lowering.shift(place)
+        if shift != 0:
+            word = code.add(bit.ShiftRightLogicalOp(word, code.index(shift)))
+        if isinstance(type_, Float16Type):
+            return code.component(code.add(BitcastOp(word, HALVES)), 0)
+        return code.same_bits(code.resized(word, width, sign=False), type_)
+
+    def _word(self, place: Place, atomic: bool) -> SSAValue:
+        key = place.known // WORD
+        if not place.in_words or key not in self._words:
+            self._words[key] = self._load(self.lowering.word(place), atomic)
+        return self._words[key]
+
+    def _load(self, pointer: SSAValue, is_atomic: bool) -> SSAValue:
+        if is_atomic:
+            return self.code.add(
+                atomic.AtomicLoadOp(pointer, self.lowering.scope, MemorySemantics.None_)
+            )
+        return self.code.add(memory.LoadOp(pointer, self.lowering.operand(self.said)))
+
+
+def _binding(variable: GlobalVariableOp) -> object:
+    """What variables of one buffer have in common."""
+    if variable.binding is None or variable.descriptor_set is None:
+        return variable.sym_name.data
+    return variable.descriptor_set.value.data, variable.binding.value.data
+
+
+def _constituents(place: Place) -> Iterator[Place]:
+    """The places of a composite's constituents; none for a scalar."""
+    type_ = place.type
+    if isinstance(type_, StructType):
+        for number, member in enumerate(type_.member_types):
+            yield place.at(member, type_.offset(number) or 0)
+    elif isinstance(type_, VectorType):
+        size = scalar_bytes(type_.element_type)
+        for number in range(type_.get_shape()[0]):
+            yield place.at(type_.element_type, number * size)
+    elif isinstance(type_, ArrayType):
+        for number in range(known(type_.length) or 0):
+            yield place.at(type_.element_type, number * array_stride(type_))
+
+
+def _parts(place: Place) -> Iterator[Place]:
+    """The scalars of a place, and matrices."""
+    inner = list(_constituents(place))
+    if not inner:
+        yield place
+    for part in inner:
+        yield from _parts(part)
+
+
+def _paths(place: Place, path: tuple[int, ...] = ()) -> Iterator[tuple[Place, tuple[int, ...]]]:
+    inner = list(_constituents(place))
+    if not inner:
+        yield place, path
+    for number, part in enumerate(inner):
+        yield from _paths(part, (*path, number))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Scalars that are stored together: those of a word that they cover, or one alone."""
+
+    parts: list[tuple[Place, tuple[int, ...]]]
+    is_whole: bool
+
+
+def _groups(place: Place) -> list[_Group]:
+    words: dict[int, list[tuple[Place, tuple[int, ...]]]] = {}
+    alone: list[_Group] = []
+    for part, path in _paths(place):
+        if width_of(part.type) >= 8 * WORD:
+            alone.append(_Group([(part, path)], is_whole=True))
+        elif part.in_words:
+            words.setdefault(part.known // WORD, []).append((part, path))
+        else:
+            alone.append(_Group([(part, path)], is_whole=False))
+    for parts in words.values():
+        if sum(width_of(part.type) for part, _ in parts) == 8 * WORD:
+            alone.append(_Group(parts, is_whole=True))
+        else:
+            alone += [_Group([part], is_whole=False) for part in parts]
+    return alone
+
+
+def _words_of(pointer: PointerType) -> PointerType:
+    """The variable's type in words, with the decorations that hold for all of its members."""
+    struct = pointer.pointee
+    assert isinstance(struct, StructType)
+    members = struct.member_types
+    storage = pointer.storage_class.data
+    array: Attribute = RuntimeArrayType(i32, WORD)
+    if storage is StorageClass.PushConstant:
+        array = ArrayType(-(-size_in_bytes(struct) // WORD), i32, WORD)
+    elif storage is StorageClass.Uniform:
+        array = ArrayType(-(-size_in_bytes(struct) // ROW), VectorType(i32, [4]), ROW)
+    shared = [
+        MemberDecorationAttr(0, decoration)
+        for decoration in (Decoration.NonWritable, Decoration.Restrict, Decoration.Coherent,
+                           Decoration.Volatile)
+        if all(any(d.decoration.data is decoration for d in struct.decorations_of(i))
+               for i in range(len(members)))
+    ]  # fmt: skip
+    inner = StructType([array], [0], shared, struct.decorations.data)
+    return PointerType(inner, pointer.storage_class, pointer.stride.data)

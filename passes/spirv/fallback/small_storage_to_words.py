@@ -1,0 +1,56 @@
+"""
+`spirv-small-storage-to-words`: buffers of 8- and 16-bit data as arrays of 32-bit words.
+
+    %x = spirv.Load %p[%i] : i8          ->  %w = spirv.Load %words[%i >> 2] : i32
+                                             %x = UConvert (%w >> (%i & 3) * 8)
+
+    spirv.Store %p[%i], %x : i8          ->  spirv.AtomicAnd %words[%i >> 2], ~(255 << shift)
+                                             spirv.AtomicOr %words[%i >> 2], %x << shift
+
+The bytes of a buffer stay what they are; its size has to be a multiple of 4. Nobody stores a word
+that others may store a part of: what covers whole words is stored as such, a part by two atomic
+operations that leave the others' bits alone. Where a kernel stores parts of a buffer it also loads
+parts atomically, so that no load races with another invocation's store of the part beside. See
+small_storage.py for the rewriting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.targets import Target
+
+NAME = "spirv-small-storage-to-words"
+FEATURES = {8: "storage-8-bit", 16: "storage-16-bit"}
+"""Bits of a number in a buffer, and what a target's file calls the feature that they need."""
+
+
+@dataclass(frozen=True)
+class SmallStorageToWordsPass(ModulePass):
+    """Buffers that have 8- or 16-bit numbers become arrays of words."""
+
+    name = NAME
+
+    as_needed: bool = False
+    """Only numbers of a width that the module's target does not store are in words."""
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        widths = missing_widths(target_of(op, NAME)) if self.as_needed else frozenset(FEATURES)
+        if not widths:
+            return
+        from xdsl_spirv.passes.spirv.fallback.small_storage import lower_small_storage
+
+        for module in op.walk():
+            if isinstance(module, ModuleOp):
+                lower_small_storage(module, widths)
+
+
+def missing_widths(target: Target) -> frozenset[int]:
+    """The widths of numbers that a target does not store."""
+    return frozenset(w for w, feature in FEATURES.items() if feature not in target.features)
