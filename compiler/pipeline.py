@@ -57,6 +57,8 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("kernel-to-spirv"),
         _pass("spirv-bfloat16-to-bits", as_needed=True),
         _pass("spirv-int64-to-words", as_needed=True),
+        _pass("spirv-small-storage-to-words", as_needed=True),
+        _pass("spirv-small-integers-to-32-bits", as_needed=True),
         _pass("spirv-split-entry-points"),
         _pass("spirv-share-kernels"),
         _pass("spirv-update-vce"),

@@ -114,6 +114,8 @@ class Kernel:
 
     module: Operation
     compiled: Compiled
+    words: frozenset[tuple[int, int]]
+    """Sets and bindings of the buffers that it reads as words."""
 
 
 KEPT = 256
@@ -123,14 +125,15 @@ _kept: dict[bytes, Kernel] = {}
 
 def _kernel(binary: bytes, file: str) -> Kernel:
     """The kernel of a binary; raises `ProgramError` that names its file for damaged bytes."""
-    from xdsl_spirv.interpreter.spirv.module import Compiled
+    from xdsl_spirv.interpreter.spirv.module import Compiled, word_bindings
     from xdsl_spirv.serialization.decode.decoder import decode
     from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
     kernel = _kept.get(binary)
     if kernel is None:
         try:
-            kernel = Kernel(decode(binary), Compiled())
+            module = decode(binary)
+            kernel = Kernel(module, Compiled(), word_bindings(module))
         except SPIRVDecodeError as error:
             raise ProgramError(
                 str(error), file, "see what is wrong with xdsl-spirv validate"
@@ -175,18 +178,37 @@ def _dispatch_all(
     for launch in program.manifest.dispatches:
         start = time.perf_counter()
         kernel = kernels[launch.kernel]
+        bound = {(b.set, b.binding): b.buffer for b in launch.bindings}
+        padded = {
+            name: _in_whole_words(buffers[name])
+            for place, name in bound.items()
+            if place in kernel.words and buffers[name].nbytes % WORD_BYTES
+        }
         dispatch(
             kernel.module,
             launch.entry_point,
             launch.workgroups,
-            {(b.set, b.binding): _behind(buffers[b.buffer]) for b in launch.bindings},
+            {place: _behind(padded.get(name, buffers[name])) for place, name in bound.items()},
             spec_constants={c.id: c.value for c in launch.spec_constants},
             push_constants=push_constant_bytes(launch),
             options=options,
             compiled=kernel.compiled,
         )
+        for name, octets in padded.items():
+            array = buffers[name]
+            array[...] = octets[: array.nbytes].view(array.dtype).reshape(array.shape)
         if times is not None:
             times.append(time.perf_counter() - start)
+
+
+WORD_BYTES = 4
+
+
+def _in_whole_words(buffer: Array) -> Array:
+    """A copy of a buffer's bytes, and zeros up to a whole word: memory of a device has them."""
+    octets = np.zeros(-(-buffer.nbytes // WORD_BYTES) * WORD_BYTES, np.uint8)
+    octets[: buffer.nbytes] = np.ascontiguousarray(buffer).reshape(-1).view(np.uint8)
+    return octets
 
 
 def _behind(buffer: Array) -> Array:

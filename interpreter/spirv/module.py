@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     SymbolRefAttr,
+    i32,
 )
 from xdsl.ir import Attribute, Operation
 
@@ -30,7 +31,12 @@ from xdsl_spirv.dialects.spirv.structure import (
     ModuleOp,
     UntypedGlobalVariableOp,
 )
-from xdsl_spirv.dialects.spirv.types import PointerType, StructType, UntypedPointerType
+from xdsl_spirv.dialects.spirv.types import (
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+    UntypedPointerType,
+)
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
 from xdsl_spirv.interpreter.built_ins import built_in
 from xdsl_spirv.interpreter.checks.places import forget_numbers
@@ -60,6 +66,22 @@ from xdsl_spirv.interpreter.wave import Geometry, Wave
 Buffers = MutableMapping[Any, Array]
 """By (descriptor set, binding), in an array of buffers by (descriptor set, binding, number)."""
 VariableOp: TypeAlias = GlobalVariableOp | UntypedGlobalVariableOp
+
+
+def word_bindings(module: Operation) -> frozenset[tuple[int, int]]:
+    """The descriptor sets and bindings of buffers that are arrays of 32-bit words only."""
+    return frozenset(
+        (op.descriptor_set.value.data, op.binding.value.data)
+        for op in module.walk()
+        if isinstance(op, GlobalVariableOp)
+        and op.descriptor_set is not None
+        and op.binding is not None
+        and isinstance(op.type.pointee, StructType)
+        and op.type.pointee.member_types == (WORDS,)
+    )
+
+
+WORDS = RuntimeArrayType(i32, 4)
 
 
 def find_entry(module: ModuleOp, entry: str) -> FuncOp:

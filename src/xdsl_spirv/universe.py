@@ -63,6 +63,9 @@ PASSES: dict[str, str] = {
     ),
     "spirv-dot-to-shifts": "passes.spirv.fallback.dot_to_shifts:DotToShiftsPass",
     "spirv-int64-to-words": "passes.spirv.fallback.int64_to_words:Int64ToWordsPass",
+    "spirv-small-integers-to-32-bits": (
+        "passes.spirv.fallback.small_integers_to_32_bits:SmallIntegersTo32BitsPass"
+    ),
     "spirv-small-storage-to-words": (
         "passes.spirv.fallback.small_storage_to_words:SmallStorageToWordsPass"
     ),
@@ -90,6 +93,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "loops-to-invocations": ("schedule.loops",),
     "spirv-bfloat16-to-bits": ("bf16",),
     "spirv-int64-to-words": ("i64", "si64", "ui64"),
+    "spirv-small-storage-to-words": ("i8", "si8", "ui8", "i16", "si16", "ui16", "f16"),
+    "spirv-small-integers-to-32-bits": ("i8", "si8", "ui8", "i16", "si16", "ui16"),
     "spirv-share-kernels": ("several spirv.module",),
 }
 """

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.spirv import arithmetic, atomic, bit, composite, memory
+from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.constraints import width_of
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
@@ -29,7 +30,11 @@ from xdsl_spirv.dialects.spirv.enums import (
     StorageClass,
 )
 from xdsl_spirv.dialects.spirv.layout import array_stride, scalar_bytes, size_in_bytes
-from xdsl_spirv.dialects.spirv.memory_operands import MemoryOperand
+from xdsl_spirv.dialects.spirv.memory_operands import (
+    MAKE_AVAILABLE,
+    MAKE_VISIBLE,
+    MemoryOperand,
+)
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
@@ -55,12 +60,7 @@ ROW = 16
 """Bytes from one element of an array to the next in a Uniform block."""
 
 CLASSES = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PushConstant)
-KEPT_ACCESS = (
-    MemoryAccess.Volatile
-    | MemoryAccess.MakePointerAvailable
-    | MemoryAccess.MakePointerVisible
-    | MemoryAccess.NonPrivatePointer
-)
+KEPT_ACCESS = MemoryAccess.Volatile | MAKE_AVAILABLE | MAKE_VISIBLE | MemoryAccess.NonPrivatePointer
 """What a load or store of words says as the one of smaller numbers did."""
 
 
@@ -122,6 +122,9 @@ class _Lowering:
         self.partial: set[object] = set()
 
     def lower(self) -> None:
+        for op in list(self.module.walk()):
+            if isinstance(op, memory.CopyMemoryOp):
+                _load_and_store(op)
         for variable in self.variables.values():
             if not isinstance(variable.type.pointee, StructType):
                 refuse(NAME, variable, f"{variable.type.pointee} is no block: name its members")
@@ -269,15 +272,6 @@ class _Lowering:
         within = code.remainder(code.plus(place.base, place.known), WORD)
         return code.times(within, 8)
 
-    def operand(self, said: MemoryOperand) -> MemoryOperand:
-        """What a load or store said, but for its alignment."""
-        if said.access is None:
-            return MemoryOperand()
-        access = said.access.data & KEPT_ACCESS
-        return MemoryOperand.of(access or None) if said.scope is None else replace(
-            MemoryOperand.of(access), scope=said.scope
-        )  # fmt: skip
-
     @property
     def scope(self) -> Scope:
         """The widest scope that needs no further capability."""
@@ -311,7 +305,7 @@ class _Lowering:
         """A word, or a part of one by the atomic operations that keep its other bits."""
         code, pointer = self.code, self.word(place)
         if whole:
-            code.insert(memory.StoreOp(pointer, bits, self.operand(op.memory)))
+            code.insert(memory.StoreOp(pointer, bits, _kept(op.memory, KEPT_ACCESS)))
             return
         mask, shift = code.number((1 << width_of(place.type)) - 1), code.index(self.shift(place))
         kept = code.add(bit.NotOp(code.add(bit.ShiftLeftLogicalOp(mask, shift))))
@@ -379,7 +373,30 @@ class _Reader:
             return self.code.add(
                 atomic.AtomicLoadOp(pointer, self.lowering.scope, MemorySemantics.None_)
             )
-        return self.code.add(memory.LoadOp(pointer, self.lowering.operand(self.said)))
+        return self.code.add(memory.LoadOp(pointer, _kept(self.said, KEPT_ACCESS)))
+
+
+def _load_and_store(op: memory.CopyMemoryOp) -> None:
+    """What a copy of small numbers is; a bit of its operand that one side has not is left out."""
+    source = op.source.type
+    if not isinstance(source, PointerType) or not any(small_widths(source.pointee)):
+        return
+    said = op.memory if op.source_memory.access is None else op.source_memory
+    load = memory.LoadOp(op.source, _kept(said, ~MAKE_AVAILABLE))
+    store = memory.StoreOp(op.target, load.result, _kept(op.memory, ~MAKE_VISIBLE))
+    Rewriter.replace_op(op, [load, store], [])
+
+
+def _kept(said: MemoryOperand, kept: MemoryAccess) -> MemoryOperand:
+    """A memory operand with those of its bits that are kept, and their parameters."""
+    if said.access is None or not said.access.data & kept:
+        return MemoryOperand()
+    access = said.access.data & kept
+    return MemoryOperand(
+        MemoryAccessAttr(access),
+        said.alignment if access & MemoryAccess.Aligned else None,
+        said.scope if access & (MAKE_AVAILABLE | MAKE_VISIBLE) else None,
+    )
 
 
 def _binding(variable: GlobalVariableOp) -> object:

@@ -1,0 +1,345 @@
+"""
+How `spirv-small-integers-to-32-bits` rewrites a module: types first, then what computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    VectorType,
+    f16,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.spirv import (
+    arithmetic,
+    atomic,
+    bit,
+    composite,
+    conversion,
+    glsl,
+    group,
+    logic,
+    memory,
+)
+from xdsl_spirv.dialects.spirv.constants import ConstantOp, ConstantSymbol, SpecConstantOperationOp
+from xdsl_spirv.dialects.spirv.constraints import component_count, width_of, with_element
+from xdsl_spirv.dialects.spirv.dot_product import IntegerDotOperation
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, StructType
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
+from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
+from xdsl_spirv.passes.spirv.fallback.retype import Retyping
+from xdsl_spirv.passes.spirv.fallback.small_integers_to_32_bits import NAME
+from xdsl_spirv.passes.spirv.requirements import STORAGE, has_layout
+
+MOVES = frozenset(
+    f"spirv.{name}"
+    for name in (
+        "module func GlobalVariable Variable mlir.addressof Constant ConstantNull Undef CopyObject "
+        "CompositeConstruct CompositeExtract CompositeInsert AccessChain InBoundsAccessChain "
+        "PtrAccessChain InBoundsPtrAccessChain ArrayLength Branch BranchConditional mlir.loop "
+        "mlir.selection mlir.merge FunctionCall ReturnValue VectorShuffle VectorExtractDynamic "
+        "VectorInsertDynamic Select Load Store CopyMemory Switch"
+    ).split()
+)
+"""Operations for which it does not matter what a value means."""
+
+UNSIGNED = frozenset(
+    (
+        *(bit.BitwiseAndOp, bit.BitwiseOrOp, bit.BitwiseXorOp, bit.ShiftRightLogicalOp),
+        *(bit.BitCountOp, arithmetic.UDivOp, arithmetic.UModOp, logic.IEqualOp),
+        *(logic.INotEqualOp, logic.ULessThanOp, logic.ULessThanEqualOp, logic.UGreaterThanOp),
+        *(logic.UGreaterThanEqualOp, conversion.ConvertUToFOp, glsl.GLUMinOp, glsl.GLUMaxOp),
+        *(glsl.GLUClampOp, conversion.UConvertOp),
+        *(arithmetic.IAddOp, arithmetic.ISubOp, arithmetic.IMulOp, arithmetic.SNegateOp),
+        *(bit.NotOp, bit.ShiftLeftLogicalOp, conversion.ConvertFToUOp, conversion.ConvertFToSOp),
+        *(group.GroupNonUniformAllEqualOp, group.GroupNonUniformBroadcastOp),
+        *(group.GroupNonUniformBroadcastFirstOp, group.GroupNonUniformShuffleOp),
+        *(group.GroupNonUniformShuffleXorOp, group.GroupNonUniformShuffleUpOp),
+        *(group.GroupNonUniformShuffleDownOp, group.GroupNonUniformQuadBroadcastOp),
+        *(group.GroupNonUniformQuadSwapOp, group.GroupNonUniformIAddOp),
+        *(group.GroupNonUniformIMulOp, group.GroupNonUniformUMinOp, group.GroupNonUniformUMaxOp),
+        *(group.GroupNonUniformBitwiseAndOp, group.GroupNonUniformBitwiseOrOp),
+        *(group.GroupNonUniformBitwiseXorOp,),
+    )
+)
+"""Operations that read numbers without a sign, or whose low bits follow from the low bits."""
+
+SIGNED = frozenset(
+    (
+        *(arithmetic.SDivOp, arithmetic.SRemOp, arithmetic.SModOp, bit.ShiftRightArithmeticOp),
+        *(logic.SLessThanOp, logic.SLessThanEqualOp, logic.SGreaterThanOp),
+        *(logic.SGreaterThanEqualOp, conversion.ConvertSToFOp, conversion.SConvertOp),
+        *(glsl.GLSAbsOp, glsl.GLSSignOp, glsl.GLSMinOp, glsl.GLSMaxOp, glsl.GLSClampOp),
+        *(group.GroupNonUniformSMinOp, group.GroupNonUniformSMaxOp),
+    )
+)
+"""Operations that read numbers with a sign."""
+
+
+def lower_small_integers(module: ModuleOp, widths: frozenset[int]) -> None:
+    """Compute in 32 bits what has these widths; raises `PassFailedException`."""
+    _Lowering(module, widths).lower()
+
+
+class _Lowering:
+    def __init__(self, module: ModuleOp, widths: frozenset[int]):
+        self.module, self.widths = module, widths
+        self.codes = ModuleEmitter(module)
+        self.code: FunctionEmitter
+        self.retype = Retyping(self._wide)
+
+    def _is_small(self, type_: Attribute) -> bool:
+        """Whether a type is an integer of the widths or a vector of them."""
+        element = type_.element_type if isinstance(type_, VectorType) else type_
+        return isinstance(element, IntegerType) and element.width.data in self.widths
+
+    def _wide(self, attribute: Attribute) -> Attribute | None:
+        if isinstance(attribute, PointerType) and self._is_stored(attribute):
+            return attribute
+        if isinstance(attribute, StructType) and attribute.offsets.data:
+            return attribute
+        return with_element(attribute, i32) if self._is_small(attribute) else None
+
+    @staticmethod
+    def _is_stored(pointer: PointerType) -> bool:
+        """Whether small numbers behind a pointer need a capability for storage only."""
+        return pointer.storage_class.data in STORAGE[8]
+
+    def lower(self) -> None:
+        for op in list(self.module.walk()):
+            if isinstance(op, IntegerDotOperation) and self.retype.touches(op):
+                Rewriter.replace_op(op, [], [lower_dot_product(op, self.codes.before(op))])
+        touched = [op for op in self.module.walk() if op is not self.module and self._concerns(op)]
+        for op in touched:
+            self._check(op)
+        before = [(op, op.operand_types, op.result_types) for op in touched]
+        for op in touched:
+            if isinstance(op, ConstantOp):
+                op.properties["value"] = self._constant(op.value)
+        if touched:
+            self.retype.apply(self.module)
+        for op, operands, results in before:
+            if op.parent_op() is not None and op.parent_op() is not self.module:
+                self.code = self.codes.before(op)
+                self._rewrite(op, operands, results)
+
+    def _concerns(self, op: Operation) -> bool:
+        if isinstance(op, ConstantSymbol) and not isinstance(op, RawGlobalOp):
+            return self.retype.changes(op.constant_type)
+        return self.retype.touches(op)
+
+    def _check(self, op: Operation) -> None:
+        if isinstance(op, RawGlobalOp) and not op.constant_like:
+            return
+        if isinstance(op, ConstantSymbol | SpecConstantOperationOp) or isinstance(
+            op.parent_op(), SpecConstantOperationOp
+        ):
+            refuse(NAME, op, "small integers are not specialized: run spirv-specialize before")
+        known = (conversion.BitcastOp, *UNSIGNED, *SIGNED)
+        if isinstance(op, atomic.AtomicOperation) or (
+            op.name not in MOVES and type(op) not in known
+        ):
+            refuse(NAME, op, "it takes or gives 8- or 16-bit integers and has no form in 32 bits")
+        types = (*op.operand_types, *op.result_types)
+        for type_ in (op.type, *types) if isinstance(op, GlobalVariableOp) else types:
+            if isinstance(type_, CooperativeMatrixType):
+                refuse(NAME, op, f"{type_} has components of its own: use another type")
+            if isinstance(type_, PointerType) and not self._is_stored(type_):
+                if has_layout(type_.pointee):
+                    refuse(NAME, op, f"{type_} lays small integers out: leave the layout away")
+        if isinstance(op, memory.LoadOp | memory.StoreOp):
+            value = op.result if isinstance(op, memory.LoadOp) else op.object
+            if not self._is_small(value.type) and self._reads_buffer(op):
+                refuse(NAME, op, f"it moves {value.type} as a whole: move its members")
+
+    def _reads_buffer(self, op: Operation) -> bool:
+        pointer = op.operands[0].type
+        return isinstance(pointer, PointerType) and self._is_stored(pointer)
+
+    def _constant(self, value: Attribute) -> Attribute:
+        """The same bits in 32, zeros above."""
+        if isinstance(value, ArrayAttr):
+            return ArrayAttr([self._constant(part) for part in value])  # pyright: ignore
+        if isinstance(value, IntegerAttr) and self._is_small(value.type):
+            return IntegerAttr(value.value.data % (1 << width_of(value.type)), i32)
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            element = value.get_element_type()
+            if self._is_small(element):
+                bits = [int(n) % (1 << width_of(element)) for n in value.get_values()]
+                kind = VectorType if isinstance(value.type, VectorType) else TensorType
+                return DenseIntOrFPElementsAttr.from_list(kind(i32, value.get_shape()), bits)  # pyright: ignore
+        return value
+
+    # Values
+
+    def _cleared(self, value: SSAValue, width: int) -> SSAValue:
+        """Without the bits above a width."""
+        mask = self.code.number((1 << width) - 1, value.type)
+        return self.code.add(bit.BitwiseAndOp(value, mask))
+
+    def _extended(self, value: SSAValue, type_: Attribute) -> SSAValue:
+        """A number of a small type with its sign."""
+        if not self._is_small(type_):
+            return value
+        shift = self.code.number(32 - width_of(element_of(type_)), value.type)
+        left = self.code.add(bit.ShiftLeftLogicalOp(value, shift))
+        return self.code.add(bit.ShiftRightArithmeticOp(left, shift))
+
+    # Operations
+
+    def _rewrite(
+        self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+    ) -> None:
+        match op:
+            case memory.LoadOp() if self._reads_buffer(op):
+                self._load(op, results[0])
+            case memory.StoreOp() if self._reads_buffer(op):
+                value = op.object
+                op.operands[1] = self.code.add(conversion.UConvertOp(value, operands[1]))
+            case conversion.BitcastOp():
+                result = self._bitcast(op.operand, operands[0], results[0])
+                Rewriter.replace_op(op, [], [result])
+            case conversion.SConvertOp() | conversion.UConvertOp():
+                self._convert(op, operands[0], results[0])
+            case _ if type(op) in UNSIGNED or type(op) in SIGNED:
+                self._compute(op, operands, results)
+            case _:
+                return
+
+    def _load(self, op: memory.LoadOp, type_: Attribute) -> None:
+        load = op.clone()
+        load.result._type = type_  # pyright: ignore[reportPrivateUsage]
+        self.code.insert(load)
+        Rewriter.replace_op(op, conversion.UConvertOp(load.result, op.result.type))
+
+    def _convert(
+        self,
+        op: conversion.SConvertOp | conversion.UConvertOp,
+        source: Attribute,
+        target: Attribute,
+    ) -> None:
+        value = op.operand
+        sign = isinstance(op, conversion.SConvertOp)
+        if sign:
+            value = self._extended(value, source)
+        if width_of(element_of(value.type)) != width_of(element_of(op.result.type)):
+            value = self.code.add(type(op)(value, op.result.type))
+        value = self.code.same_bits(value, op.result.type)
+        if self._is_small(target):
+            narrower = sign or width_of(element_of(source)) > width_of(element_of(target))
+            value = self._cleared(value, width_of(element_of(target))) if narrower else value
+        Rewriter.replace_op(op, [], [value])
+
+    def _compute(
+        self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
+    ) -> None:
+        if type(op) in SIGNED:
+            for number, type_ in enumerate(operands):
+                is_count = number == 1 and isinstance(op, bit.Shift)
+                if not is_count:
+                    op.operands[number] = self._extended(op.operands[number], type_)
+        if results and self._is_small(results[0]):
+            result = op.results[0]
+            users = list(result.uses)
+            self.code.scopes[-1].place = InsertPoint.after(op)
+            width = width_of(element_of(results[0]))
+            cleared = self._cleared(self._bounded(op, result, width), width)
+            for use in users:
+                use.operation.operands[use.index] = cleared
+
+    def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
+        """A minimum of no numbers is the greatest number of the width, a maximum the least."""
+        most = self.code.number((1 << (width - 1)) - 1, result.type)
+        least = self.code.number(-(1 << (width - 1)), result.type)
+        if isinstance(op, group.GroupNonUniformSMinOp):
+            return self.code.add(glsl.GLSMinOp(result, most))
+        if isinstance(op, group.GroupNonUniformSMaxOp):
+            return self.code.add(glsl.GLSMaxOp(result, least))
+        return result
+
+    def _bitcast(self, value: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+        """Through the words that both are: each has its numbers one behind the other."""
+        if component_count(source) == component_count(target) and self._is_small(source):
+            if self._is_small(target):
+                return value
+        if isinstance(source, VectorType) and component_count(source) == component_count(target):
+            scalars = [self.code.component(value, i) for i in range(component_count(source))]
+            kinds = source.element_type, element_of(target)
+            cast = [self._bitcast(scalar, *kinds) for scalar in scalars]
+            type_ = with_element(target, cast[0].type)
+            return self.code.add(composite.CompositeConstructOp(cast, type_))
+        if self._is_small(source):
+            words = self._packed(value, source)
+            if len(words) == 1:
+                return self._from_word(words[0], target)
+            vector = composite.CompositeConstructOp(words, VectorType(i32, [len(words)]))
+            return self.code.same_bits(self.code.add(vector), target)
+        bits = component_count(source) * width_of(element_of(source))
+        if bits > 32:
+            vector = self.code.same_bits(value, VectorType(i32, [bits // 32]))
+            words = [self.code.component(vector, i) for i in range(bits // 32)]
+        elif isinstance(source, Float16Type):
+            halves = VectorType(f16, [2])
+            pair = composite.CompositeConstructOp([value, self.code.number(0.0, f16)], halves)
+            words = [self.code.same_bits(self.code.add(pair), i32)]
+        elif bits == 32:
+            words = [self.code.same_bits(value, i32)]
+        else:
+            words = [
+                self.code.resized(self.code.same_bits(value, IntegerType(bits)), 32, sign=False)
+            ]
+        return self._unpacked(words, target)
+
+    def _from_word(self, word: SSAValue, target: Attribute) -> SSAValue:
+        """A word's low bits as a type of at most 32."""
+        if self._is_small(target):
+            return self._unpacked([word], target)
+        if isinstance(target, Float16Type):
+            halves = VectorType(f16, [2])
+            return self.code.component(self.code.same_bits(word, halves), 0)
+        bits = component_count(target) * width_of(element_of(target))
+        if bits < 32:
+            return self.code.same_bits(self.code.resized(word, bits, sign=False), target)
+        return self.code.same_bits(word, target)
+
+    def _packed(self, value: SSAValue, type_: Attribute) -> list[SSAValue]:
+        width = width_of(element_of(type_))
+        parts = [value]
+        if isinstance(type_, VectorType):
+            parts = [self.code.component(value, i) for i in range(component_count(type_))]
+        words: list[SSAValue] = []
+        for number, part in enumerate(parts):
+            at = number * width % 32
+            if not at:
+                words.append(part)
+                continue
+            moved = self.code.add(bit.ShiftLeftLogicalOp(part, self.code.number(at)))
+            words[-1] = self.code.add(bit.BitwiseOrOp(words[-1], moved))
+        return words
+
+    def _unpacked(self, words: Sequence[SSAValue], target: Attribute) -> SSAValue:
+        width = width_of(element_of(target))
+        parts: list[SSAValue] = []
+        for number in range(component_count(target)):
+            word, at = words[number * width // 32], number * width % 32
+            if at:
+                word = self.code.add(bit.ShiftRightLogicalOp(word, self.code.number(at)))
+            parts.append(self._cleared(word, width) if at + width < 32 else word)
+        if not isinstance(target, VectorType):
+            return parts[0]
+        return self.code.add(composite.CompositeConstructOp(parts, with_element(target, i32)))

@@ -1,0 +1,51 @@
+"""
+`spirv-small-integers-to-32-bits`: 8- and 16-bit integers computed with in 32 bits.
+
+    %s = spirv.IAdd %a, %b : i8  ->  %s = spirv.BitwiseAnd (spirv.IAdd %a, %b : i32), 255
+
+A number is an i32 with zeros above its bits. What depends on its sign extends it first, what may
+set a bit above them clears those again. Buffers keep their bytes: a load is followed by an
+extension and a store follows a truncation, which need no arithmetic of 8 or 16 bits (SPIR-V
+2.16.2). Memory without a layout (Workgroup, Private, Function) has a word for each number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.targets import Target
+
+NAME = "spirv-small-integers-to-32-bits"
+FEATURES = {8: "int8", 16: "int16"}
+"""Bits of an integer, and what a target's file calls arithmetic on it."""
+
+
+@dataclass(frozen=True)
+class SmallIntegersTo32BitsPass(ModulePass):
+    """8- and 16-bit integers become 32-bit integers outside of buffers."""
+
+    name = NAME
+
+    as_needed: bool = False
+    """Only integers of a width that the module's target does not compute in."""
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        widths = missing_widths(target_of(op, NAME)) if self.as_needed else frozenset(FEATURES)
+        if not widths:
+            return
+        from xdsl_spirv.passes.spirv.fallback.small_integers import lower_small_integers
+
+        for module in op.walk():
+            if isinstance(module, ModuleOp):
+                lower_small_integers(module, widths)
+
+
+def missing_widths(target: Target) -> frozenset[int]:
+    """The widths of integers that a target does not compute in."""
+    return frozenset(w for w, feature in FEATURES.items() if feature not in target.features)
