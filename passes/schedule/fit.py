@@ -88,23 +88,14 @@ def _instruction(plan: Plan) -> Iterator[str]:
         )
 
 
-FEATURES: dict[str, str] = {
-    "f16": "float16",
-    "f64": "float64",
-    "bf16": "int16",
-    **{f"{sign}{bits}": f"int{bits}" for sign in "su" for bits in (8, 16)},
-}
-"""An element type -> the feature that invocations need for it; 64-bit integers become words."""
-
-STORED: dict[int, str] = {8: "storage-8-bit", 16: "storage-16-bit"}
-"""Bits of an element in a buffer -> the feature that it needs."""
+FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
+"""An element type -> the feature that invocations need for it; integers have fallbacks."""
 
 
 def _invocations(plan: Plan) -> Iterator[str]:
     target, types = plan.target, plan.contraction.types
     kind = plan.schedule.instruction.kind.data
     needed = {FEATURES.get(name) for name in types}
-    needed |= {STORED.get(bit_width(element)) for element in plan.contraction.element_types}
     for feature in sorted(name for name in needed if name and name not in target.features):
         named = f"{types[0]} x {types[1]} -> {types[2]}"
         yield f"{kind} of {named} needs {feature}, which {target.name} does not list"

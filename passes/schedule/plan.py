@@ -425,7 +425,16 @@ class Plan:
     def workgroup_bytes(self) -> int:
         scratch = self.scratch_shape
         scratch_bytes = scratch[0] * scratch[1] * self.result_bytes if scratch else 0
-        return self.a.workgroup_bytes + self.b.workgroup_bytes + scratch_bytes
+        return sum(map(self._tile_bytes, (self.a, self.b))) + scratch_bytes
+
+    def _tile_bytes(self, tile: StagedTile | PackedTile) -> int:
+        """Of an operand in Workgroup memory; small integers that no arithmetic is for are words."""
+        size, words = tile.workgroup_bytes, isinstance(tile, StagedTile) and tile.packed
+        feature = f"int{8 * tile.element_bytes}"
+        in_words = tile.element_bytes < WORD_BYTES and feature not in self.target.features
+        if self.is_cooperative or words or not in_words or "f16" in self.contraction.types[:2]:
+            return size
+        return size * WORD_BYTES // tile.element_bytes
 
 
 def staged_tile(

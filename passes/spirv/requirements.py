@@ -39,6 +39,7 @@ from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, MemoryModelAtt
 from xdsl_spirv.dialects.spirv.base import instruction_of
 from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.pointer import TwoPointers, storage_class
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import ModuleVariable
 from xdsl_spirv.dialects.spirv.types import (
@@ -321,7 +322,13 @@ def requirements(module: Operation) -> dict[Need, str]:
     return requirement.needs
 
 
+NAMING = ("OpName", "OpMemberName")
+"""Debug instructions: the types that they name need nothing for it."""
+
+
 def _operation(op: Operation, requirement: Requirement) -> None:
+    if isinstance(op, RawGlobalOp) and op.instruction.data in NAMING:
+        return
     in_set, name = instruction_of(op)
     table = grammar()
     known = name in table if in_set is None else name in table.extended_names(in_set)

@@ -21,10 +21,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
+from xdsl_spirv.passes.spirv.fallback.int64_to_words import Int64ToWordsPass
+from xdsl_spirv.passes.spirv.fallback.small_integers_to_32_bits import SmallIntegersTo32BitsPass
+from xdsl_spirv.passes.spirv.fallback.small_storage_to_words import SmallStorageToWordsPass
+from xdsl_spirv.passes.spirv.update_vce import update
+from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.testing.differential.jobs import Job
@@ -157,6 +163,33 @@ def test_it_gives_what_lavapipe_gives(
         assert (same | (found == wanted)).all()
     else:
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["int_int8_t", "int_uint16_t", "int_int64_t", "storage8_16", "sg_int8_t", "sg_int64_t", "pack"],
+)
+def test_it_gives_the_same_in_words_of_32_bits(
+    name: str, launches: dict[str, Launch], devices_results: dict[str, Array], spirv_val: str
+):
+    """As for a device that has no integers of 8, 16 and 64 bits and stores none of 8 and 16."""
+    launch = _launch(launches, name)
+    module = decode(launch.binary)
+    for lower in (Int64ToWordsPass, SmallStorageToWordsPass, SmallIntegersTo32BitsPass):
+        lower().apply(context(), ModuleOp([module]))
+        module.detach()
+    update(module, (1, 5))
+    module.verify()
+    assert module.vce_triple is not None
+    declared = {c.data.name for c in module.vce_triple.capabilities}
+    assert declared.isdisjoint({"Int8", "Int16", "Int64"})
+    assert not any("BitAccess" in name for name in declared)
+    assert khronos.spirv_val(encode(module), "vulkan1.2", *launch.validation) == ""
+    buffers, checks = _buffers(), Checks.all()
+    options = Options(subgroup_size=LANES, checks=checks)
+    dispatch(module, "main", launch.grid, buffers, {}, launch.push, options=options)
+    assert not checks.report.findings, str(checks.report)
+    np.testing.assert_array_equal(buffers[0, 1], devices_results[launch.name])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,9 +1,10 @@
 """
-`spirv-int64-to-words`: every operation on 64-bit integers gives the same in words.
+Every operation on integers that a device lacks gives the same on words of 32 bits, by the passes
+`spirv-int64-to-words`, `spirv-small-storage-to-words` and `spirv-small-integers-to-32-bits`.
 
 Kernels of the differential families and one of our own, whose numbers lie at the ends of 32 and 64
-bits, run before and after the pass, the latter with all checks. Programs for a device without
-64-bit integers compute what numpy does.
+bits, run before and after the passes. Programs for a device that has nothing but 32 bits compute
+what numpy does.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from xdsl_spirv.tools import khronos
 Array = np.ndarray[Any, Any]
 
 PASS = "spirv-int64-to-words"
+SMALL = "spirv-small-storage-to-words,spirv-small-integers-to-32-bits"
 TOGETHER = 12
 """Rules to a kernel."""
 
@@ -86,10 +88,16 @@ def test_operations_give_the_same(first: int, vectors: bool, spirv_val: str):
     compare(kernel)
 
 
-def compare(kernel: Kernel) -> None:
-    after = lowered(kernel.text())
-    assert "Int64" not in capabilities(after)
-    assert "i64" not in str(after.body)
+WIDE = frozenset({"Int64"})
+NARROW = frozenset(
+    {"Int8", "Int16", "StorageBuffer8BitAccess", "StorageBuffer16BitAccess",
+     "UniformAndStorageBuffer8BitAccess", "UniformAndStorageBuffer16BitAccess"}
+)  # fmt: skip
+
+
+def compare(kernel: Kernel, passes: str = PASS, without: frozenset[str] = WIDE) -> None:
+    after = lowered(kernel.text(), passes)
+    assert without.isdisjoint(capabilities(after))
     assert khronos.spirv_val(encode(after), "vulkan1.2") == ""
     expected = interpret(kernel, as_it_is(kernel.text()))
     found = disagreements(kernel, expected, interpret(kernel, after))
@@ -104,6 +112,104 @@ def test_programs_give_the_same(family: str, seed: int):
     if "i64" not in text or "Atomic" in text:
         pytest.skip("this seed draws no 64-bit integers")
     compare(kernel)
+
+
+SMALL_RULES: list[tuple[Rule, str]] = [
+    (rule, scalar)
+    for rule in RULES
+    for scalar in ([s for s in ("i8", "i16") if s in rule.scalars] or rule.scalars[:1])
+    if scalar in ("i8", "i16") or "i8" in rule.name or "i16" in rule.name
+]
+
+
+@pytest.mark.parametrize("first", range(0, len(SMALL_RULES), 2 * TOGETHER))
+@pytest.mark.parametrize("vectors", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_small_numbers_give_the_same(first: int, vectors: bool, spirv_val: str):
+    kernel = Kernel("operations", first)
+    for number, (rule, scalar) in enumerate(SMALL_RULES[first : first + 2 * TOGETHER]):
+        vector = vectors or number % 5 == 0
+        apply(kernel, rule, scalar, max(rule.counts) if vector else min(rule.counts))
+    compare(kernel, SMALL, NARROW)
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 2, *(pytest.param(n, marks=pytest.mark.long) for n in range(3, 12))]
+)
+@pytest.mark.parametrize("family", ["programs", "group", "shared"])
+def test_small_storage_gives_the_same(family: str, seed: int, spirv_val: str):
+    kernel = generate(seed, family)
+    compare(kernel, "spirv-small-storage-to-words", NARROW - {"Int8", "Int16"})
+
+
+def bytes_text(element: str, width: int) -> str:
+    """Numbers of a buffer to their neighbours' places in another, then a sum with a third's."""
+    array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={width}> [0]), Block>"
+    pointer = f"!spirv.ptr<{array}, StorageBuffer>"
+    access = f"{pointer}, i32, i32 -> !spirv.ptr<{element}, StorageBuffer>"
+    return f"""spirv.module Logical GLSL450 {{
+  spirv.GlobalVariable @a bind(0, 0) : {pointer}
+  spirv.GlobalVariable @b bind(0, 1) : {pointer}
+  spirv.GlobalVariable @id built_in("GlobalInvocationId") : !spirv.ptr<vector<3xi32>, Input>
+  spirv.func @main() "None" {{
+    %zero = spirv.Constant 0 : i32
+    %one = spirv.Constant 1 : i32
+    %where = spirv.mlir.addressof @id : !spirv.ptr<vector<3xi32>, Input>
+    %ids = spirv.Load "Input" %where : vector<3xi32>
+    %id = spirv.CompositeExtract %ids[0 : i32] : vector<3xi32>
+    %other = spirv.BitwiseXor %id, %one : i32
+    %a = spirv.mlir.addressof @a : {pointer}
+    %b = spirv.mlir.addressof @b : {pointer}
+    %p = spirv.AccessChain %a[%zero, %id] : {access}
+    %q = spirv.AccessChain %b[%zero, %other] : {access}
+    %x = spirv.Load "StorageBuffer" %p : {element}
+    spirv.Store "StorageBuffer" %q, %x : {element}
+    spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|UniformMemory>
+    %r = spirv.AccessChain %b[%zero, %id] : {access}
+    %y = spirv.Load "StorageBuffer" %r : {element}
+    %z = spirv.IAdd %x, %y : {element}
+    spirv.Store "StorageBuffer" %r, %z : {element}
+    spirv.Return
+  }}
+  spirv.EntryPoint "GLCompute" @main, @id
+  spirv.ExecutionMode @main "LocalSize", 32, 1, 1
+}}"""
+
+
+def test_a_copy_of_structs_moves_their_bytes(spirv_val: str):
+    struct = "!spirv.struct<(i8 [0], i8 [1], i16 [2], vector<4xi8> [4], i32 [8])>"
+    text = bytes_text("ELEMENT", 12)
+    head = text[: text.index('    %x = spirv.Load "StorageBuffer" %p')]
+    tail = text[text.index("    spirv.Return") :]
+    copy = '    spirv.CopyMemory "StorageBuffer" %q, "StorageBuffer" %p : ELEMENT\n'
+    text = (head + copy + tail).replace("ELEMENT", struct)
+    x = np.random.default_rng(2).integers(0, 256, (64, 12)).astype(np.uint8)
+    buffers, checks = {(0, 0): x, (0, 1): np.zeros_like(x)}, Checks.all()
+    module = lowered(text, SMALL)
+    assert NARROW.isdisjoint(capabilities(module))
+    assert khronos.spirv_val(encode(module), "vulkan1.2") == ""
+    dispatch(module, "main", (2, 1, 1), buffers, options=Options(checks=checks))
+    assert not checks.report.findings, str(checks.report)
+    np.testing.assert_array_equal(buffers[0, 1], x.reshape(32, 2, 12)[:, ::-1].reshape(64, 12))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize(
+    "device", ["interpreter", pytest.param("lavapipe", marks=pytest.mark.vulkan)]
+)
+def test_neighbours_store_parts_of_one_word(
+    dtype: Any, device: str, request: pytest.FixtureRequest, job: type[Any]
+):
+    width = np.dtype(dtype).itemsize
+    x = np.random.default_rng(1).integers(0, 256**width, 64).astype(dtype)
+    buffers, checks = {(0, 0): x, (0, 1): np.zeros_like(x)}, Checks.all()
+    module = lowered(bytes_text(f"i{8 * width}", width), SMALL)
+    if device == "lavapipe":
+        run = request.getfixturevalue("run_on_lavapipe")
+        run([job(encode(module), "main", (2, 1, 1), buffers)])
+    else:
+        dispatch(module, "main", (2, 1, 1), buffers, options=Options(checks=checks))
+        assert not checks.report.findings, str(checks.report)
+    np.testing.assert_array_equal(buffers[0, 1], x + x.reshape(-1, 2)[:, ::-1].reshape(-1))
 
 
 # Numbers at the ends of words.
@@ -306,11 +412,14 @@ def test_specialization_constants_are_refused():
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A target without integers of 64 bits."""
+    """A target whose integers have 32 bits."""
     file = Path(__file__).resolve().parents[2] / "targets" / "lavapipe.json"
     target = json.loads(file.read_text())
     target["name"] = "bare"
-    target["features"] = sorted(load("lavapipe").features - {"int64", "float64"})
+    lacks = {"int64", "float64", "int8", "int16", "storage-8-bit", "storage-16-bit"}
+    lacks |= {"integer-dot-product", "cooperative-matrix"}
+    target["features"] = sorted(load("lavapipe").features - lacks)
+    target["cooperative_matrix"] = []
     path = tmp_path_factory.mktemp("target") / "bare.json"
     path.write_text(json.dumps(target))
     return str(path)
@@ -341,6 +450,9 @@ def onnx_program(
 
 X = np.random.default_rng(5).integers(-(2**62), 2**62, (6, 9))
 Y = np.where(np.arange(54).reshape(6, 9) % 3, X[::-1], X // 3 + 1)
+B = np.random.default_rng(6).integers(0, 256, (5, 5)).astype(np.uint8)
+S = np.random.default_rng(7).integers(-128, 128, (5, 5)).astype(np.int8)
+"""Matrices of 25 bytes: their last word is not whole."""
 MODELS: dict[str, tuple[str, dict[str, Any], list[Array], Array]] = {
     "Add": ("Add", {}, [X, Y], X + Y),
     "Mul": ("Mul", {}, [X, Y], X * Y),
@@ -353,12 +465,21 @@ MODELS: dict[str, tuple[str, dict[str, Any], list[Array], Array]] = {
     "MatMul": ("MatMul", {}, [X, Y.T.copy()], X @ Y.T),
     "Cast": ("Cast", {"to": 1}, [X], X.astype(np.float32)),
     "Less": ("Less", {}, [X, Y], X < Y),
+    "BitwiseXor of bytes": ("BitwiseXor", {}, [B, B[::-1].copy()], B ^ B[::-1]),
+    "Max of bytes": ("Max", {}, [S, S[::-1].copy()], np.maximum(S, S[::-1])),
+    "Cast to bytes": (
+        "Cast",
+        {"to": 3},
+        [S.astype(np.int16) * 5],
+        (S * np.int16(5)).astype(np.int8),
+    ),
+    "MatMulInteger": ("MatMulInteger", {}, [B, S], B.astype(np.int32) @ S.astype(np.int32)),
 }
 
 
 def checked(program: Program, arrays: list[Array]) -> Array:
     for kernel in program.code.values():
-        assert "Int64" not in capabilities(decode(kernel.binary))
+        assert (WIDE | NARROW).isdisjoint(capabilities(decode(kernel.binary)))
     return program(*arrays)
 
 

@@ -36,7 +36,7 @@ from xdsl_spirv.dialects.spirv.constraints import component_count, width_of, wit
 from xdsl_spirv.dialects.spirv.dot_product import IntegerDotOperation
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
-from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.rules import element_of, is_signed
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, StructType
 from xdsl_spirv.passes.refusal import refuse
@@ -112,7 +112,9 @@ class _Lowering:
         if isinstance(attribute, PointerType) and self._is_stored(attribute):
             return attribute
         if isinstance(attribute, StructType) and attribute.offsets.data:
-            return attribute
+            members = [self.retype(member) for member in attribute.member_types]
+            # Of a value; offsets are those of the memory that it came from.
+            return None if members == list(attribute.member_types) else StructType(members)
         return with_element(attribute, i32) if self._is_small(attribute) else None
 
     @staticmethod
@@ -131,8 +133,12 @@ class _Lowering:
         for op in touched:
             if isinstance(op, ConstantOp):
                 op.properties["value"] = self._constant(op.value)
+        names = [(op, dict(op.properties)) for op in touched if isinstance(op, RawGlobalOp)]
         if touched:
             self.retype.apply(self.module)
+        for op, properties in names:
+            # They name types of buffers, which stay.
+            op.properties |= properties
         for op, operands, results in before:
             if op.parent_op() is not None and op.parent_op() is not self.module:
                 self.code = self.codes.before(op)
@@ -209,8 +215,10 @@ class _Lowering:
             case memory.LoadOp() if self._reads_buffer(op):
                 self._load(op, results[0])
             case memory.StoreOp() if self._reads_buffer(op):
-                value = op.object
-                op.operands[1] = self.code.add(conversion.UConvertOp(value, operands[1]))
+                # Either truncates; the result of one has a sign in its type, the other's has none.
+                signed = is_signed(element_of(operands[1]))
+                kind = conversion.SConvertOp if signed else conversion.UConvertOp
+                op.operands[1] = self.code.add(kind(op.object, operands[1]))
             case conversion.BitcastOp():
                 result = self._bitcast(op.operand, operands[0], results[0])
                 Rewriter.replace_op(op, [], [result])
@@ -264,11 +272,11 @@ class _Lowering:
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
         """A minimum of no numbers is the greatest number of the width, a maximum the least."""
-        most = self.code.number((1 << (width - 1)) - 1, result.type)
-        least = self.code.number(-(1 << (width - 1)), result.type)
         if isinstance(op, group.GroupNonUniformSMinOp):
+            most = self.code.number((1 << (width - 1)) - 1, result.type)
             return self.code.add(glsl.GLSMinOp(result, most))
         if isinstance(op, group.GroupNonUniformSMaxOp):
+            least = self.code.number(-(1 << (width - 1)), result.type)
             return self.code.add(glsl.GLSMaxOp(result, least))
         return result
 

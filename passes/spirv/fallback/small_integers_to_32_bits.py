@@ -32,11 +32,16 @@ class SmallIntegersTo32BitsPass(ModulePass):
 
     name = NAME
 
+    widths: tuple[int, ...] = (8, 16)
+    """Bits of the numbers that it is about."""
+
     as_needed: bool = False
     """Only integers of a width that the module's target does not compute in."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
-        widths = missing_widths(target_of(op, NAME)) if self.as_needed else frozenset(FEATURES)
+        widths = frozenset(self.widths)
+        if self.as_needed:
+            widths &= frozenset(widths_not_computed(target_of(op, NAME)))
         if not widths:
             return
         from xdsl_spirv.passes.spirv.fallback.small_integers import lower_small_integers
@@ -46,6 +51,6 @@ class SmallIntegersTo32BitsPass(ModulePass):
                 lower_small_integers(module, widths)
 
 
-def missing_widths(target: Target) -> frozenset[int]:
+def widths_not_computed(target: Target) -> tuple[int, ...]:
     """The widths of integers that a target does not compute in."""
-    return frozenset(w for w, feature in FEATURES.items() if feature not in target.features)
+    return tuple(w for w, feature in FEATURES.items() if feature not in target.features)

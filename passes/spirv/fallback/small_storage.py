@@ -239,6 +239,7 @@ class _Lowering:
         struct = place.type
         assert isinstance(struct, StructType)
         array = struct.member_types[member]
+        assert isinstance(array, RuntimeArrayType)
         code = self.code
         address = code.address(place.variable)
         words = code.add(memory.ArrayLengthOp(address, 0))

@@ -37,11 +37,16 @@ class SmallStorageToWordsPass(ModulePass):
 
     name = NAME
 
+    widths: tuple[int, ...] = (8, 16)
+    """Bits of the numbers that it is about."""
+
     as_needed: bool = False
     """Only numbers of a width that the module's target does not store are in words."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
-        widths = missing_widths(target_of(op, NAME)) if self.as_needed else frozenset(FEATURES)
+        widths = frozenset(self.widths)
+        if self.as_needed:
+            widths &= frozenset(widths_not_stored(target_of(op, NAME)))
         if not widths:
             return
         from xdsl_spirv.passes.spirv.fallback.small_storage import lower_small_storage
@@ -51,6 +56,6 @@ class SmallStorageToWordsPass(ModulePass):
                 lower_small_storage(module, widths)
 
 
-def missing_widths(target: Target) -> frozenset[int]:
+def widths_not_stored(target: Target) -> tuple[int, ...]:
     """The widths of numbers that a target does not store."""
-    return frozenset(w for w, feature in FEATURES.items() if feature not in target.features)
+    return tuple(w for w, feature in FEATURES.items() if feature not in target.features)

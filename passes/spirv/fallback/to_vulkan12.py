@@ -3,8 +3,8 @@
 
 Each fallback runs where the module uses something that the target's file does not list; without a
 target all of them do. The order matters: cooperative matrices of bfloat16 become arrays of it
-first. What is left needs shuffles if the module rotated, and 8- or 16-bit storage if its buffers
-have such numbers.
+first. What is left needs shuffles if the module rotated and, without a target, 8- or 16-bit storage
+and integers if it has such numbers.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import DotToShiftsPass
 from xdsl_spirv.passes.spirv.fallback.glsl450_memory_model import GLSL450MemoryModelPass
 from xdsl_spirv.passes.spirv.fallback.int64_to_words import Int64ToWordsPass
 from xdsl_spirv.passes.spirv.fallback.rotate_to_shuffle import RotateToShufflePass
+from xdsl_spirv.passes.spirv.fallback.small_integers_to_32_bits import (
+    SmallIntegersTo32BitsPass,
+    widths_not_computed,
+)
+from xdsl_spirv.passes.spirv.fallback.small_storage_to_words import (
+    SmallStorageToWordsPass,
+    widths_not_stored,
+)
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.targets import Target, TargetError, load
 
@@ -105,6 +113,9 @@ class ToVulkan12Pass(ModulePass):
             version = float(target.spirv_version)
         if "vulkan-memory-model" not in has:
             yield GLSL450MemoryModelPass()
+        if target is not None:
+            yield SmallStorageToWordsPass(widths=widths_not_stored(target))
+            yield SmallIntegersTo32BitsPass(widths=widths_not_computed(target))
         yield UpdateVCEPass(version)
 
 
