@@ -229,6 +229,14 @@ HASHED = f"""func.func @main(%r: tensor<12x10xi64>) -> tensor<12x10xi64> {{
   func.return %o : tensor<12x10xi64>
 }}"""
 
+HALVED = """%k = arith.constant 5 : i8
+    %s = arith.addi %x, %k : i8
+    %y = arith.divsi %s, %k : i8"""
+BYTES = f"""func.func @main(%r: tensor<12x10xi8>) -> tensor<12x10xi8> {{
+{elementwise(HALVED, "i8", "i8")}
+  func.return %o : tensor<12x10xi8>
+}}"""
+
 CASES: dict[str, tuple[str, str, str]] = {
     # name: (program, what runs before, the pass)
     "lift-weights": (WEIGHTED, "", "lift-weights"),
@@ -287,6 +295,12 @@ CASES: dict[str, tuple[str, str, str]] = {
         matmul("bf16", "f32"),
         f"{FOR_H200},spirv-cooperative-matrix-to-invocations,spirv-update-vce",
         "spirv-bfloat16-to-bits",
+    ),
+    "spirv-small-storage-to-words": (
+        BYTES, "linalg-to-spirv{target=lavapipe}", "spirv-small-storage-to-words"
+    ),
+    "spirv-small-integers-to-32-bits": (
+        BYTES, "linalg-to-spirv{target=lavapipe}", "spirv-small-integers-to-32-bits"
     ),
     "spirv-int64-to-words": (HASHED, "linalg-to-spirv{target=lavapipe}", "spirv-int64-to-words"),
     "spirv-dot-to-shifts": (
