@@ -155,6 +155,7 @@ ROWS: list[Row] = [
     ("TensorScatter", 24, [normal(3, 6, 5), normal(3, 2, 5), integers(0, 2, 5)],
      {"mode": "circular"}, ()),
     ("TensorScatter", 24, [normal(3, 6, 5), normal(3, 2, 5)], {}, ()),
+    ("TensorScatter", 24, [normal(3, 6, 5), normal(3, 0, 5)], {}, ()),
     ("BitCast", 26, [normal(6)], {"to": 6}, ()),
     ("BitCast", 26, [integers(1, -2, 1 << 60)], {"to": 11}, ()),
     ("Trilu", 14, [CUBE, np.array(1)], {"upper": 0}, ()),
@@ -230,6 +231,13 @@ def test_what_is_imported_compiles(name: str):
     model, inputs = model_of(*row)
     expected = expected_of(model, inputs)
     assert_same(run(compile_model(import_onnx(model), "lavapipe"), inputs), expected)
+
+
+@pytest.mark.parametrize("opset", [7, 10, 13])
+def test_the_mask_of_a_dropout_is_as_its_opset_has_it(opset: int):
+    model, inputs = model_of("Dropout", opset, [normal(2, 3)], {}, (), 2)
+    expected = expected_of(model, inputs)
+    assert_same(run_reference(import_onnx(model), inputs), expected)
 
 
 def test_a_remainder_has_the_sign_of_the_divisor():

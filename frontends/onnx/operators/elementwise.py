@@ -368,7 +368,7 @@ def identity(b: Nodes, x: Tensor, /) -> Tensor:
     return x
 
 
-@operator("Dropout")
+@operator("Dropout", since=12)
 def dropout(
     b: Nodes,
     x: Tensor,
@@ -377,7 +377,6 @@ def dropout(
     /,
     *,
     seed: int = 0,
-    is_test: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """Nothing is dropped outside of training, and by a ratio of 0."""
     training = training_mode is not None and (
@@ -387,3 +386,17 @@ def dropout(
     if training and not keeps_all:
         b.refuse("it drops at random in training_mode", "export the model for inference")
     return x, b.elementwise(lambda s, x: s.number(1, BOOL), x, element=BOOL)
+
+
+def _declare_dropout(since: int, mask: Element | None) -> None:
+    @operator("Dropout", since=since)
+    def function(b: Nodes, x: Tensor, /, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
+        """Nothing is dropped; before opset 12 the mask is not filled, onnxruntime's is zeros."""
+        element = mask or x.element
+        return x, b.elementwise(lambda s, x: s.number(0, element), x, element=element)
+
+    del function
+
+
+_declare_dropout(7, None)
+_declare_dropout(10, BOOL)

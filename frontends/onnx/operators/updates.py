@@ -63,6 +63,8 @@ def tensor_scatter(
     along = axis_of(b, axis, past_cache.rank)
     if along == 0 or mode not in ("linear", "circular"):
         b.refuse(f"mode {mode!r}, axis {axis}", "use linear or circular, and no axis of batches")
+    if 0 in update.sizes:
+        return past_cache
     new, first = Reader(b, update), write_indices and Reader(b, write_indices)
 
     def body(s: Scalars, old: Number) -> Number:
