@@ -27,9 +27,9 @@ Fold: TypeAlias = Callable[..., Array]
 Function = TypeVar("Function", bound=Callable[..., Results])
 
 REFUSED = {
-    **dict.fromkeys(
-        ("Unique", "NonZero"),
-        ("its data decides how large the result is", "make it a constant, or cut the model there"),
+    "NonZero": (
+        "its data decides how large the result is",
+        "make it a constant, or cut the model there",
     ),
     "NonMaxSuppression": (
         "its data decides how many boxes there are",

@@ -325,4 +325,24 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
     return gather(b, x, Tensor.of(chosen), axis=axis)  # pyright: ignore
 
 
+@operator("Unique")
+def unique(
+    b: Nodes, x: Tensor, /, *, axis: int | None = None, sorted: int = 1
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The elements or slices of constants, each once, in order or as they are met first."""
+    known = x.numbers
+    if known is None:
+        b.refuse(
+            "its data decides how large the result is", "make it a constant, or cut the model there"
+        )
+    along = None if axis is None else axis_of(b, axis, x.rank)
+    once, first, inverse, counts = np.unique(known, True, True, True, axis=along)
+    if not sorted:
+        order = np.argsort(first)
+        once, first, counts = np.take(once, order, along or 0), first[order], counts[order]
+        inverse = np.argsort(order)[inverse.ravel()]
+    places = (np.asarray(a.ravel(), np.int64) for a in (first, inverse, counts))
+    return (Tensor.of(np.ascontiguousarray(once)), *map(Tensor.of, places))  # pyright: ignore
+
+
 __all__ = ["BOOL", "Reader", "written"]
