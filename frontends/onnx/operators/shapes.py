@@ -336,6 +336,8 @@ def _span(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Size
     if step == 0:
         b.refuse("a step of 0", "give another step")
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        # Backwards from before the start is from the start, other than in Python.
+        start = max(start, -size) if step < 0 else start
         first, last, _ = slice(start, end if end > -(1 << 62) else None, step).indices(size)
         return (first, len(range(first, last, step)))
     if step > 0:
