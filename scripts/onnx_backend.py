@@ -5,6 +5,7 @@ The `onnx` package's own node tests: what becomes of each of its cases, against 
     python scripts/onnx_backend.py --sample 40 --seed 3 some of them
     python scripts/onnx_backend.py --only conv,gemm     those whose names hold one of these words
     python scripts/onnx_backend.py --write              all cases (or some), into the status file
+    python scripts/onnx_backend.py --table              what is not ok by reason, into docs/onnx.md
     python scripts/onnx_backend.py --verbose            with the reason of everything that is not ok
 
 | status | meaning |
@@ -47,6 +48,8 @@ import onnx_cases
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
+DOCUMENT = ROOT / "docs" / "onnx.md"
+BEGIN, END = "<!-- node cases -->\n", "<!-- end of node cases -->\n"
 TARGET = "lavapipe"
 REFERENCE = "reference"
 SECONDS = 120.0
@@ -75,7 +78,9 @@ def outcome(case: Any, target: str) -> Outcome:
     if first[0] not in ("refused", "unsupported") or not constants:
         return first
     second = attempt(case, constants, target)
-    return ("constants", first[1]) if second[0] == "ok" else first
+    if second[0] == "ok":
+        return "constants", first[1]
+    return first if second[0] in ("refused", "unsupported") else second
 
 
 def attempt(case: Any, constants: dict[str, Any], target: str) -> Outcome:
@@ -248,7 +253,7 @@ def write_expected(found: dict[str, Outcome]) -> None:
 def short(reason: str) -> str:
     """A reason on one line, without what differs from run to run."""
     text = re.sub(r"\s+", " ", reason.split("; ")[0])
-    return text if len(text) < 100 else text[:97] + "..."
+    return text if len(text) < 200 else text[:197] + "..."
 
 
 def counted(statuses: dict[str, str]) -> list[str]:
@@ -260,6 +265,42 @@ def counted(statuses: dict[str, str]) -> list[str]:
         said = ", ".join(f"{count} {status}" for status, count in counts.most_common())
         lines.append(f"{what}: {len(some)} cases, {said}")
     return lines
+
+
+def table() -> str:
+    """What is not ok by status and reason, most cases first: rows of Markdown."""
+    operators: dict[tuple[str, str], Counter[str]] = {}
+    for line in EXPECTED.read_text().splitlines():
+        name, status, *words = line.split(" ")
+        if line.startswith("#") or status == "ok":
+            continue
+        operator, reason = split_reason(" ".join(words))
+        about = operator or re.sub(r"_expanded.*|_\d\w*", "", name.removeprefix("test_"))
+        reason = "" if status == "rounded" else reason
+        operators.setdefault((status, reason), Counter())[about] += 1
+    rows = ["| status | cases | reason | of |", "|---|---|---|---|"]
+    order = sorted(operators.items(), key=lambda item: (item[0][0], -item[1].total(), item[0][1]))
+    for (status, reason), counts in order:
+        names = ", ".join(f"{n} ({c})" if c > 1 else n for n, c in counts.most_common())
+        rows.append(f"| `{status}` | {counts.total()} | {reason} | {names} |")
+    return "\n".join(rows) + "\n"
+
+
+def split_reason(reason: str) -> tuple[str, str]:
+    """The operator that a reason names, and the reason without names of values and kernels."""
+    text = re.sub(r" in @\w+| \((node|input|output) .*", "", reason)
+    text = re.sub(r"^the (input|output) '\w+'", r"an \1", text)
+    operator, colon, rest = text.partition(": ")
+    if colon and operator.isidentifier() and operator[0].isupper():
+        return operator, rest
+    return "", text
+
+
+def write_table() -> None:
+    """Bring the table in the documentation up to date."""
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    DOCUMENT.write_text(before + BEGIN + table() + END + after)
 
 
 def report(found: dict[str, Outcome], verbose: bool) -> None:
@@ -302,7 +343,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--outcomes", type=Path, help="take outcomes from such a file, run nothing")
     parser.add_argument("--write", action="store_true", help="write the status file")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument(
+        "--table", action="store_true", help="write the table of reasons, run nothing"
+    )
     options = parser.parse_args(arguments)
+    if options.table:
+        write_table()
+        return 0
     if options.outcomes:
         lines = map(json.loads, options.outcomes.read_text().splitlines())
         found = {name: (status, reason) for name, status, reason in lines}

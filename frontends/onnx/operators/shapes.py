@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.dialects import tensor
@@ -36,14 +36,20 @@ def integers(b: Nodes, t: Tensor, what: str) -> list[int]:
     """The numbers of a list that has to be known."""
     numbers = t.numbers
     if numbers is None:
-        b.refuse(f"{what} are computed when the model runs", "make them constants")
+        _refuse_unknown(b, what)
     return [int(n) for n in numbers.ravel()]
+
+
+def _refuse_unknown(b: Nodes, what: str) -> NoReturn:
+    is_one = what == "axis" or not what.endswith("s")
+    verb, them = ("is", "it a constant") if is_one else ("are", "them constants")
+    b.refuse(f"its {what} {verb} computed when the model runs", f"make {them}")
 
 
 def sizes_in(b: Nodes, t: Tensor, what: str) -> list[Size]:
     """The sizes of a list whose elements follow from the inputs' sizes."""
     if t.known is None:
-        b.refuse(f"{what} are computed from data when the model runs", "make them constants")
+        _refuse_unknown(b, what)
     return [s if isinstance(s, SymbolicSize) else int(s) for s in t.known.ravel()]
 
 
