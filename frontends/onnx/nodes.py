@@ -20,6 +20,7 @@ from xdsl.ir import Block
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.declared import declared_sizes, with_declared
 from xdsl_spirv.frontends.onnx.registry import (
     DOMAINS,
     REFUSED,
@@ -67,6 +68,7 @@ class Nodes(TensorBuilder):
         self.model = model
         self.versions = {DOMAINS.get(o.domain, o.domain): o.version for o in model.opset_import}
         self.values: dict[str, Tensor] = {}
+        self.declared = declared_sizes(model.graph)
         self.node: Any = None
         self.folded: set[str] = set()
         """The nodes whose results are known now."""
@@ -112,6 +114,9 @@ class Nodes(TensorBuilder):
         inputs = [self.values[name] if name else None for name in node.input]
         attributes = attributes_of(node)
         domain = node.domain if node.domain != "ai.onnx" else ""
+        if not domain:
+            sizes = self.declared.get(node.output[0])
+            inputs = with_declared(node.op_type, inputs, sizes, attributes)
         entry = lookup(domain, node.op_type, self.versions.get(domain, 1))
         known = self._computed(node, entry, inputs, attributes)
         if known is not None:
@@ -254,6 +259,7 @@ class Nodes(TensorBuilder):
             known = REFUSED.get(node.domain) or REFUSED.get(node.op_type)
             self.refuse(*(known or (cause, remedy)))
         values, versions, around = self.values, self.versions, self.node
+        declared, self.declared = self.declared, {}
         self.values = {
             name: t for name, t in zip(body.input, inputs, strict=False) if t is not None
         }
@@ -265,6 +271,7 @@ class Nodes(TensorBuilder):
             return [self.values.get(name) for name in body.output]
         finally:
             self.values, self.versions, self.node = values, versions, around
+            self.declared = declared
 
     def _model_function(self, node: Any) -> Any | None:
         return next(
