@@ -67,3 +67,9 @@ def test_a_sample(onnx: Any):
 @pytest.mark.long
 def test_all_cases(onnx: Any):
     check()
+
+
+def test_the_table_is_that_of_the_statuses():
+    sys.path.insert(0, str(SCRIPT.parent))
+    script: Any = __import__("onnx_backend")
+    assert script.BEGIN + script.table() + script.END in script.DOCUMENT.read_text()
