@@ -43,8 +43,9 @@ from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
-from xdsl_spirv.passes.spirv.fallback.small_integers_to_32_bits import NAME
 from xdsl_spirv.passes.spirv.requirements import STORAGE, has_layout
+
+NAME = "spirv-small-integers-to-32-bits"
 
 MOVES = frozenset(
     f"spirv.{name}"

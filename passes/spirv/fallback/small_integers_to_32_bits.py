@@ -21,7 +21,6 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
-NAME = "spirv-small-integers-to-32-bits"
 FEATURES = {8: "int8", 16: "int16"}
 """Bits of an integer, and what a target's file calls arithmetic on it."""
 
@@ -30,7 +29,7 @@ FEATURES = {8: "int8", 16: "int16"}
 class SmallIntegersTo32BitsPass(ModulePass):
     """8- and 16-bit integers become 32-bit integers outside of buffers."""
 
-    name = NAME
+    name = "spirv-small-integers-to-32-bits"
 
     widths: tuple[int, ...] = (8, 16)
     """Bits of the numbers that it is about."""
@@ -41,7 +40,7 @@ class SmallIntegersTo32BitsPass(ModulePass):
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         widths = frozenset(self.widths)
         if self.as_needed:
-            widths &= frozenset(widths_not_computed(target_of(op, NAME)))
+            widths &= frozenset(widths_not_computed(target_of(op, self.name)))
         if not widths:
             return
         from xdsl_spirv.passes.spirv.fallback.small_integers import lower_small_integers

@@ -51,8 +51,9 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
-from xdsl_spirv.passes.spirv.fallback.small_storage_to_words import NAME
 from xdsl_spirv.passes.spirv.requirements import small_widths
+
+NAME = "spirv-small-storage-to-words"
 
 WORD = 4
 """Bytes of a word."""

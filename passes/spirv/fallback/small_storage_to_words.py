@@ -26,7 +26,6 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
-NAME = "spirv-small-storage-to-words"
 FEATURES = {8: "storage-8-bit", 16: "storage-16-bit"}
 """Bits of a number in a buffer, and what a target's file calls the feature that they need."""
 
@@ -35,7 +34,7 @@ FEATURES = {8: "storage-8-bit", 16: "storage-16-bit"}
 class SmallStorageToWordsPass(ModulePass):
     """Buffers that have 8- or 16-bit numbers become arrays of words."""
 
-    name = NAME
+    name = "spirv-small-storage-to-words"
 
     widths: tuple[int, ...] = (8, 16)
     """Bits of the numbers that it is about."""
@@ -46,7 +45,7 @@ class SmallStorageToWordsPass(ModulePass):
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         widths = frozenset(self.widths)
         if self.as_needed:
-            widths &= frozenset(widths_not_stored(target_of(op, NAME)))
+            widths &= frozenset(widths_not_stored(target_of(op, self.name)))
         if not widths:
             return
         from xdsl_spirv.passes.spirv.fallback.small_storage import lower_small_storage
