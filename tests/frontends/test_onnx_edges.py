@@ -140,7 +140,12 @@ def not_a_number(g: Graphs) -> None:
 def windows(g: Graphs) -> None:
     """Pooling: places of the largest, last windows cut off, other sizes on each side."""
     image = g.floats(2, 2, 6, 7)
-    odd = {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1, "pads": [1, 1, 0, 1]}
+    odd: dict[str, Any] = {
+        "kernel_shape": [3, 2],
+        "strides": [2, 2],
+        "ceil_mode": 1,
+        "pads": [1, 1, 0, 1],
+    }
     for include in (0, 1):
         graph = g.add()
         graph.node("AveragePool", graph.input(image), **odd, count_include_pad=include)
@@ -170,7 +175,11 @@ def recurrences(g: Graphs) -> None:
             x, b = g.floats(2, 2, 3), g.floats(ways, 2 * gates * 2)
             graph = g.add()
             lengths = graph.input(np.array([2, 1], np.int32)) if odd == "lengths" else None
-            given = {"clip": {"clip": 0.4}, "activations": {"activations": functions}}.get(odd, {})
+            attributes: dict[str, dict[str, Any]] = {
+                "clip": {"clip": 0.4},
+                "activations": {"activations": functions},
+            }
+            given = attributes.get(odd, {})
             operands = [graph.input(x), *map(graph.constant, (w, r, b)), lengths]
             outputs = 3 if kind == "LSTM" else 2
             graph.nodes_of(

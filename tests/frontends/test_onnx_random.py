@@ -61,7 +61,11 @@ def test_a_wrong_result_is_found_and_its_node_named(onnx: Any, monkeypatch: pyte
 
 def test_a_graph_is_a_program_that_compares(onnx: Any, capsys: pytest.CaptureFixture[str]):
     graph = RandomGraph(np.random.default_rng(1))
-    graph.node("Add", graph.input(np.float32([-1, 2])), graph.constant(np.float32([5, 5])))
+    graph.node(
+        "Add",
+        graph.input(np.array([-1, 2], np.float32)),
+        graph.constant(np.array([5, 5], np.float32)),
+    )
     exec(script(graph), {})
     wanted, computed = capsys.readouterr().out.strip().splitlines()[-2:]
     assert "[4., 7.]" in wanted
