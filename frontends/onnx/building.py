@@ -203,7 +203,7 @@ class TensorBuilder:
         ]
         read = [m for (_, m), s in zip(inputs, scalars, strict=True) if s is None]
         walked = {d for m in (*read, *(o[3] for o in outputs)) for d in m if isinstance(d, int)}
-        if len(walked) < loops and not any(isinstance(d, AffineExpr) for m in read for d in m):
+        if len(walked) < loops:
             # Only their one-element operands say how often some loops run.
             scalars = [None] * len(inputs)
         given = [(t, m) for (t, m), s in zip(inputs, scalars, strict=True) if s is None]

@@ -89,7 +89,9 @@ def padded(
         return b.pad(x, fixed[: x.rank], fixed[x.rank :], number.numbers.item())
     wide = [a + s + c for a, s, c in zip(low, x.sizes, high, strict=True)]
     moved = [i for i in range(x.rank) if (low[i], high[i]) != (0, 0)]
-    if any(x.sizes[i] == 0 for i in moved) and mode != "constant":
+    if 0 in x.sizes and mode == "constant":
+        return b.expand(number, wide)
+    if any(x.sizes[i] == 0 for i in moved):
         b.refuse(f"mode {mode} of no elements", "use the mode constant")
     source, first = Reader(b, x), [b.integer(n) for n in low]
 

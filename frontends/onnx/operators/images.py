@@ -206,14 +206,14 @@ def _place(
 ) -> Number:
     """Where in an image of an open size a new element lies."""
     at, old, count = s.index(axis).to(F32), size.to(F32), new.to(F32)
-    step = old / count if scale is None else s.number(1 / scale, F32)
-    middle = (at + 0.5) * step - 0.5
+    factor = count / old if scale is None else s.number(scale, F32)
+    middle = (at + 0.5) / factor - 0.5
     length = count if scale is None else old * scale
     match mode:
         case "asymmetric":
-            return at * step
+            return at / factor
         case "tf_half_pixel_for_nn":
-            return (at + 0.5) * step
+            return (at + 0.5) / factor
         case "align_corners":
             return s.select(length > 1, at * ((old - 1) / (length - 1)), 0)
         case "pytorch_half_pixel":

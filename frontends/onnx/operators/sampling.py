@@ -469,3 +469,37 @@ def max_unpool(
 
 
 __all__ = ["F32", "added", "parts"]
+
+
+@operator("AffineGrid", since=20)
+def affine_grid(b: Nodes, theta: Tensor, size: Tensor, /, *, align_corners: int = 0) -> Tensor:
+    """
+    Where an affine map of coordinates from -1 to 1 reads each element of an image, x first.
+
+    A single element is in the middle, at 0. With aligned corners ONNX divides by 0 there; PyTorch,
+    where the operator comes from, has 0, too.
+    """
+    batch, _, *extents = sizes_in(b, size, "sizes")
+    rank = len(extents)
+    sizes = [batch, *extents, rank]
+    element = sum_element(theta.element)
+    lengths = [b.integer(extent) for extent in extents]
+    columns = [
+        b.reshape(b.slice(theta, [0, 0, k], [batch, rank, 1], [1] * 3), [batch, rank])
+        for k in range(rank + 1)
+    ]
+
+    def coordinate(s: Scalars, axis: int) -> Number:
+        place, length = s.index(1 + axis).to(element), Number(s, lengths[axis], I64).to(element)
+        if align_corners:
+            return place * 2 / s.maximum(length - 1, 1) - s.minimum(length - 1, 1)
+        return (place * 2 + 1) / length - 1
+
+    def body(s: Scalars, *numbers: Number) -> Number:
+        total = numbers[-1].to(element)
+        for k, number in enumerate(numbers[:-1]):
+            total = total + number.to(element) * coordinate(s, rank - 1 - k)
+        return total.to(theta.element)
+
+    inputs = [(column, [0, rank + 1]) for column in columns]
+    return written(b, theta.element, sizes, body, inputs)
