@@ -141,6 +141,11 @@ def attention_cases() -> list[Case]:
     masked_past = fused("past-mask", integers(0, 2, (2, 7)), past, unidirectional=1)
     masked_past.outputs = (0, 1)
     sizes = {"qkv_hidden_sizes": [8, 8, 4]}
+
+    def without_bias(x: Array, weights: Array) -> list[Array]:
+        case = Case("Attention", [x, weights, np.zeros_like(BIAS)], BERT, (1, 2))
+        return run_onnxruntime(case.model(), case.given())
+
     return [
         fused("plain"),
         fused("mask", MASK),
@@ -155,7 +160,8 @@ def attention_cases() -> list[Case]:
         with_past,
         masked_past,
         Case("Attention", [X, WEIGHTS[:, :20], BIAS[:20]], BERT | sizes, (1, 2)),
-        Case("Attention", [X, WEIGHTS], BERT, title="no-bias"),
+        # Some builds of onnxruntime end in a crash without a bias.
+        Case("Attention", [X, WEIGHTS], BERT, title="no-bias", expected=without_bias),
     ]
 
 
