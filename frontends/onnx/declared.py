@@ -1,17 +1,19 @@
 """
-Sizes and axes that data decides, taken from the shape that the model declares for the result.
+Sizes and axes that data decides, taken from the shapes that the model declares for the results.
 
     Reshape(x, s) with a declared result of 2x3    s is [2, 3]
     ReduceSum(x: 4x3x2, a: 1) of 4x1x2             a is [1]
+    CumSum(x: 4x3, a: 1)                           a is 0 or 1: both are computed, data chooses
 
-Only where the declaration leaves no choice; who contradicts the file when the program runs gets
-what the file says.
+A declared shape is taken at its word: who contradicts it when the program runs gets a result of
+that shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, product
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,47 +21,56 @@ import numpy as np
 from xdsl_spirv.frontends.onnx.values import Listed, Tensor
 
 Sizes: TypeAlias = tuple[int, ...]
-Deduction: TypeAlias = Callable[[Sequence[Tensor | None], Sizes, Mapping[str, Any]], Any]
-"""The data of an input by all inputs, the sizes of the result and the attributes, or None."""
+Inputs: TypeAlias = Sequence[Tensor | None]
+Data: TypeAlias = Mapping[int, Sequence[int]]
+"""The data of inputs, by their numbers."""
+Deduction: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Iterable[Data]]
+"""What data may be, by all inputs, the sizes of the first result and the attributes."""
+
+KEEPING = frozenset(("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Relu", "Sqrt"))
+"""Operators whose result has the shape of their first operand."""
 
 
 def declared_sizes(graph: Any) -> dict[str, Sizes]:
-    """The sizes that a graph declares for its values, where all are numbers."""
-    found: dict[str, Sizes] = {}
+    """The sizes that a graph declares for its values, or that follow, where all are numbers."""
+    declared: dict[str, Sizes] = {}
     for value in (*graph.output, *graph.value_info):
         tensor = value.type.tensor_type
         if tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim):
-            found[value.name] = tuple(d.dim_value for d in tensor.shape.dim)
-    return found
+            declared[value.name] = tuple(d.dim_value for d in tensor.shape.dim)
+    for node in reversed(graph.node):
+        if node.op_type in KEEPING and node.output[0] in declared:
+            declared.setdefault(node.input[0], declared[node.output[0]])
+    return declared
 
 
-def _whole(inputs: Sequence[Tensor | None], sizes: Sizes, attributes: Mapping[str, Any]) -> Any:
-    return sizes
+def _of_whole(number: int) -> Deduction:
+    return lambda inputs, sizes, attributes: [{number: sizes}]
 
 
-def _of_axes(inputs: Sequence[Tensor | None], sizes: Sizes, attributes: Mapping[str, Any]) -> Any:
+def _of_axes(number: int) -> Deduction:
     """The sizes of some axes, or of all."""
-    if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return None
-    return [sizes[axis] for axis in attributes.get("axes", range(len(sizes)))]
+
+    def deduce(inputs: Inputs, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+        if attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch":
+            yield {number: [sizes[axis] for axis in attributes.get("axes", range(len(sizes)))]}
+
+    return deduce
 
 
-def _of_axis(inputs: Sequence[Tensor | None], sizes: Sizes, attributes: Mapping[str, Any]) -> Any:
-    return [sizes[attributes.get("axis", -1)]]
+def _of_axis(inputs: Inputs, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    yield {1: [sizes[attributes.get("axis", -1)]]}
 
 
-def _repeats(inputs: Sequence[Tensor | None], sizes: Sizes, attributes: Mapping[str, Any]) -> Any:
-    given = inputs[0].sizes if inputs[0] is not None else ()
-    if not all(isinstance(size, int) and size for size in given):
-        return None
-    return [whole // int(part) for whole, part in zip(sizes, given, strict=True)]  # pyright: ignore
+def _repeats(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    given = inputs[0].sizes
+    if all(isinstance(size, int) and size for size in given):
+        yield {1: [whole // part for whole, part in zip(sizes, given, strict=True)]}
 
 
-def _reduced(inputs: Sequence[Tensor | None], sizes: Sizes, attributes: Mapping[str, Any]) -> Any:
+def _reduced(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """Axes that give the result; of those of size 1 it does not matter which."""
     x, axes = inputs[:2]
-    assert x is not None
-    assert axes is not None
     keep = attributes.get("keepdims", 1)
 
     def result(chosen: tuple[int, ...]) -> tuple[Any, ...]:
@@ -67,55 +78,150 @@ def _reduced(inputs: Sequence[Tensor | None], sizes: Sizes, attributes: Mapping[
         return tuple(size for i, size in enumerate(shape) if keep or i not in chosen)
 
     if not isinstance(axes.sizes[0], int) or not axes.sizes[0]:
-        return () if axes.sizes[0] == 0 else None
-    fitting = {
-        tuple(axis for axis in chosen if x.sizes[axis] != 1): chosen
-        for chosen in combinations(range(x.rank), axes.sizes[0])
-        if result(chosen) == sizes
-    }
-    return next(iter(fitting.values())) if len(fitting) == 1 else None
+        return [{1: ()}] if axes.sizes[0] == 0 else []
+    fitting = [c for c in combinations(range(x.rank), axes.sizes[0]) if result(c) == sizes]
+    different = {tuple(axis for axis in chosen if x.sizes[axis] != 1) for chosen in fitting}
+    return [{1: chosen} for chosen in (fitting[:1] if len(different) == 1 else fitting)]
 
 
-def _squeezed(inputs: Sequence[Tensor | None], sizes: Sizes, attributes: Mapping[str, Any]) -> Any:
-    return _reduced(inputs, sizes, {"keepdims": 0})
+def _squeezed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    """Whichever axes go, the elements stay in their order."""
+    return list(_reduced(inputs, sizes, {"keepdims": 0}))[:1]
+
+
+def _unsqueezed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    """Whichever axes come, the elements stay in their order."""
+    x = inputs[0]
+    for chosen in combinations(range(len(sizes)), len(sizes) - x.rank):
+        kept = tuple(size for i, size in enumerate(sizes) if i not in chosen)
+        if kept == x.sizes and all(sizes[i] == 1 for i in chosen):
+            return [{1: chosen}]
+    return []
+
+
+def _any_axis(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    return [{1: [axis]} for axis in range(inputs[0].rank)]
+
+
+def _transformed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    """Axes whose size the transform makes that of the result; it keeps all others."""
+    x, length = (*inputs, None)[:2]
+    for axis in range(x.rank - 1):
+        count, other = x.sizes[axis], {axis, x.rank - 1}
+        back = attributes.get("inverse") and attributes.get("onesided")
+        if length is not None and length.numbers is not None:
+            count = length.numbers.item()
+        elif back and isinstance(count, int):
+            count = (count - 1) * 2
+        if attributes.get("onesided") and not back and isinstance(count, int):
+            count = count // 2 + 1
+        kept = all(x.sizes[i] == size for i, size in enumerate(sizes) if i not in other)
+        if kept and (count == sizes[axis] or (length is not None and length.numbers is None)):
+            yield {2: [axis]}
+
+
+def _frames(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    """Steps and lengths that cut a signal into the frames of the result."""
+    signal, _, window, length = (*inputs, None, None)[:4]
+    whole = signal.sizes[1]
+    if not isinstance(whole, int):
+        return
+    lengths = (
+        range((sizes[2] - 1) * 2, sizes[2] * 2) if attributes.get("onesided", 1) else sizes[2:3]
+    )
+    known = window.sizes[0] if window is not None else whole if length is None else None
+    if length is not None and length.numbers is not None:
+        known = length.numbers.item()
+    for count in lengths if known is None else [known]:
+        for step in range(1, whole + 1):
+            if (whole - count) // step + 1 == sizes[1]:
+                yield {1: [step], 3: [count]} if length is not None else {1: [step]}
+
+
+def _blocks(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    """Blocks of as many elements, in as many places, as the columns say."""
+    x, image = inputs[0], sizes[2:]
+    volume, rank = x.sizes[1] // sizes[1], len(image)
+    apart, steps = (attributes.get(name, [1] * rank) for name in ("dilations", "strides"))
+    pads = attributes.get("pads", [0] * 2 * rank)
+    for block in product(*([n for n in range(1, volume + 1) if volume % n == 0] for _ in image)):
+        counts = [
+            (n + pads[k] + pads[rank + k] - (block[k] - 1) * apart[k] - 1) // steps[k] + 1
+            for k, n in enumerate(image)
+        ]
+        if prod(block) == volume and prod(counts) == x.sizes[2]:
+            yield {1: image, 2: block}
+
+
+def _grid(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+    """The channels of the image do not count."""
+    yield {1: [sizes[0], 1, *sizes[1:-1]]}
 
 
 REDUCTIONS = (
     *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"),
     *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
 )
-DEDUCTIONS: dict[str, tuple[int, Deduction]] = {
-    "Reshape": (1, _whole),
-    "Expand": (1, _whole),
-    "ConstantOfShape": (0, _whole),
-    "MaxUnpool": (2, _whole),
-    "Resize": (3, _of_axes),
-    "CenterCropPad": (1, _of_axes),
-    "TopK": (1, _of_axis),
-    "OneHot": (1, _of_axis),
-    "Squeeze": (1, _squeezed),
-    "Tile": (1, _repeats),
-    **dict.fromkeys(REDUCTIONS, (1, _reduced)),
+DEDUCTIONS: dict[str, Deduction] = {
+    "Reshape": _of_whole(1),
+    "Expand": _of_whole(1),
+    "ConstantOfShape": _of_whole(0),
+    "MaxUnpool": _of_whole(2),
+    **dict.fromkeys(("HannWindow", "HammingWindow", "BlackmanWindow"), _of_whole(0)),
+    "Resize": _of_axes(3),
+    "CenterCropPad": _of_axes(1),
+    "TopK": _of_axis,
+    "OneHot": _of_axis,
+    "Squeeze": _squeezed,
+    "Unsqueeze": _unsqueezed,
+    "Tile": _repeats,
+    "AffineGrid": _grid,
+    "Col2Im": _blocks,
+    "STFT": _frames,
+    "DFT": _transformed,
+    **dict.fromkeys(("CumSum", "CumProd"), _any_axis),
+    **dict.fromkeys(REDUCTIONS, _reduced),
 }
-"""By operator the number of an input whose data a declared result decides, and how."""
+"""By operator how a declared result decides data."""
+
+OF_AXES = frozenset((*REDUCTIONS, "CumSum", "CumProd", "DFT"))
+"""Operators whose data is axes, in any order and counted from either end."""
 
 
-def with_declared(
-    operator: str,
-    inputs: Sequence[Tensor | None],
-    sizes: Sizes | None,
-    attributes: Mapping[str, Any],
-) -> list[Tensor | None]:
-    """The inputs of a node, with the data of one that its declared result decides."""
+def deduced(
+    operator: str, inputs: Inputs, sizes: Sizes | None, attributes: Mapping[str, Any]
+) -> list[Data]:
+    """What the unknown data of a node may be, none if it is open: several of one input at most."""
+    deduce = DEDUCTIONS.get(operator)
+    if deduce is None or any(isinstance(t, Listed) for t in inputs) or inputs[0] is None:
+        return []
+    if sizes is None and deduce is not _any_axis:
+        return []
+    if all(t is None or t.known is not None for t in inputs[1 if len(inputs) > 1 else 0 :]):
+        return []
+    try:
+        found = [data for data in deduce(inputs, sizes or (), attributes) if _fits(inputs, data)]
+    except (ArithmeticError, IndexError, TypeError, ValueError):
+        # The result is not declared as one of the operator, or sizes of operands are open.
+        return []
+    return found if len(found) == 1 or operator in (*OF_AXES, "Col2Im") else []
+
+
+def _fits(inputs: Inputs, data: Data) -> bool:
+    """Whether data is of inputs that are there, of as many elements."""
+    given = {number: inputs[number] for number in data if number < len(inputs)}
+    return len(given) == len(data) and all(
+        t is not None and t.sizes in ((len(data[n]),), () if len(data[n]) == 1 else None)
+        for n, t in given.items()
+    )
+
+
+def with_data(inputs: Inputs, data: Data) -> list[Tensor | None]:
+    """Inputs, with the data of those that are not known."""
     given = list(inputs)
-    number, deduce = DEDUCTIONS.get(operator, (len(given), _whole))
-    if sizes is None or number >= len(given) or any(isinstance(t, Listed) for t in given):
-        return given
-    unknown = given[number]
-    if unknown is None or unknown.known is not None:
-        return given
-    data = deduce(given, sizes, attributes)
-    if data is not None and unknown.sizes in ((len(data),), () if len(data) == 1 else None):
-        array = np.array(data, unknown.element.dtype).reshape(unknown.type.get_shape())
-        given[number] = Tensor.of(array)
+    for number, numbers in data.items():
+        t = given[number]
+        if t is not None and t.known is None:
+            array = np.array(numbers, t.element.dtype).reshape(t.type.get_shape())
+            given[number] = Tensor.of(array)
     return given

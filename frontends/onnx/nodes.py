@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr
@@ -20,7 +20,8 @@ from xdsl.ir import Block
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.declared import declared_sizes, with_declared
+from xdsl_spirv.frontends.onnx.declared import OF_AXES, Sizes, declared_sizes, deduced, with_data
+from xdsl_spirv.frontends.onnx.reading import chosen_by_data
 from xdsl_spirv.frontends.onnx.registry import (
     DOMAINS,
     REFUSED,
@@ -114,9 +115,32 @@ class Nodes(TensorBuilder):
         inputs = [self.values[name] if name else None for name in node.input]
         attributes = attributes_of(node)
         domain = node.domain if node.domain != "ai.onnx" else ""
-        if not domain:
-            sizes = self.declared.get(node.output[0])
-            inputs = with_declared(node.op_type, inputs, sizes, attributes)
+        possible = [] if domain else deduced(node.op_type, inputs, self.declared_result, attributes)
+        if not possible:
+            return self._imported(node, domain, inputs, attributes)
+        given = [with_data(inputs, data) for data in possible]
+        results = [self._imported(node, domain, each, attributes) for each in given]
+        if len(results) == 1:
+            return results[0]
+        number, operands = max(possible[0]), cast("Sequence[Tensor]", inputs)
+        tensors = [cast("Tensor", result[0]) for result in results]
+        rank = operands[0].rank if node.op_type in OF_AXES else None
+        lists = [data[number] for data in possible]
+        return [chosen_by_data(self, operands[number], lists, rank, tensors)]
+
+    @property
+    def declared_result(self) -> Sizes | None:
+        """The sizes that the model declares for the first result of the node, all numbers."""
+        return self.declared.get(self.node.output[0])
+
+    def _imported(
+        self,
+        node: Any,
+        domain: str,
+        inputs: Sequence[Tensor | None],
+        attributes: Mapping[str, Any],
+    ) -> Sequence[Tensor | None]:
+        """The results of a node's inputs."""
         entry = lookup(domain, node.op_type, self.versions.get(domain, 1))
         known = self._computed(node, entry, inputs, attributes)
         if known is not None:

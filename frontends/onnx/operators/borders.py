@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, least
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, integers, sizes_in
+from xdsl_spirv.frontends.onnx.reading import Reader, of_axis, written
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import I64, Tensor
+from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
 
 BORDERS = ("edge", "reflect", "symmetric", "wrap")
 """
@@ -56,17 +56,19 @@ def pad(
     value: float = 0.0,
 ) -> Tensor:
     """A negative amount takes elements away, before others are added."""
+    if mode not in ("constant", *BORDERS):
+        b.refuse(f"mode {mode!r}", f"use constant, {', '.join(BORDERS)}")
+    number = Tensor.of(_of_type(x, value)) if constant_value is None else constant_value
+    if b.declared_result and any(t is not None and t.known is None for t in (pads, axes)):
+        return _padded_by_data(b, x, pads, axes, number, mode, b.declared_result)
     amounts = sizes_in(b, pads, "pads")
     along = axes_of(b, integers(b, axes, "axes") if axes else range(x.rank), x.rank)
     if len(amounts) != 2 * len(along):
         b.refuse(f"{len(amounts)} pads for {len(along)} axes", "give two for each axis")
-    if mode not in ("constant", *BORDERS):
-        b.refuse(f"mode {mode!r}", f"use constant, {', '.join(BORDERS)}")
     low: list[Size] = [0] * x.rank
     high: list[Size] = [0] * x.rank
-    for number, axis in enumerate(along):
-        low[axis], high[axis] = amounts[number], amounts[len(along) + number]
-    number = Tensor.of(_of_type(x, value)) if constant_value is None else constant_value
+    for place, axis in enumerate(along):
+        low[axis], high[axis] = amounts[place], amounts[len(along) + place]
     return padded(b, x, low, high, number, mode)
 
 
@@ -108,6 +110,45 @@ def padded(
         return element if inside is None or mode != "constant" else s.select(inside, element, other)
 
     return written(b, x.element, wide, body, [(number, [None] * number.rank)])
+
+
+def _padded_by_data(
+    b: Nodes,
+    x: Tensor,
+    pads: Tensor,
+    axes: Tensor | None,
+    number: Tensor,
+    mode: str,
+    sizes: Sequence[int],
+) -> Tensor:
+    """A tensor of given sizes with as many elements before each axis as data says, or fewer."""
+    count = x.rank if axes is None else axes.sizes[0]
+    if len(sizes) != x.rank or not isinstance(count, int) or pads.sizes != (2 * count,):
+        b.refuse(f"{pads} pads of {x}, to {list(sizes)}", "give two for each axis")
+    if 0 in x.sizes:
+        b.refuse("pads of no elements are computed when the model runs", "make them constants")
+    source, first = Reader(b, x), Reader(b, b.slice(pads, [0], [count], [1]))
+    behind, along = Reader(b, b.slice(pads, [count], [count], [1])), axes and Reader(b, axes)
+
+    def body(s: Scalars, other: Number) -> Number:
+        places: list[Number] = []
+        inside = s.number(1, BOOL)
+        for axis in range(x.rank):
+            low, high = (
+                of_axis(s, along, count, axis, x.rank, amounts, s.number(0, I64))
+                for amounts in (first, behind)
+            )
+            # What is taken away is so before the rest is looked at.
+            taken, extent = s.minimum(low, 0), source.extent(s, axis)
+            size = s.maximum(extent + taken + s.minimum(high, 0), 1)
+            place = s.index(axis) - s.maximum(low, 0)
+            inside = inside & is_inside(s, place, size)
+            place = held(s, place, size, "edge" if mode == "constant" else mode) - taken
+            places.append(held(s, place, extent, "edge"))
+        element = source.read(s, places)
+        return s.select(inside, element, other) if mode == "constant" else element
+
+    return written(b, x.element, sizes, body, [(number, [None] * number.rank)])
 
 
 def _negative(n: Size) -> int:

@@ -5,56 +5,17 @@ Operators that choose elements by indices which are data: gather, scatter, sort.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
-from xdsl.dialects import tensor
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, surely_below
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.reductions import total_of
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, checked, gather, sizes_in
+from xdsl_spirv.frontends.onnx.reading import Reader, written
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Tensor
-
-
-class Reader:
-    """Reads elements of a tensor at computed places, inside a body."""
-
-    def __init__(self, b: Nodes, t: Tensor):
-        self.value = b.value(t)
-        self.element = t.element
-        self.extents = [b.integer(size) for size in t.sizes]
-
-    def extent(self, s: Scalars, axis: int) -> Number:
-        return Number(s, self.extents[axis], I64)
-
-    def wrapped(self, s: Scalars, place: Number, axis: int) -> Number:
-        """An index that counts from the end if it is negative."""
-        wide = place.to(I64)
-        return s.select(wide < 0, wide + self.extent(s, axis), wide)
-
-    def read(self, s: Scalars, places: Sequence[Number]) -> Number:
-        op = tensor.ExtractOp(self.value, [s.position(p) for p in places], self.element.type)
-        s.builder.insert(op)
-        return Number(s, op.results[0], self.element)
-
-
-def written(
-    b: Nodes,
-    element: Any,
-    sizes: Sequence[Size],
-    body: Callable[..., Number],
-    inputs: Sequence[tuple[Tensor, Any]] = (),
-) -> Tensor:
-    """A tensor whose every element `body` computes from where it is, and from inputs."""
-    out = (b.empty(sizes, element), element, sizes, list(range(len(sizes))))
-
-    def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
-        return [body(s, *numbers[:-1])]
-
-    return b.generic(inputs, [out], len(sizes), write)[0]
 
 
 def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
@@ -318,13 +279,29 @@ def reverse_sequence(
 
 @operator("Compress")
 def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
-    known = condition.numbers
-    if known is None:
-        b.refuse("the condition decides how large the result is", "make it a constant")
+    """The declared size of the result is how many elements of the condition are true."""
+    known, sizes, count = condition.numbers, b.declared_result, condition.sizes[0]
     if axis is None:
         x, axis = b.reshape(x, [total_of(x.sizes)]), 0
-    chosen = np.flatnonzero(known).astype(np.int64)
-    return gather(b, x, Tensor.of(chosen), axis=axis)  # pyright: ignore
+    fits = count == x.sizes[axis] or surely_below(count, x.sizes[axis])
+    if known is not None:
+        places = Tensor.of(np.flatnonzero(known).astype(np.int64))
+    elif sizes is not None and len(sizes) == x.rank and x.sizes[axis] != 0 and fits:
+        places = _places_of_true(b, condition, sizes[axis])
+    else:
+        b.refuse("the condition decides how large the result is", "make it a constant")
+    return gather(b, x, places, axis=axis)  # pyright: ignore
+
+
+def _places_of_true(b: Nodes, condition: Tensor, count: int) -> Tensor:
+    """Where the first true elements are; 0 for those that are not there."""
+
+    def body(s: Scalars, true: Number, passed: Number, place: Number) -> Sequence[Number]:
+        here = true & passed.equals(s.index(0).to(I32))
+        return [passed + true.to(I32), s.select(here, s.index(1).to(I32), place)]
+
+    outputs = [(b.fill(0, [count], I32), I32, [count], [0]) for _ in range(2)]
+    return b.generic([(condition, [1])], outputs, 2, body, [1])[1]
 
 
 @operator("Unique")

@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.frontends.onnx.building import broadcast
 from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.reading import Reader, of_axis, written
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor, element_of
@@ -125,8 +126,16 @@ def constant_of_shape(b: Nodes, shape: Tensor, /, *, value: Array | None = None)
 
 @operator("Range")
 def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
-    """By a known step, between numbers, or by 1 between sizes that may be open."""
+    """By a known step, between numbers, or by 1 between sizes that may be open, or as declared."""
     element, step = start.element, delta.numbers
+    sizes = b.declared_result
+    if sizes is not None and any(t.known is None for t in (start, limit, delta)):
+
+        def spread(s: Scalars, first: Number, by: Number) -> Number:
+            return first + s.index(0).to(element) * by
+
+        operands = [(t, [None] * t.rank) for t in (start, delta)]
+        return b.mapped(spread, operands, sizes, element)
     first, last = (_number_or_size(b, t) for t in (start, limit))
     if step is None:
         b.refuse("delta is computed when the model runs", "make it a constant")
@@ -275,7 +284,12 @@ def split(
 ) -> list[Tensor]:
     axis = axis_of(b, axis, x.rank)
     whole = x.sizes[axis]
-    if split is not None:
+    declared = [b.declared.get(name) for name in b.node.output]
+    if split is not None and split.known is None and all(declared):
+        parts: list[Size] = [sizes[axis] for sizes in declared if sizes]
+        if sum(parts) != whole:
+            b.refuse(f"{x} is declared to have parts of {parts}", "mend the declaration")
+    elif split is not None:
         parts = sizes_in(b, split, "sizes")
     else:
         count = num_outputs or len(b.node.output)
@@ -318,7 +332,10 @@ def slice_(
     steps: Tensor | None = None,
     /,
 ) -> Tensor:
-    """Backwards by walking the reversed tensor."""
+    """Backwards by walking the reversed tensor; from where data says, to a declared size."""
+    given, sizes = [t for t in (starts, ends, axes, steps) if t is not None], b.declared_result
+    if sizes is not None and any(t.known is None for t in given):
+        return _sliced_by_data(b, x, starts, axes, steps, sizes)
     first, last = sizes_in(b, starts, "starts"), sizes_in(b, ends, "ends")
     along = axes_of(b, integers(b, axes, "axes") if axes else range(len(first)), x.rank)
     by = integers(b, steps, "steps") if steps else [1] * len(first)
@@ -335,6 +352,35 @@ def slice_(
         # Of the reversed dimension, counted from its end.
         begin[axis] = x.sizes[axis] - 1 - begin[axis]
     return b.slice(reverse(b, x, backwards), begin, count, step)
+
+
+def _sliced_by_data(
+    b: Nodes,
+    x: Tensor,
+    starts: Tensor,
+    axes: Tensor | None,
+    steps: Tensor | None,
+    sizes: Sequence[int],
+) -> Tensor:
+    """A slice of given sizes; what would lie outside is the nearest element."""
+    count = starts.sizes[0]
+    if len(sizes) != x.rank or not isinstance(count, int) or (0 in x.sizes and 0 not in sizes):
+        b.refuse(f"a slice of {x} is declared to have the sizes {list(sizes)}", "mend them")
+    source, first = Reader(b, x), Reader(b, starts)
+    along, by = axes and Reader(b, axes), steps and Reader(b, steps)
+
+    def body(s: Scalars) -> Number:
+        places: list[Number] = []
+        for axis in range(x.rank):
+            list_ = s, along, count, axis, x.rank
+            last = source.extent(s, axis) - 1
+            start = source.wrapped(s, of_axis(*list_, first, s.number(0, I64)), axis)
+            start = s.minimum(s.maximum(start, 0), last)
+            step = s.number(1, I64) if by is None else of_axis(*list_, by, s.number(1, I64))
+            places.append(s.minimum(s.maximum(start + s.index(axis) * step, 0), last))
+        return source.read(s, places)
+
+    return written(b, x.element, sizes, body)
 
 
 def _span(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size]:

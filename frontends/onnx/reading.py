@@ -1,0 +1,107 @@
+"""
+Elements read at places that a body computes, and results of which data chooses one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+from xdsl.dialects import tensor
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import I64, Tensor
+
+
+class Reader:
+    """Reads elements of a tensor at computed places, inside a body."""
+
+    def __init__(self, b: TensorBuilder, t: Tensor):
+        self.value = b.value(t)
+        self.element = t.element
+        self.extents = [b.integer(size) for size in t.sizes]
+
+    def extent(self, s: Scalars, axis: int) -> Number:
+        return Number(s, self.extents[axis], I64)
+
+    def wrapped(self, s: Scalars, place: Number, axis: int) -> Number:
+        """An index that counts from the end if it is negative."""
+        wide = place.to(I64)
+        return s.select(wide < 0, wide + self.extent(s, axis), wide)
+
+    def read(self, s: Scalars, places: Sequence[Number]) -> Number:
+        op = tensor.ExtractOp(self.value, [s.position(p) for p in places], self.element.type)
+        s.builder.insert(op)
+        return Number(s, op.results[0], self.element)
+
+    def item(self, s: Scalars, number: int) -> Number:
+        """An element of a list, or the only one of a tensor without dimensions."""
+        return self.read(s, [s.number(number, I64)] if self.extents else [])
+
+
+def written(
+    b: TensorBuilder,
+    element: Any,
+    sizes: Sequence[Size],
+    body: Callable[..., Number],
+    inputs: Sequence[tuple[Tensor, Any]] = (),
+) -> Tensor:
+    """A tensor whose every element `body` computes from where it is, and from inputs."""
+    out = (b.empty(sizes, element), element, sizes, list(range(len(sizes))))
+
+    def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
+        return [body(s, *numbers[:-1])]
+
+    return b.generic(inputs, [out], len(sizes), write)[0]
+
+
+def is_axis(number: Number, axis: int, rank: int) -> Number:
+    """Whether a number is that of an axis, counted from either end."""
+    return number.equals(axis) | number.equals(axis - rank)
+
+
+def of_axis(
+    s: Scalars, axes: Reader | None, count: int, axis: int, rank: int, items: Reader, start: Number
+) -> Number:
+    """The item of a list for an axis; `start` of one that `axes` does not name."""
+    if axes is None:
+        return items.item(s, axis).to(start.element) if axis < count else start
+    result = start
+    for number in range(count):
+        named = is_axis(axes.item(s, number), axis, rank)
+        result = s.select(named, items.item(s, number).to(start.element), result)
+    return result
+
+
+def chosen_by_data(
+    b: TensorBuilder,
+    data: Tensor,
+    possible: Sequence[Sequence[int]],
+    rank: int | None,
+    results: Sequence[Tensor],
+) -> Tensor:
+    """
+    The result of what data is, of what is possible; the last one of anything else.
+
+    With a rank data names axes in any order, counted from either end.
+    """
+    source = Reader(b, data)
+
+    def is_given(s: Scalars, wanted: Sequence[int]) -> Number:
+        items = [source.item(s, i) for i in range(len(wanted))]
+        if rank is None:
+            return reduce(and_, [a.equals(w) for a, w in zip(items, wanted, strict=True)])
+        named = [reduce(or_, [is_axis(item, axis, rank) for item in items]) for axis in wanted]
+        return reduce(and_, named)
+
+    def body(s: Scalars, *numbers: Number) -> Number:
+        result = numbers[-1]
+        for number, wanted in zip(numbers[:-1], possible, strict=False):
+            result = s.select(is_given(s, wanted), number, result)
+        return result
+
+    return b.elementwise(body, *results)
