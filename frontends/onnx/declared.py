@@ -105,7 +105,7 @@ def _any_axis(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Itera
 
 def _transformed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """Axes whose size the transform makes that of the result; it keeps all others."""
-    x, length = (*inputs, None)[:2]
+    x, length = inputs[0], inputs[1] if len(inputs) > 1 else None
     for axis in range(x.rank - 1):
         count, other = x.sizes[axis], {axis, x.rank - 1}
         back = attributes.get("inverse") and attributes.get("onesided")
@@ -122,8 +122,8 @@ def _transformed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> It
 
 def _frames(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """Steps and lengths that cut a signal into the frames of the result."""
-    signal, _, window, length = (*inputs, None, None)[:4]
-    whole = signal.sizes[1]
+    window, length = (*inputs[2:], None, None)[:2]
+    whole = inputs[0].sizes[1]
     if not isinstance(whole, int):
         return
     lengths = (

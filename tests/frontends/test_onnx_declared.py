@@ -39,6 +39,19 @@ CASES = {
     "around": ("int64[2] s", "float[4, 1, 9]", 'z = Pad<mode="wrap">(x, s, , v)', [2, 4]),
     "mirrored": ("int64[2] s", "float[4, 1, 7]", 'z = Pad<mode="reflect">(x, s, , v)', [2, 2]),
     "Compress": ("bool[3] s", "float[4, 1, 2]", "z = Compress<axis=2>(x, s)", [True, False, True]),
+    "scales": ("float[3] s", "float[6, 1, 2]", 'z = Resize<mode="linear">(x, , s)', [1.6, 1, 0.7]),
+    "scales of some": (
+        "float[2] s",
+        "float[2, 1, 1]",
+        'z = Resize<mode="linear", antialias=1, axes=[0, 2]>(x, , s)',
+        [0.65, 0.5],
+    ),
+    "a ratio": (
+        "int64[2] s",
+        "float[8, 1, 6]",
+        'z = Resize<axes=[0, 2], keep_aspect_ratio_policy="not_larger">(x, , , s)',
+        [9, 6],
+    ),
     "Range": ("int64 s", "int64[3]", "z = Range(s, t, d)", 5),
 }
 CONSTANTS = """int64[3] w = {2, 3, 2}, int64[2] e = {-1, 7}, int64[2] f = {9, -1}, int64 t = {-2},
@@ -56,9 +69,8 @@ def test_a_declared_result_decides(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     given, result, body, data = CASES[name]
     model = model_of(given, result, body)
-    array = np.array(
-        data, np.bool_ if "bool" in given else np.float32 if "float" in given else None
-    )
+    kind = np.bool_ if "bool" in given else np.float32 if "float" in given else np.int64
+    array = np.array(data, kind)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     names = [value.name for value in session.get_inputs()]
     inputs = {n: a for n, a in {"x": X, "s": array}.items() if n in names}

@@ -4,21 +4,25 @@ Operators that sample an image between its elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from functools import partial, reduce
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, sizes_in
+from xdsl_spirv.frontends.onnx.reading import Reader, written
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor
+
+Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
+"""A factor; what reads it where data gives it; None if it is the ratio of sizes that are open."""
 
 
 @operator("Resize", since=11)
@@ -43,13 +47,14 @@ def resize(
     """
     Along one axis after the other: which elements make each new one, and how much of each.
 
-    Both follow from the sizes alone, so they are constants.
+    Both follow from the sizes alone, so they are constants; else each element computes its own.
     """
     along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
     wanted, factors = _sizes(b, x, along, scales, sizes, keep_aspect_ratio_policy)
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
-    if crops and (roi is None or roi.numbers is None):
-        b.refuse("roi is computed when the model runs", "make it a constant")
+    if crops and roi is None:
+        b.refuse("roi is left out", "give the corners")
+    moves = crops and roi is not None and roi.known is None
     corners = None if roi is None or roi.numbers is None or not roi.numbers.size else roi.numbers
     # Shares are added in floats. Only integers with antialias are rounded axis by axis.
     element = x.element
@@ -65,18 +70,22 @@ def resize(
         )
         if whole:
             continue
-        if not isinstance(size, int) or not isinstance(new, int) or scale is None:
+        if moves or not (
+            isinstance(size, int) and isinstance(new, int) and isinstance(scale, float)
+        ):
             result = _repeated(
                 b,
                 result,
                 axis,
-                size,
                 new,
                 scale,
-                mode,
                 coordinate_transformation_mode,
-                nearest_mode,
+                (Reader(b, roi), number, len(along)) if crops and roi else None,
+                extrapolation_value,
+                (mode, nearest_mode, cubic_coeff_a, bool(antialias), bool(exclude_outside)),
             )
+            if rounds:
+                result = b.elementwise(lambda s, x: s.unary(math.FloorOp, x + 0.5), result)
             continue
         ends = (0.0, 1.0)
         if corners is not None:
@@ -156,8 +165,12 @@ def _sizes(
     scales: Tensor | None,
     sizes: Tensor | None,
     policy: str,
-) -> tuple[list[Size], list[float | None]]:
+) -> tuple[Sequence[Size], Sequence[Factor]]:
     """The new sizes along axes, and the factors that coordinates are made with."""
+    declared = b.declared_result
+    given = sizes if sizes is not None and sizes.sizes != (0,) else scales
+    if declared is not None and given is not None and given.known is None:
+        return [declared[i] for i in along], _factors_of_data(b, x, along, given, policy)
     if sizes is not None and sizes.sizes != (0,):
         wanted = sizes_in(b, sizes, "sizes")
         old = [x.sizes[i] for i in along]
@@ -181,6 +194,26 @@ def _sizes(
     return [_scaled(x.sizes[i], f) for i, f in zip(along, known, strict=True)], [*known]
 
 
+def _factors_of_data(
+    b: Nodes, x: Tensor, along: Sequence[int], given: Tensor, policy: str
+) -> list[Factor]:
+    """Factors that data gives: as they are, or as the ratio of sizes that is kept."""
+    if 0 in x.sizes or given.sizes != (len(along),):
+        b.refuse(f"{x} by {given}", "give a number for each axis")
+    source, image = Reader(b, given), Reader(b, x)
+
+    def factor(number: int, s: Scalars) -> Number:
+        if given.element.is_float:
+            return source.item(s, number)
+        ratios = [
+            source.item(s, i).to(F32) / image.extent(s, axis).to(F32)
+            for i, axis in enumerate(along)
+        ]
+        return reduce(s.minimum if policy == "not_larger" else s.maximum, ratios)
+
+    return [partial(factor, number) for number in range(len(along))]
+
+
 def _scaled(size: Size, factor: float) -> Size:
     """A size by a factor, rounded down, as floats of 32 bits have it."""
     if isinstance(size, int):
@@ -202,9 +235,9 @@ def _ratio(new: Size, old: Size) -> float | None:
 
 
 def _place(
-    s: Scalars, axis: int, size: Number, new: Number, scale: float | None, mode: str
+    s: Scalars, axis: int, size: Number, new: Number, scale: float | Number | None, mode: str
 ) -> Number:
-    """Where in an image of an open size a new element lies."""
+    """Where in an image whose size or factor data gives a new element lies."""
     at, old, count = s.index(axis).to(F32), size.to(F32), new.to(F32)
     factor = count / old if scale is None else s.number(scale, F32)
     middle = (at + 0.5) / factor - 0.5
@@ -215,7 +248,7 @@ def _place(
         case "tf_half_pixel_for_nn":
             return (at + 0.5) / factor
         case "align_corners":
-            return s.select(length > 1, at * ((old - 1) / (length - 1)), 0)
+            return s.select(length > 1, at * (old - 1) / (length - 1), 0)
         case "pytorch_half_pixel":
             return s.select(count > 1, middle, 0)
         case "half_pixel_symmetric":
@@ -224,49 +257,114 @@ def _place(
             return middle
 
 
+def _crop_place(
+    s: Scalars, axis: int, size: Number, new: Number, roi: tuple[Reader, int, int]
+) -> Number:
+    """Where in an image a new element of the crop between two corners lies."""
+    corners, number, count = roi
+    start, end = (corners.item(s, k).to(F32) for k in (number, count + number))
+    at, last, steps = s.index(axis).to(F32), size.to(F32) - 1, new.to(F32) - 1
+    spread = start * last + at * (end - start) * last / s.maximum(steps, 1)
+    return s.select(steps > 0, spread, (start + end) * 0.5 * last)
+
+
 def _repeated(
     b: Nodes,
     x: Tensor,
     axis: int,
-    size: Size,
     new: Size,
-    scale: float | None,
-    mode: str,
+    scale: Factor,
     coordinates: str,
-    rounding: str,
+    roi: tuple[Reader, int, int] | None,
+    elsewhere: float,
+    filter_: tuple[str, str, float, bool, bool],
 ) -> Tensor:
-    """An open size by a factor, element by element as its place asks."""
-    if coordinates == "tf_crop_and_resize" or mode == "cubic":
-        b.refuse(f"mode {mode}, {coordinates}, of a size that is open", "give the size")
-    source, count = Reader(b, x), b.integer(new)
+    """An axis by a factor, element by element, where sizes or what data gives is open."""
+    mode, _, _, antialias, _ = filter_
+    source, count, size = Reader(b, x), b.integer(new), x.sizes[axis]
+    # The factor is no less than this.
+    least_factor = 1.0
+    if isinstance(scale, float):
+        least_factor = min(scale, 1.0)
+    elif antialias and isinstance(size, int) and isinstance(new, int):
+        least_factor = min(max(new - 0.5, 0.5) / size, 1.0)
+    elif antialias:
+        b.refuse("antialias by a factor that is open", "give the size")
+    reach = (1 if mode == "linear" else 2) / (least_factor if antialias else 1.0)
     sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
 
     def body(s: Scalars) -> Number:
-        extent = source.extent(s, axis)
-        place = _place(s, axis, extent, Number(s, count, I64), scale, coordinates)
+        extent, length = source.extent(s, axis), Number(s, count, I64)
+        factor = scale(s) if callable(scale) else scale
+        if roi is None:
+            place = _place(s, axis, extent, length, factor, coordinates)
+        else:
+            place = _crop_place(s, axis, extent, length, roi)
 
         def at(position: Number) -> Number:
             held = s.minimum(s.maximum(position.to(I64), 0), extent - 1)
             return source.read(s, [held if i == axis else s.index(i) for i in range(x.rank)])
 
-        below = s.unary(math.FloorOp, place)
-        if mode == "nearest":
-            above = s.unary(math.CeilOp, place)
-            rounded = {
-                "by scale": lambda: above if scale is not None and scale < 1 else below,
-                "floor": lambda: below,
-                "ceil": lambda: above,
-                "round_prefer_floor": lambda: s.unary(math.CeilOp, place - 0.5),
-                "round_prefer_ceil": lambda: s.unary(math.FloorOp, place + 0.5),
-            }[rounding]()
-            return at(rounded)
-        share = place - below
-        element = sum_element(x.element) if x.element.is_float else F32
-        first, second = at(below).to(element), at(below + 1).to(element)
-        share = share.to(element)
-        return (first * (1 - share) + second * share).to(x.element)
+        taps = _taps_of_place(s, place, extent.to(F32), factor, 2 * int(np.ceil(reach)), filter_)
+        terms = [at(p) if share is None else at(p) * share.to(x.element) for p, share in taps]
+        result = reduce(lambda total, term: total + term, terms)
+        if roi is None:
+            return result
+        outside = (place < 0) | (place > extent.to(F32) - 1)
+        return s.select(outside, elsewhere, result)
 
     return written(b, x.element, sizes, body)
+
+
+def _taps_of_place(
+    s: Scalars,
+    place: Number,
+    size: Number,
+    scale: float | Number | None,
+    count: int,
+    filter_: tuple[str, str, float, bool, bool],
+) -> list[tuple[Number, Number | None]]:
+    """The old elements that make a new one, and their shares: see `_taps`."""
+    mode, rounding, cubic, antialias, exclude = filter_
+    below = s.unary(math.FloorOp, place)
+    if mode == "nearest":
+        above = s.unary(math.CeilOp, place)
+
+        def by_scale() -> Number:
+            if isinstance(scale, Number):
+                return s.select(scale < 1, above, below)
+            return above if scale is not None and scale < 1 else below
+
+        nearest = {
+            "by scale": by_scale,
+            "floor": lambda: below,
+            "ceil": lambda: above,
+            "round_prefer_floor": lambda: s.unary(math.CeilOp, place - 0.5),
+            "round_prefer_ceil": lambda: s.unary(math.FloorOp, place + 0.5),
+        }[rounding]()
+        return [(nearest, None)]
+    if mode == "linear" and not antialias and not exclude:
+        share = place - below
+        return [(below, 1 - share), (below + 1, share)]
+    stretch = s.number(1 if scale is None or not antialias else scale, F32)
+    stretch = s.minimum(stretch, 1)
+    positions = [below + (k - count // 2 + 1) for k in range(count)]
+    shares: list[Number] = []
+    for position in positions:
+        distance = s.absolute(position - place) * stretch
+        share = s.maximum(1 - distance, 0) if mode == "linear" else _cubic_of(s, distance, cubic)
+        inside = (position >= 0) & (position < size)
+        shares.append(s.select(inside, share, 0) if exclude else share)
+    if exclude or antialias:
+        whole = reduce(lambda total, share: total + share, shares)
+        shares = [share / whole for share in shares]
+    return list(zip(positions, shares, strict=True))
+
+
+def _cubic_of(s: Scalars, x: Number, a: float) -> Number:
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = a * (((x - 5) * x + 8) * x - 4)
+    return s.select(x <= 1, near, s.select(x < 2, far, 0))
 
 
 def _coordinates(
