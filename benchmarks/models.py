@@ -11,9 +11,9 @@ other. A network that rounds to steps may turn one last bit into another answer:
 not pass it is said whether they are as near as onnxruntime's own when its float parameters are
 moved by at most one unit in the last place (`within_spread`, no failure), less than two correct
 sums of floats may differ by.
-`reference` runs a model as imported, on whole arrays; other devices run what was compiled for the
-target. With `--iree`, `iree-compile` compiles the same model in the same run, and what it made for
-lavapipe runs, too.
+`reference` runs a model as imported, on whole arrays, `program` compiles it and runs nothing; other
+devices run what was compiled for the target. With `--iree`, `iree-compile` compiles the same model
+in the same run, and what it made for lavapipe runs, too.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ REPEAT = 5
 
 NUDGES = 4
 """How often the reference of a model that rounds to steps is run with other last bits."""
+
+WITHOUT_KERNELS = ("reference", "program")
+"""Devices that run no kernels: whole arrays as imported, and what is compiled only."""
 
 COSINES = {"minilm.f32": 0.9999, "minilm.f16": 0.999}
 """What the results' cosine has to be at least, beside the tolerance."""
@@ -128,9 +131,9 @@ def measure(
     proto = variant_of(model, variant)
     names = [value.name for value in proto.graph.output]
     serialized = proto.SerializeToString()
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), time.process_time()
     imported = import_onnx(proto)
-    ready = time.perf_counter()
+    ready, cpu_ready = time.perf_counter(), time.process_time()
     tolerance = tolerance_of(imported.module)
     runs = [run_onnxruntime(serialized, inputs, names) for _ in range(REPEAT)]
     expected = runs[0].results
@@ -140,6 +143,7 @@ def measure(
         "variant": variant,
         "nodes": len(imported.nodes),
         "import_s": round(ready - started, 2),
+        "import_cpu_s": round(cpu_ready - cpu_started, 3),
         "tolerance": tolerance.relative,
         "onnxruntime_s": round(statistics.median(each.seconds for each in runs), 4),
         "spread": max(spread.values(), default=0.0),
@@ -160,7 +164,7 @@ def measure(
         figures["compile_cpu_s"] = round(sum(os.times()[:4]) - cpu, 2)
         figures |= described(program)
         for device in devices:
-            if device != "reference":
+            if device not in WITHOUT_KERNELS:
                 results, seconds = executed(program, inputs, device)
                 figures["devices"][device] = seconds | compared(
                     model, case, results, expected, tolerance, spread
@@ -176,6 +180,7 @@ def described(program: Program) -> dict[str, Any]:
     manifest = program.manifest
     return {
         "dispatches": len(manifest.dispatches),
+        "dispatches_per_run": sum(not dispatch.once for dispatch in manifest.dispatches),
         "kernels": len({(d.kernel, d.entry_point) for d in manifest.dispatches}),
         "paths": paths_of(program),
         "spirv_bytes": sum(len(code.binary) for code in program.code.values()),
@@ -284,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("--only", help="models, or cases as minilm.f16, separated by commas")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="separated by commas")
-    parser.add_argument("--devices", default="interpreter", help="separated by commas")
+    parser.add_argument("--devices", default="interpreter", help="program: compile only")
     parser.add_argument("--target", default="lavapipe", help="what to compile for")
     parser.add_argument("--iree", action="store_true", help="the same with IREE")
     parser.add_argument("--json", help="where to write the figures")

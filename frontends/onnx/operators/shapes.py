@@ -451,8 +451,6 @@ def reverse(b: Nodes, x: Tensor, axes: Sequence[int]) -> Tensor:
     if not axes:
         return x
     source = b.value(x)
-    last = [b.value(sizes_tensor([x.sizes[i] - 1])) for i in axes]
-    del last
     out = (b.empty(x.sizes, x.element), x.element, x.sizes, list(range(x.rank)))
     ends = {i: b.integer(x.sizes[i] - 1) for i in axes}
 
