@@ -1,10 +1,9 @@
 """
 onnxruntime's own intermediate values, and which results of dispatches they are.
 
-The tensors that an ONNX file computes on its way become outputs of it, as far as they still have
-their names after simplification. A dispatch's result is one of them if the last operation of a node
-makes it (`Layer.ends`) and it has that tensor's shape and type: what was transposed, packed or
-moved by 128 has no counterpart.
+The tensors that an ONNX file computes on its way become outputs of it. A dispatch's result is one
+of them if the last operation of a node makes it (`Layer.ends`) and it has that tensor's shape and
+type: what was transposed, packed or moved by 128 has no counterpart.
 """
 
 from __future__ import annotations
