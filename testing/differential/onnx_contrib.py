@@ -154,6 +154,14 @@ def _byte_unary(d: Draw) -> None:
     d.add(d.values(0, shape), *points(d), *points(d), alpha=(0.1,), **named)
 
 
+def _byte_softmax(d: Draw) -> None:
+    shape = d.shape(1, 3)
+    # onnxruntime multiplies with the whole part of 1 / scale.
+    result = given(np.float32(d.pick((1 / 256, 0.01, 0.5)))), zero_point(d, d.dtype(0))
+    axis, opset = d.axis(len(shape)), d.pick((12, 13))
+    d.add(d.values(0, shape), *points(d), *result, axis=axis, opset=opset)
+
+
 def _byte_where(d: Draw) -> None:
     shape = d.shape(1, 3)
     x, y = d.values(1, shape), d.values(1, d.narrowed(shape))
@@ -245,6 +253,7 @@ contrib(
     _byte_unary,
     "step",
 )
+contrib("QLinearSoftmax", _byte_softmax, "step")
 contrib("QLinearWhere", _byte_where, "step")
 contrib("MatMulIntegerToFloat", _to_float)
 contrib("DynamicQuantizeMatMul", _to_float)
@@ -265,10 +274,8 @@ NHWC = (
 ELSEWHERE = (
     "ConvTransposeWithDynamicPads DecoderMaskedMultiHeadAttention DynamicQuantizeLSTM "
     "GatherBlockQuantized GroupQueryAttention NhwcMaxPool Pad QAttention QGemm QLinearConcat "
-    "QLinearSoftmax "
     "QLinearConv Range Trilu GridSample GatherND Unique UnfoldTensor Inverse MatMulInteger16"
 )
-# onnxruntime's QLinearSoftmax rounds toward zero.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(CONTRIB, n): "onnxruntime has no kernel on the CPU" for n in WITHOUT_KERNEL.split()},
     **{("com.ms.internal.nhwc", n): "onnxruntime has no kernel on the CPU" for n in NHWC.split()},

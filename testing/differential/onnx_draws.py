@@ -294,13 +294,28 @@ def drawn(
         values = a + (b - a) * rng.random(shape)
         return values.astype(dtype)
     if g.edges:
-        extremes = _extremes(dtype)
-        if not g.overflows:
-            extremes = extremes[np.abs(extremes) < 1e5]
-        chosen = rng.choice(np.concatenate([np.array(SPECIAL), extremes]), shape)
+        chosen = rng.choice(_at_edges(dtype, g.omitted), shape)
         values = np.where(rng.random(shape) < 0.35, chosen, values)
     with np.errstate(all="ignore"):
         return np.asarray(values).astype(dtype)
+
+
+def _at_edges(dtype: np.dtype[Any], omitted: Sequence[str]) -> Array:
+    """NaN, infinities, ties and extremes of a type, without those that are omitted."""
+    numbers = np.concatenate([np.array(SPECIAL), _extremes(dtype)])
+    info: Any = ml_dtypes.finfo(dtype)
+    # The sum of squares of what is not huge does not overflow.
+    huge = min(1e5, float(info.max) ** 0.5 / 2)
+    left_out = {
+        "nan": np.isnan(numbers),
+        "inf": np.isinf(numbers),
+        "huge": np.isfinite(numbers) & (np.abs(numbers) >= huge),
+        "tiny": (numbers != 0) & (np.abs(numbers) < float(info.tiny)),
+    }
+    kept = np.ones(len(numbers), np.bool_)
+    for name in omitted:
+        kept &= ~left_out[name]
+    return numbers[kept]
 
 
 def _extremes(dtype: np.dtype[Any]) -> Array:

@@ -77,8 +77,8 @@ class RandomGraph:
     """Whether values are NaN, infinities, denormals and extremes."""
     least_size: int = 1
     """What open sizes are at least: windows have to fit."""
-    overflows: bool = True
-    """Whether extremes are so large that sums overflow, which hangs on their order."""
+    omitted: Sequence[str] = ()
+    """Which of these are not drawn: "nan", "inf", what is "huge", and what is "tiny"."""
     remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
         default_factory=dict[str, Callable[[tuple[int, ...]], Array]]
     )

@@ -30,6 +30,7 @@ def window(d: Draw, rank: int, pool: bool = False) -> dict[str, Any]:
         given["auto_pad"] = way
         if pool and way.startswith("SAME"):
             given.pop("dilations", None)
+            given["strides"] = [d.number(1, k) for k in kernel]
     if pool and d.chance(0.4) and "ceil_mode" in d.schema.attributes:
         given["ceil_mode"] = 1
     return given
@@ -50,8 +51,8 @@ def _pool(d: Draw) -> None:
     outputs = 1
     if d.name == "MaxPool" and d.schema.since_version >= 8:
         outputs = d.number(1, 2)
-    if d.name == "LpPool" and d.schema.since_version < 11:
-        raise NotComputed("an integer p of old")
+    if d.name == "LpPool" and (d.schema.since_version < 11 or d.dtype() == np.float64):
+        raise NotComputed("an integer p of old, or onnx's evaluator alone")
     d.add(
         x,
         outputs=outputs,
@@ -68,12 +69,11 @@ def _conv(d: Draw) -> None:
     groups, each, out = d.pick((1, 1, 2, 3)), d.number(1, 3), d.number(1, 3)
     x = d.values(0, (d.number(1, 2), groups * each, *spatial(d, rank)))
     transposed = d.name == "ConvTranspose"
+    if transposed and "SAME" in given.get("auto_pad", ""):
+        given["strides"] = given["kernel_shape"]
     shape = (groups * each, out) if transposed else (groups * out, each)
-    w = d.values(1, (*shape, *given["kernel_shape"]))
+    w = d.values(1, (*shape, *given["kernel_shape"]), *((-4, 4) if transposed else ()))
     bias = [d.values(2, (groups * out,))] if d.chance(0.5) else []
-    steps = given.get("strides", [1] * rank)
-    if transposed and "SAME" in given.get("auto_pad", "") and max(steps) > 1:
-        raise NotComputed("onnxruntime's size is smaller than the definition's")
     if transposed and "strides" in given and "auto_pad" not in given and d.chance(0.5):
         given["output_padding"] = [d.number(0, s - 1) for s in given["strides"]]
     if d.chance(0.3):
@@ -82,10 +82,9 @@ def _conv(d: Draw) -> None:
 
 
 def _global(d: Draw) -> None:
-    if d.dtype() == np.float64:
-        raise NotComputed("onnxruntime has no kernel, onnx's evaluator is wrong")
-    x = d.values(0, (d.size(), d.size(), *spatial(d, d.number(1, 3))))
-    d.add(x, p=(1, 2, 3))
+    by_evaluator = d.name == "GlobalMaxPool" and (d.graph.edges or d.dtype() == np.float64)
+    rank = 2 if by_evaluator else d.number(1, 3)
+    d.add(d.values(0, (d.size(), d.size(), *spatial(d, rank))), p=(1, 2, 3))
 
 
 record("MaxPool", _pool, "exact")
@@ -359,18 +358,29 @@ COORDINATES = (
 )
 
 
+INTEGERS_MIXED = (np.int32, np.int8, np.uint8)
+"""Of what onnxruntime mixes elements."""
+
+
 def _resize(d: Draw) -> None:
     version = d.schema.since_version
     mode = d.pick(("nearest", "linear", "cubic") if version >= 11 else ("nearest", "linear"))
     rank = 2 if mode == "cubic" or d.chance(0.6) else d.pick((1, 3)) if version >= 11 else 2
-    if d.dtype() not in (np.float32, np.float16, np.int32, np.uint8):
+    if mode != "nearest" and d.dtype() not in (np.float32, np.float16, *INTEGERS_MIXED):
         raise NotComputed("onnxruntime has no kernel, onnx's evaluator rounds otherwise")
-    # Large integers hang on the width of the sums.
-    bounds = {"low": -99, "high": 99} if d.dtype().kind in "iu" else {}
+    factors = (1.0, 2.0, 3.0, 0.5, 1.5, 0.6, 2.7)
+    if d.dtype() not in (np.float32, np.float16, *INTEGERS_MIXED):
+        # onnx's evaluator rounds places in f64, onnxruntime in f32.
+        factors = (1.0, 2.0, 0.5)
+    most = 99 if mode != "nearest" else 1 << 50
+    bounds = {"low": -most, "high": most} if d.dtype().kind in "iu" else {}
     x = d.values(0, (d.number(1, 2), d.number(1, 2), *spatial(d, rank)), **bounds)
     if mode == "cubic" and version < 11:
         raise NotComputed("no such mode")
-    scales = [1.0, 1.0] + [float(d.pick((1.0, 2.0, 3.0, 0.5, 1.5, 0.6, 2.7))) for _ in range(rank)]
+    way = d.pick(COORDINATES)
+    scales = [1.0, 1.0] + [float(d.pick(factors)) for _ in range(rank)]
+    if way == "align_corners" and d.dtype().kind in "iu":
+        scales = [float(max(1, round(s))) for s in scales]
     if version < 11:
         if d.name == "Upsample":
             scales = [max(1.0, s) for s in scales]
@@ -378,12 +388,12 @@ def _resize(d: Draw) -> None:
         named = {"scales": given} if "scales" in d.schema.attributes else {}
         d.add(x, *([] if named else [given]), mode=mode, **named)
         return
-    way = d.pick(COORDINATES)
     named: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": way}
     roi = None
     if way == "tf_crop_and_resize":
         roi = np.array([0.1] * (rank + 2) + [0.8] * (rank + 2), np.float32)
-        roi[:2], roi[rank + 2 : rank + 4] = 0, 1
+        whole = np.array(scales) == 1
+        roi[: rank + 2][whole], roi[rank + 2 :][whole] = 0, 1
         named["extrapolation_value"] = 0.5
         if d.dtype() != np.float32:
             raise NotComputed("a crop of another type")
@@ -402,19 +412,18 @@ def _resize(d: Draw) -> None:
 
 
 def _grid_sample(d: Draw) -> None:
-    if d.dtype().kind != "f":
-        raise NotComputed("onnxruntime has no kernel")
+    is_float = d.dtype().kind == "f"
     rank = 2 if d.schema.since_version < 20 else d.number(2, 3)
     batch = d.number(1, 2)
     x = d.values(0, (batch, d.number(1, 2), *spatial(d, rank)))
     modes = ("bilinear", "nearest") if d.schema.since_version < 20 else ("linear", "nearest")
     grid = d.values(1, (batch, *[d.number(1, 4) for _ in range(rank)], rank), -1.3, 1.3, np.float32)
+    if rank == 2:
+        modes += ("cubic" if d.schema.since_version >= 20 else "bicubic",)
     d.add(
         x,
         grid,
-        mode=d.pick(
-            modes + (("cubic" if d.schema.since_version >= 20 else "bicubic",) if rank == 2 else ())
-        ),
+        mode=d.pick(modes if is_float else ("nearest",)),
         align_corners=(0, 1),
         padding_mode=("zeros", "border", "reflection"),
     )
@@ -426,8 +435,7 @@ def _roi_align(d: Draw) -> None:
     corners = d.rng.random((count, 4)) * 4
     corners[:, 2:] += corners[:, :2] + 0.5
     rois = corners.astype(d.dtype())
-    # onnxruntime says itself that its maximum of several samples is wrong.
-    samples = {"mode": "max", "sampling_ratio": 1} if d.chance(0.3) else {"sampling_ratio": (0, 2)}
+    samples = {"mode": ("max", "avg"), "sampling_ratio": (0, 1, 2)}
     d.add(
         x,
         Operand(rois, lambda _: rois),
@@ -442,8 +450,9 @@ def _roi_align(d: Draw) -> None:
 
 def _affine_grid(d: Draw) -> None:
     rank = d.number(2, 3)
-    sizes = np.array([d.number(1, 2), 2, *[d.number(1, 4) for _ in range(rank)]])
-    d.add(d.values(0, (int(sizes[0]), rank, rank + 1)), sizes, align_corners=(0, 1))
+    corners = d.number(0, 1)
+    sizes = np.array([d.number(1, 2), 2, *[d.number(1 + corners, 4) for _ in range(rank)]])
+    d.add(d.values(0, (int(sizes[0]), rank, rank + 1)), sizes, align_corners=corners)
 
 
 def _col2im(d: Draw) -> None:
@@ -472,8 +481,7 @@ def _deform_conv(d: Draw) -> None:
     )
 
 
-record("Resize", _resize, "sum")
-record("Upsample", _resize, "sum")
+record("Resize Upsample", _resize, "step")
 record("GridSample", _grid_sample, "sum")
 record("RoiAlign", _roi_align, "sum", chains=False)
 record("MaxRoiPool", lambda d: _max_roi(d), "exact", chains=False)

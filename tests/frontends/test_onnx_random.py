@@ -84,7 +84,7 @@ def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: Any):
 def test_many_random_graphs(seed: int, onnx: Any):
     """A quarter of them each; one in eight compiled, too."""
     numbers = range(MANY // 4)
-    mapped = in_processes(len(os.sched_getaffinity(0)))
+    mapped = in_processes(len(os.sched_getaffinity(0)), seed)
     verdicts = list(verdicts_of(seed, numbers, ORDINARY, TARGETS, mapped))
     assert [str(v) for v in verdicts if v.kind in ("wrong", "crash")] == []
     assert sum(v.kind == "ok" for v in verdicts) >= 0.98 * len(verdicts)

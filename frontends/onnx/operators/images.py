@@ -239,6 +239,7 @@ def _place(
 ) -> Number:
     """Where in an image whose size or factor data gives a new element lies."""
     at, old, count = s.index(axis).to(F32), size.to(F32), new.to(F32)
+    # Divided, as others do it: what lies on an element must do so here, too.
     factor = count / old if scale is None else s.number(scale, F32)
     middle = (at + 0.5) / factor - 0.5
     length = count if scale is None else old * scale
@@ -252,7 +253,7 @@ def _place(
         case "pytorch_half_pixel":
             return s.select(count > 1, middle, 0)
         case "half_pixel_symmetric":
-            return old * 0.5 * (1 - count / length) + middle
+            return old * 0.5 * (1 - count / length) + (at + 0.5) / factor - 0.5
         case _:
             return middle
 
@@ -379,7 +380,7 @@ def _coordinates(
             return (at + 0.5) / scale - 0.5
         case "half_pixel_symmetric":
             adjusted = new / (scale * size)
-            return size / 2 * (1 - adjusted) + ((at + 0.5) / scale - 0.5)
+            return size / 2 * (1 - adjusted) + (at + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
             return (at + 0.5) / scale - 0.5 if new > 1 else np.zeros(new)
         case "align_corners":

@@ -132,6 +132,11 @@ def _root(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
     def whole(s: Scalars, root: Number, square: Number) -> Number:
         """The root without what is behind its point, whatever the float was rounded to."""
         number = root.to(square.element)
+        if square.element.bits == 64:
+            # A float has 24 bits of the root: its error follows from what the square lacks.
+            rest = s.reinterpret(square - number * number, I64)
+            step = (rest.to(root.element) / (s.maximum(root, 1) * 2)).to(I64)
+            number = number + s.reinterpret(step, square.element)
         number = s.select(number * number > square, number - 1, number)
         more = number + 1
         return s.select(more * more <= square, more, number)
