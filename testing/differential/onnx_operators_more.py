@@ -379,6 +379,8 @@ def _resize(d: Draw) -> None:
         raise NotComputed("no such mode")
     way = d.pick(COORDINATES)
     scales = [1.0, 1.0] + [float(d.pick(factors)) for _ in range(rank)]
+    if way == "half_pixel_symmetric" and mode == "nearest":
+        raise NotComputed("places lie on elements but for a rounding")
     if way == "align_corners" and d.dtype().kind in "iu":
         scales = [float(max(1, round(s))) for s in scales]
     if version < 11:

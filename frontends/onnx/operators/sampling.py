@@ -141,29 +141,6 @@ def grid_sample(
     return written(b, x.element, [*x.sizes[:2], *grid.sizes[1:-1]], body)
 
 
-@operator("AffineGrid")
-def affine_grid(b: Nodes, theta: Tensor, size: Tensor, /, *, align_corners: int = 0) -> Tensor:
-    """Coordinates from -1 to 1, the last dimension's first; of a single element the middle, 0."""
-    batch, _, *spatial = sizes_in(b, size, "sizes")
-    rank, element = len(spatial), sum_element(theta.element)
-    matrix, extents = Reader(b, theta), [b.integer(extent) for extent in spatial]
-
-    def body(s: Scalars) -> Number:
-        def coefficient(column: int) -> Number:
-            row = [s.index(0), s.index(rank + 1), s.number(column, I64)]
-            return matrix.read(s, row).to(element)
-
-        total = coefficient(rank)
-        for axis in range(rank):
-            extent = Number(s, extents[axis], I64).to(element)
-            spread = s.maximum(extent - 1, 1) if align_corners else extent
-            place = (s.index(1 + axis).to(element) * 2 - (extent - 1)) / spread
-            total = total + place * coefficient(rank - 1 - axis)
-        return total.to(theta.element)
-
-    return written(b, theta.element, [batch, *spatial, rank], body)
-
-
 # Regions of interest
 
 
