@@ -358,7 +358,7 @@ COORDINATES = (
 )
 
 
-INTEGERS_MIXED = (np.int32, np.int8, np.uint8)
+MIXED = [np.dtype(name) for name in ("float32", "float16", "int32", "int8", "uint8")]
 """Of what onnxruntime mixes elements."""
 
 
@@ -366,10 +366,10 @@ def _resize(d: Draw) -> None:
     version = d.schema.since_version
     mode = d.pick(("nearest", "linear", "cubic") if version >= 11 else ("nearest", "linear"))
     rank = 2 if mode == "cubic" or d.chance(0.6) else d.pick((1, 3)) if version >= 11 else 2
-    if mode != "nearest" and d.dtype() not in (np.float32, np.float16, *INTEGERS_MIXED):
+    if mode != "nearest" and d.dtype() not in MIXED:
         raise NotComputed("onnxruntime has no kernel, onnx's evaluator rounds otherwise")
     factors = (1.0, 2.0, 3.0, 0.5, 1.5, 0.6, 2.7)
-    if d.dtype() not in (np.float32, np.float16, *INTEGERS_MIXED):
+    if d.dtype() not in MIXED:
         # onnx's evaluator rounds places in f64, onnxruntime in f32.
         factors = (1.0, 2.0, 0.5)
     most = 99 if mode != "nearest" else 1 << 50
@@ -379,7 +379,7 @@ def _resize(d: Draw) -> None:
         raise NotComputed("no such mode")
     way = d.pick(COORDINATES)
     scales = [1.0, 1.0] + [float(d.pick(factors)) for _ in range(rank)]
-    if way == "half_pixel_symmetric" and mode == "nearest":
+    if way == "half_pixel_symmetric" and (mode == "nearest" or d.dtype().kind in "iu"):
         raise NotComputed("places lie on elements but for a rounding")
     if way == "align_corners" and d.dtype().kind in "iu":
         scales = [float(max(1, round(s))) for s in scales]
@@ -403,7 +403,8 @@ def _resize(d: Draw) -> None:
         named["nearest_mode"] = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
     if mode == "cubic":
         named |= {"cubic_coeff_a": (-0.75, -0.5), "exclude_outside": (0, 1)}
-    if mode != "nearest" and version >= 18 and way == "half_pixel" and d.chance(0.3):
+    may_filter = mode != "nearest" and version >= 18 and d.dtype() != np.int8
+    if may_filter and way == "half_pixel" and d.chance(0.3):
         named["antialias"] = 1
     sizes = [int(s * f) for s, f in zip(x.shape, scales, strict=True)]
     if d.chance(0.5):
@@ -437,12 +438,12 @@ def _roi_align(d: Draw) -> None:
     corners = d.rng.random((count, 4)) * 4
     corners[:, 2:] += corners[:, :2] + 0.5
     rois = corners.astype(d.dtype())
-    samples = {"mode": ("max", "avg"), "sampling_ratio": (0, 1, 2)}
     d.add(
         x,
         Operand(rois, lambda _: rois),
         d.values(2, (count,), 0, 1, np.int64),
-        **samples,
+        mode=("max", "avg"),
+        sampling_ratio=(0, 1, 2),
         output_height=(1, 2),
         output_width=(1, 3),
         spatial_scale=(1.0, 0.5),

@@ -68,7 +68,7 @@ def unsigned(g: Graphs) -> None:
             graph = g.add()
             shift = graph.input(np.array([3, 1, 0, 2, 1, 7], dtype))
             graph.node("BitShift", graph.input(a), shift, direction=direction)
-        for to in (1, 2, 6, 7, 12):
+        for to in (1, 2, 6, 7, 12) if dtype is not np.uint32 else (1,):
             graph = g.add()
             graph.node("Cast", graph.input(a), to=to)
             graph = g.add()
@@ -113,6 +113,10 @@ def reductions(g: Graphs) -> None:
         graph = g.add()
         x = np.concatenate([g.floats(2, 3), np.full((2, 1), value, np.float32)], 1)
         graph.node("ReduceLogSumExp", graph.input(x), graph.constant(np.array([-1])), keepdims=0)
+    graph = g.add()
+    # A root of 32 bits, which no float of 32 bits holds.
+    wide = np.array([[3_000_000_019, 1], [2**31 + 5, 2**31 - 9]], np.uint64)
+    graph.node("ReduceL2", graph.input(wide), graph.constant(np.array([-1])), keepdims=0)
     for kind in ("Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ReduceMax", "ReduceMin"):
         graph = g.add()
         graph.node(kind, graph.input(g.floats(8)))
@@ -158,18 +162,22 @@ def windows(g: Graphs) -> None:
         graph.node("MaxPool", graph.input(x), kernel_shape=[3, 4], pads=[2, 0, 0, 2])
     graph = g.add()
     graph.node("LpPool", graph.input(image), **odd, p=3)
+    graph = g.add()
+    one = graph.constant(np.full((1, 1, 1, 1), 2, np.float32))
+    graph.node("Conv", graph.input(g.floats(2, 1, 6, 7)), one, strides=[2, 1])
 
 
 def recurrences(g: Graphs) -> None:
     """Lengths of sequences, clipping and other activations, in every direction."""
-    for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+    for kind, gates, kinds in (
+        ("RNN", 1, ("clip", "lengths")),
+        ("GRU", 3, ("activations",)),
+        ("LSTM", 4, ("lengths",)),
+    ):
         names = {"RNN": ["Relu"], "GRU": ["HardSigmoid", "Softsign"]}
         functions = names.get(kind, ["HardSigmoid", "Relu", "Tanh"])
-        for odd, direction in (
-            ("clip", "forward"),
-            ("activations", "forward"),
-            ("lengths", "bidirectional"),
-        ):
+        for odd in kinds:
+            direction = "bidirectional" if odd == "lengths" else "forward"
             ways = 2 if direction == "bidirectional" else 1
             w, r = g.floats(ways, gates * 2, 3), g.floats(ways, gates * 2, 2)
             x, b = g.floats(2, 2, 3), g.floats(ways, 2 * gates * 2)
