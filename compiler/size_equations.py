@@ -71,7 +71,7 @@ def names_of(function: FuncOp) -> Names:
     if not keys:
         return Names()
     parents = {key: key for key in keys}
-    numbers: dict[Key, int] = {}
+    numbers: list[tuple[Key, int, Operation]] = []
     others: list[tuple[Size, Size, Operation]] = []
 
     def root(key: Key) -> Key:
@@ -85,14 +85,17 @@ def names_of(function: FuncOp) -> Names:
             low, high = sorted((root(first), root(second)))
             parents[high] = low
         elif first is not None and not is_dynamic(right):
-            numbers[first] = right
+            numbers.append((first, right, op))
         elif second is not None and not is_dynamic(left):
-            numbers[second] = left
+            numbers.append((second, left, op))
         else:
             others.append((left, right, op))
     names = Names()
     by_root: dict[Key, Number] = {}
-    static = {root(key): number for key, number in numbers.items()}
+    static: dict[Key, int] = {}
+    for key, size, op in numbers:
+        if static.setdefault(root(key), size) != size:
+            others.append((static[root(key)], size, op))
     for key in keys:
         representative = root(key)
         if representative not in by_root:
@@ -100,7 +103,9 @@ def names_of(function: FuncOp) -> Names:
             wanted = next(filter(None, (_given_name(arguments[k[0]], k) for k in equal)), "")
             index, dimension = representative
             wanted = wanted or f"{argument_name(arguments[index], index)}_{dimension}"
-            by_root[representative] = static.get(representative) or _free(wanted, by_root)
+            by_root[representative] = (
+                static[representative] if representative in static else _free(wanted, by_root)
+            )
         names.of[key] = by_root[representative]
     seen: set[tuple[Number, Number]] = set()
     for left, right, op in others:

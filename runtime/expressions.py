@@ -14,11 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
-    Atom,
     Extent,
-    Least,
     Size,
-    SymbolicSize,
     is_dynamic,
 )
 from xdsl_spirv.runtime.errors import ProgramError
@@ -125,26 +122,4 @@ class _Reader:
 
 def written(size: Size, name: Callable[[Extent], Number]) -> Number:
     """A size as an expression, its extents called as `name` says."""
-    return _sum(size, name) if is_dynamic(size) else size
-
-
-def _sum(size: SymbolicSize, name: Callable[[Extent], Number]) -> str:
-    text = ""
-    for atoms, factor in sorted(size.terms, key=lambda term: (term[1] < 0, not term[0])):
-        parts = [_atom(atom, name) for atom in atoms]
-        if abs(factor) != 1 or not parts:
-            parts.append(str(abs(factor)))
-        term = " * ".join(parts)
-        if text:
-            text += f" {'-' if factor < 0 else '+'} {term}"
-        else:
-            text = f"0 - {term}" if factor < 0 else term
-    return text
-
-
-def _atom(atom: Atom, name: Callable[[Extent], Number]) -> str:
-    if isinstance(atom, Extent):
-        return str(name(atom))
-    if isinstance(atom, Least):
-        return f"min({_sum(atom.value, name)}, {atom.limit})"
-    return f"(({_sum(atom.dividend, name)}) / {atom.divisor})"
+    return size.written(name) if is_dynamic(size) else size

@@ -14,8 +14,8 @@ be right asks what holds for every size: `surely_below`, `is_multiple`, `common_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from math import gcd
 from typing import Any, TypeAlias, overload
@@ -42,6 +42,8 @@ class Extent:
 
     value: SSAValue
     dimension: int
+    name: str = field(default="", compare=False)
+    """What the model calls it, for messages."""
 
     @property
     def typical(self) -> int:
@@ -59,6 +61,9 @@ class Extent:
 
     def replaced(self, known: Mapping[Extent, Size]) -> Size:
         return known[self] if self in known else symbol(self)
+
+    def written(self, name: Callable[[Extent], object]) -> str:
+        return str(name(self))
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,9 @@ class Quotient:
     def replaced(self, known: Mapping[Extent, Size]) -> Size:
         return self.dividend.replaced(known) // self.divisor
 
+    def written(self, name: Callable[[Extent], object]) -> str:
+        return f"(({self.dividend.written(name)}) / {self.divisor})"
+
 
 @dataclass(frozen=True)
 class Least:
@@ -105,6 +113,9 @@ class Least:
 
     def replaced(self, known: Mapping[Extent, Size]) -> Size:
         return least(self.value.replaced(known), self.limit)
+
+    def written(self, name: Callable[[Extent], object]) -> str:
+        return f"min({self.value.written(name)}, {self.limit})"
 
 
 Atom: TypeAlias = Extent | Quotient | Least
@@ -244,8 +255,24 @@ class SymbolicSize:
             return _size(whole) + _size({(Quotient(rest, other),): 1})
         return _size(whole) + rest // other
 
+    def written(self, name: Callable[[Extent], object]) -> str:
+        """The expression as text, its extents called as `name` says."""
+        text = ""
+        for atoms, factor in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
+            parts = [atom.written(name) for atom in atoms]
+            if abs(factor) != 1 or not parts:
+                parts.append(str(abs(factor)))
+            term = " * ".join(parts)
+            if text:
+                text += f" {'-' if factor < 0 else '+'} {term}"
+            else:
+                text = f"0 - {term}" if factor < 0 else term
+        return text
+
     def __str__(self) -> str:
-        return "?"
+        """By the names that a model gives its sizes; `?` without."""
+        named = all(extent.name for extent in self.extents)
+        return self.written(lambda extent: extent.name) if named else "?"
 
     __repr__ = __str__
 
@@ -302,19 +329,25 @@ def exact_quotient(size: Size, divisor: Size) -> Size | None:
     """`size / divisor` where that leaves no rest whatever the sizes are, which are not 0."""
     if divisor == 0:
         return None
-    if size == divisor:
-        return 1
-    ((atoms, number), *others) = _terms(divisor)
-    terms: dict[Monomial, int] = {}
-    for product, factor in _terms(size):
-        rest = list(product)
+    atoms, number = max(_terms(divisor), key=_degree)
+    quotient: Size = 0
+    rest = size
+    while rest != 0:
+        product, factor = max(_terms(rest), key=_degree)
+        left = list(product)
         for atom in atoms:
-            if atom in rest:
-                rest.remove(atom)
-        if others or factor % number or len(rest) != len(product) - len(atoms):
+            if atom in left:
+                left.remove(atom)
+        if factor % number or len(left) != len(product) - len(atoms):
             return None
-        terms[tuple(rest)] = factor // number
-    return _size(terms)
+        term = _size({tuple(left): factor // number})
+        quotient, rest = quotient + term, rest - term * divisor
+    return quotient
+
+
+def _degree(term: tuple[Monomial, int]) -> tuple[Any, ...]:
+    """Orders the terms of a polynomial so that products are ordered as their factors are."""
+    return (len(term[0]), sorted(map(_rank, term[0]), reverse=True))
 
 
 def static(sizes: Iterable[Size]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, cf, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
@@ -38,8 +38,10 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Quotient,
     Size,
     SymbolicSize,
-    exact_quotient,
+    least,
+    surely_below,
 )
+from xdsl_spirv.frontends.onnx.dimensions import broadcast, broadcast_map, groups_of, product
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Tensor, tensor_type
 
@@ -66,6 +68,8 @@ class TensorBuilder:
         self.weights: dict[str, Array] = {}
         """The values of large constants, by the names of the arguments that they become."""
         self._last_constant: Operation | None = None
+        self.insisted: set[tuple[Size, Size]] = set()
+        """Sizes that have to be equal, numbers last."""
 
     def insert(self, op: Operation) -> SSAValue:
         """Add an operation; returns its first result."""
@@ -93,6 +97,9 @@ class TensorBuilder:
         if t.value is not None:
             return t.value
         array = t.numbers
+        if array is None and t.element != I64:
+            t.value = self.value(self.convert(Tensor(I64, t.sizes, known=t.known), t.element))
+            return t.value
         if array is None:
             t.value = self.insert(self._sizes_tensor(t))
             return t.value
@@ -142,9 +149,41 @@ class TensorBuilder:
         if isinstance(atom, Extent):
             return self.insert(tensor.DimOp(atom.value, self.index(atom.dimension)))
         if isinstance(atom, Quotient):
-            divisor = self.index(atom.divisor)
-            return self.insert(arith.DivUIOp(self.index(atom.dividend), divisor))
-        return self.insert(arith.MinUIOp(self.index(atom.value), self.index(atom.limit)))
+            divide = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
+            return self.insert(divide(self.index(atom.dividend), self.index(atom.divisor)))
+        minimum = arith.MinUIOp if atom.is_natural else arith.MinSIOp
+        return self.insert(minimum(self.index(atom.value), self.index(atom.limit)))
+
+    def insist_equal(self, a: Size, b: Size) -> None:
+        """
+        Sizes that have to be equal; a run whose inputs have others is refused.
+
+        Raises `ValueError` for numbers that differ.
+        """
+        a, b = (b, a) if isinstance(a, int) else (a, b)
+        if a == b or (a, b) in self.insisted:
+            return
+        if isinstance(a, int):
+            raise ValueError(f"a size of {a} where it has to be {b}")
+        self.insisted.add((a, b))
+        equal = self.insert(arith.CmpiOp(self.index(a), self.index(b), "eq"))
+        assertion = cf.AssertOp(equal, f"{a} has to be {b}")
+        assertion.location = self.location
+        self.block.add_op(assertion)
+
+    def insist_natural(self, size: Size) -> None:
+        """A size that may not be negative; a run whose inputs make it so is refused."""
+        if not surely_below(-1, size):
+            self.insist_equal(least(size, 0), 0)
+
+    def broadcast(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
+        """The shape that shapes are broadcast to; open sizes are equal to those they meet."""
+        sizes = broadcast(*shapes)
+        for shape in shapes:
+            for size, whole in zip(reversed(shape), reversed(sizes), strict=False):
+                if size != 1:
+                    self.insist_equal(size, whole)
+        return sizes
 
     def dynamic(self, sizes: Sequence[Size]) -> list[SSAValue]:
         """The sizes that are known only at run time, as values."""
@@ -243,8 +282,8 @@ class TensorBuilder:
 
         The result has the last operand's element type unless another is given.
         """
-        sizes = broadcast(*(t.sizes for t in tensors))
-        operands = [(t, _broadcast_map(t.sizes, sizes)) for t in tensors]
+        sizes = self.broadcast(*(t.sizes for t in tensors))
+        operands = [(t, broadcast_map(t.sizes, sizes)) for t in tensors]
         return self.mapped(body, operands, sizes, element or tensors[-1].element)
 
     def mapped(
@@ -301,6 +340,8 @@ class TensorBuilder:
         """
         The same elements in order, in another shape; its product must be the same.
 
+        Open sizes whose products may differ are compared when the program runs.
+
         Groups of dimensions with equal products are collapsed and expanded one by one, so that
         what is next to each other stays apart where it can.
         """
@@ -311,10 +352,15 @@ class TensorBuilder:
             return Tensor(t.element, sizes, known=t.known.reshape(sizes))  # pyright: ignore
         if 0 in sizes and 0 in t.sizes:
             return Tensor(t.element, sizes, self.empty(sizes, t.element))
+        count, wanted = product(t.sizes), product(sizes)
+        if count != wanted and not (isinstance(count, int) and isinstance(wanted, int)):
+            self.insist_equal(count, wanted)
+            flat = self.reshape(t, [count]) if t.rank else self.reshape(t, [1])
+            return self.reshape(self.slice(flat, [0], [wanted], [1]), sizes)
         if not sizes or not t.rank:
             return self._of_one_element(t, sizes)
-        groups = _groups(t.sizes, sizes)
-        middle = [_product(t.sizes[i] for i in given) for given, _ in groups]
+        groups = groups_of(t.sizes, sizes)
+        middle = [product(t.sizes[i] for i in given) for given, _ in groups]
         collapsed = self._collapse(t, middle, [given for given, _ in groups])
         return self._expand(collapsed, sizes, [wanted for _, wanted in groups])
 
@@ -363,12 +409,12 @@ class TensorBuilder:
 
     def expand(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
         """Broadcast to sizes."""
-        sizes = broadcast(t.sizes, tuple(sizes))
+        sizes = self.broadcast(t.sizes, sizes)
         if sizes == t.sizes:
             return t
         if t.known is not None and t.known.size == 1 and t.value is None and _is_few(sizes):
             return Tensor(t.element, sizes, known=np.broadcast_to(t.known, sizes))  # pyright: ignore
-        maps = _broadcast_map(t.sizes, sizes)
+        maps = broadcast_map(t.sizes, sizes)
         out = (self.empty(sizes, t.element), t.element, sizes, list(range(len(sizes))))
         return self.generic([(t, maps)], [out], len(sizes), lambda s, x, _: [x])[0]
 
@@ -478,31 +524,6 @@ class TensorBuilder:
         return self.convert(product, result)
 
 
-def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
-    """
-    The shape that shapes are broadcast to; raises `ValueError` for sizes that differ.
-
-    A size that is known only at run time is taken to be the other one, unless that is 1.
-    """
-    rank = max(map(len, shapes), default=0)
-    sizes: list[Size] = [1] * rank
-    for shape in shapes:
-        for i, size in enumerate(shape, rank - len(shape)):
-            other = sizes[i]
-            if other == 1 or (
-                isinstance(other, SymbolicSize) and isinstance(size, int) and size != 1
-            ):
-                sizes[i] = size
-            elif isinstance(size, int) and isinstance(other, int) and size not in (1, other):
-                raise ValueError(f"{size} elements do not broadcast with {other}")
-    return tuple(sizes)
-
-
-def _broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | None]:
-    first = len(sizes) - len(shape)
-    return [None if size == 1 and sizes[i] != 1 else i for i, size in enumerate(shape, first)]
-
-
 def _is_empty(sizes: Sequence[Size], dimensions: Map) -> bool:
     """Whether a dimension that a loop walks has no element."""
     return any(s == 0 and isinstance(d, int) for s, d in zip(sizes, dimensions, strict=True))
@@ -521,46 +542,5 @@ def _reassociation(groups: list[list[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]
 
 
 def _is_few(sizes: Sequence[Size]) -> bool:
-    product = _product(sizes)
-    return isinstance(product, int) and product <= LARGE
-
-
-def _product(sizes: Any) -> Size:
-    total: Size = 1
-    for size in sizes:
-        total = total * size
-    return total
-
-
-def _groups(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
-    """
-    Consecutive dimensions of two shapes with equal products, as few in a group as can be.
-
-    Raises `ValueError` if the products of all differ.
-    """
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(given) or j < len(wanted):
-        left: list[int] = []
-        right: list[int] = []
-        a: Size = 1
-        b: Size = 1
-        while True:
-            if left and right and a == b:
-                break
-            grows_left = not left or (right and i < len(given) and exact_quotient(b, a) is not None)
-            if (grows_left or j >= len(wanted)) and i < len(given):
-                a, left, i = a * given[i], [*left, i], i + 1
-            elif j < len(wanted):
-                b, right, j = b * wanted[j], [*right, j], j + 1
-            else:
-                break
-        groups.append((left, right))
-    # What is left over at one end has elements of its own only if it is 1.
-    while len(groups) > 1 and not (groups[-1][0] and groups[-1][1]):
-        last = groups.pop()
-        groups[-1] = (groups[-1][0] + last[0], groups[-1][1] + last[1])
-    for left, right in groups:
-        if _product(given[k] for k in left) != _product(wanted[k] for k in right):
-            raise ValueError(f"{list(given)} has other elements than {list(wanted)}")
-    return groups
+    count = product(sizes)
+    return isinstance(count, int) and count <= LARGE

@@ -21,6 +21,7 @@ import numpy as np
 from xdsl_spirv.frontends.onnx.values import Listed, Tensor
 
 Sizes: TypeAlias = tuple[int, ...]
+Declared: TypeAlias = tuple[int | None, ...]
 Inputs: TypeAlias = Sequence[Tensor | None]
 Data: TypeAlias = Mapping[int, Sequence[int]]
 """The data of inputs, by their numbers."""
@@ -31,13 +32,15 @@ KEEPING = frozenset(("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg",
 """Operators whose result has the shape of their first operand."""
 
 
-def declared_sizes(graph: Any) -> dict[str, Sizes]:
-    """The sizes that a graph declares for its values, or that follow, where all are numbers."""
-    declared: dict[str, Sizes] = {}
+def declared_sizes(graph: Any) -> dict[str, Declared]:
+    """The sizes that a graph declares for its values, or that follow; None for an open one."""
+    declared: dict[str, Declared] = {}
     for value in (*graph.output, *graph.value_info):
         tensor = value.type.tensor_type
-        if tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim):
-            declared[value.name] = tuple(d.dim_value for d in tensor.shape.dim)
+        if tensor.HasField("shape"):
+            declared[value.name] = tuple(
+                d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim
+            )
     for node in reversed(graph.node):
         if node.op_type in KEEPING and node.output[0] in declared:
             declared.setdefault(node.input[0], declared[node.output[0]])

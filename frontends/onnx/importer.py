@@ -167,7 +167,7 @@ def _declare(nodes: Nodes, inputs: list[Any]) -> None:
         names = onnx_file.names_of(value)
         sizes: list[Size] = []
         for dimension, (size, name) in enumerate(zip(shape, names, strict=True)):
-            own: Size = size if size >= 0 else symbol(Extent(argument, dimension))
+            own: Size = size if size >= 0 else symbol(Extent(argument, dimension, name))
             sizes.append(own if size >= 0 or not name else named.setdefault(name, own))
         nodes.values[value.name] = tensor = Tensor(element, sizes, argument)
         if least_count(tensor) > MOST_ELEMENTS:

@@ -31,7 +31,7 @@ from xdsl_spirv.frontends.onnx.registry import (
     is_newest,
     lookup,
 )
-from xdsl_spirv.frontends.onnx.values import ELEMENTS, I64, Listed, Tensor, element_of
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, Listed, Tensor, element_of
 from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 
 SMALL = 1 << 14
@@ -131,7 +131,9 @@ class Nodes(TensorBuilder):
     @property
     def declared_result(self) -> Sizes | None:
         """The sizes that the model declares for the first result of the node, all numbers."""
-        return self.declared.get(self.node.output[0])
+        declared = self.declared.get(self.node.output[0], (None,))
+        sizes = tuple(size for size in declared if size is not None)
+        return sizes if len(sizes) == len(declared) else None
 
     def _imported(
         self,
@@ -200,15 +202,19 @@ class Nodes(TensorBuilder):
         if symbolic:
             if entry is None or entry.fold is None:
                 return None
-            arrays = [None if t is None else t.known for t in inputs]
+            last = given[0 if node.op_type != "Where" else -1].element
+            element = element_numbered(attributes["to"]) if node.op_type == "Cast" else last
+            if node.op_type == "Div" and element.is_float:
+                return None
             try:
+                arrays = [None if t is None else whole_numbers(t) for t in inputs]
                 array = np.asarray(entry.fold(*arrays, **attributes), object)
             except (UnknownSizeError, TypeError):
                 # Something has to be a number, and is none: the function says what is possible.
                 return None
             if array.size and all(isinstance(item, bool) for item in array.flat):
                 return [Tensor.of(array.astype(np.bool_))]
-            return [Tensor(I64, array.shape, known=array)]
+            return [Tensor(element, array.shape, known=array)]
         if (
             node.op_type in MISJUDGED
             or node.op_type in RANDOM
@@ -391,6 +397,16 @@ def _with_attributes(body: Any, node: Any, defaults: Sequence[Any]) -> list[Any]
                 written.ref_attr_name = ""
         nodes.append(copy)
     return nodes
+
+
+def whole_numbers(t: Tensor) -> Any:
+    """Known data whose floats are integers, as sizes are; raises `TypeError` for others."""
+    numbers = t.numbers
+    if numbers is None or not t.element.is_float:
+        return t.known
+    if not np.array_equal(numbers, np.trunc(numbers)):
+        raise TypeError(f"{numbers} are no whole numbers")
+    return np.array([int(n) for n in numbers.flat], object).reshape(numbers.shape)
 
 
 def _count(t: Tensor) -> int:

@@ -188,7 +188,11 @@ class Tensor:
         return self.known.astype(self.element.dtype)
 
     def __str__(self) -> str:
-        return "x".join([*map(str, self.sizes), str(self.element)])
+        sizes = [
+            text if text.isidentifier() or text.isdigit() else f"({text})"
+            for text in map(str, self.sizes)
+        ]
+        return "x".join([*sizes, str(self.element)])
 
 
 class Listed(Tensor):

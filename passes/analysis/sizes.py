@@ -73,7 +73,7 @@ def _computed_extent(value: SSAValue, dimension: int) -> Size:
             return extent(op.operands[0], dimension)
         case bufferization.ToBufferOp() | bufferization.ToTensorOp() as op:
             return extent(op.operands[0], dimension)
-        case tensor.ExtractSliceOp() as op:
+        case tensor.ExtractSliceOp() | memref.SubviewOp() as op:
             static = [int(size) for size in op.static_sizes.get_values()]
             kept = _kept(static, extents_type(value))
             return _listed(static, op.sizes, kept[dimension])

@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import BOOL, F32, I32, I64, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import BOOL, F32, F64, I32, I64, U32, U64, Element, Tensor
 
 Body = Callable[..., Number]
 
@@ -65,9 +65,9 @@ _declare("Reciprocal", lambda s, x: 1 / x)
 _declare("Exp", _math(math.ExpOp))
 _declare("Log", _math(math.LogOp))
 _declare("Sqrt", _math(math.SqrtOp))
-_declare("Ceil", _math(math.CeilOp))
-_declare("Floor", _math(math.FloorOp))
-_declare("Round", _math(math.RoundEvenOp))
+_declare("Ceil", _math(math.CeilOp), fold=lambda x: x)
+_declare("Floor", _math(math.FloorOp), fold=lambda x: x)
+_declare("Round", _math(math.RoundEvenOp), fold=lambda x: x)
 _declare("Sin", _math(math.SinOp))
 _declare("Cos", _math(math.CosOp))
 _declare("Tan", _math(math.TanOp))
@@ -336,8 +336,9 @@ def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = No
 
 
 def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
-    if element_numbered(to) != I64:
-        raise UnknownSizeError("sizes are 64-bit integers")
+    """Sizes are whole numbers in any type that holds them."""
+    if element_numbered(to) not in (I32, I64, U32, U64, F32, F64):
+        raise UnknownSizeError(f"sizes are no {element_numbered(to)}")
     return x
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.frontends.onnx.building import broadcast
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.reductions import summed
@@ -25,7 +24,7 @@ def multiply(b: Nodes, x: Tensor, y: Tensor, element: Element | None = None) -> 
     c = b.reshape(y, [*y.sizes, 1]) if y.rank == 1 else y
     if _differ(a.sizes[-1], c.sizes[-2]):
         b.refuse(f"{x} by {y}: {a.sizes[-1]} columns, {c.sizes[-2]} rows", "mend the shapes")
-    batch = broadcast(a.sizes[:-2], c.sizes[:-2])
+    batch = b.broadcast(a.sizes[:-2], c.sizes[:-2])
     sizes: list[Size] = [*batch, a.sizes[-2], c.sizes[-1]]
     n = len(batch)
     loops = n + 3
@@ -152,7 +151,7 @@ def _contracted(b: Nodes, x: Tensor, left: str, y: Tensor, right: str, kept: str
     sizes: dict[str, Size] = {}
     for t, letters in ((x, left), (y, right)):
         for c, size in zip(letters, t.sizes, strict=True):
-            sizes[c] = broadcast([sizes.get(c, 1)], [size])[0]
+            sizes[c] = b.broadcast([sizes.get(c, 1)], [size])[0]
     order = kept + "".join(c for c in sizes if c not in kept)
     maps = [
         [order.index(c) if s == sizes[c] else None for c, s in zip(letters, t.sizes, strict=True)]

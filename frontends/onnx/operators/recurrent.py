@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import math
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -77,7 +78,13 @@ class Recurrence:
         ]
         hidden = r.sizes[2]
         if not isinstance(hidden, int) or not isinstance(self.x.sizes[0], int):
-            b.refuse("the number of steps or of hidden elements is open", "give the sizes")
+            size = hidden if isinstance(hidden, SymbolicSize) else self.x.sizes[0]
+            names = {e.name for e in size.extents} if isinstance(size, SymbolicSize) else ()
+            dims = " ".join(f"--dim {name}=SIZE" for name in sorted(names))
+            b.refuse(
+                f"the number of steps or of hidden elements is open: {size}",
+                f"every step is written out, so give its size: {dims}",
+            )
         self.hidden, self.steps = hidden, self.x.sizes[0]
         if self.steps > MOST_STEPS:
             b.refuse(f"{self.steps} steps", f"use at most {MOST_STEPS}, or a Loop")
@@ -112,7 +119,10 @@ class Recurrence:
         sizes = [self.batch, self.hidden]
         if t is None:
             return Tensor(self.element, sizes, self.b.fill(0, sizes, self.element))
-        return self.part(self.b.transpose(t, [1, 0, 2]) if self.layout else t, direction)
+        state = self.part(self.b.transpose(t, [1, 0, 2]) if self.layout else t, direction)
+        for size, wanted in zip(state.sizes, sizes, strict=True):
+            self.b.insist_equal(size, wanted)
+        return state
 
     def columns(self, t: Tensor, first: int, count: int = 1) -> Tensor:
         """The gates from one on, of a tensor whose last dimension holds all."""

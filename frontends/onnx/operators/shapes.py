@@ -22,7 +22,6 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     least,
     surely_below,
 )
-from xdsl_spirv.frontends.onnx.building import broadcast
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.reading import Reader, of_axis, written
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -144,6 +143,7 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
         count: Size = max(0, ceil((last - first) / by))
     elif by == 1 and isinstance(first, int | SymbolicSize):
         count = last - first
+        b.insist_natural(count)
     else:
         b.refuse(f"delta is {by} between sizes that are open", "count by 1")
     moved = b.integer(first) if isinstance(first, SymbolicSize) else None
@@ -160,7 +160,10 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
 def _number_or_size(b: Nodes, t: Tensor) -> Any:
     """The one element of a tensor, which has to be known."""
     numbers = t.numbers
-    return numbers.item() if numbers is not None else sizes_in(b, t, "start and limit")[0]
+    if numbers is None:
+        return sizes_in(b, t, "start and limit")[0]
+    number = numbers.item()
+    return int(number) if float(number).is_integer() else number
 
 
 # One element after the other in another shape
@@ -187,6 +190,9 @@ def reshape(b: Nodes, x: Tensor, shape: Tensor, /, *, allowzero: int = 0) -> Ten
         if rest == 0:
             b.refuse("a size of -1 beside one of 0", "give all sizes")
         quotient = exact_quotient(total, rest)
+        if quotient is None and isinstance(rest, int) and rest > 0:
+            # Whether that leaves a rest is seen when the program runs.
+            quotient = total // rest
         if quotient is None:
             b.refuse(f"{total} elements are not known to be a multiple of {rest}", "give all sizes")
         wanted[wanted.index(-1)] = quotient
@@ -213,12 +219,34 @@ def _squeeze_fold(x: Any, axes: Any = None, **attributes: Any) -> Any:
 @operator("Squeeze", fold=_squeeze_fold)
 def squeeze(b: Nodes, x: Tensor, axes: Tensor | None = None, /) -> Tensor:
     if axes is None:
-        dropped = [i for i, s in enumerate(x.sizes) if s == 1]
+        dropped = _dropped(b, x)
     else:
         dropped = axes_of(b, integers(b, axes, "axes"), x.rank)
     if any(isinstance(x.sizes[i], int) and x.sizes[i] != 1 for i in dropped):
         b.refuse(f"{x} has no size of 1 at {dropped}", "name axes of size 1")
-    return b.reshape(x, [s for i, s in enumerate(x.sizes) if i not in dropped])
+    for i in dropped:
+        b.insist_equal(x.sizes[i], 1)
+    sizes = [1 if i in dropped else s for i, s in enumerate(x.sizes)]
+    one = b.slice(x, [0] * x.rank, sizes, [1] * x.rank)
+    return b.reshape(one, [s for i, s in enumerate(x.sizes) if i not in dropped])
+
+
+def _dropped(b: Nodes, x: Tensor) -> list[int]:
+    """
+    The dimensions of size 1.
+
+    The rank that the model declares says whether open ones are among them; else a run where one
+    is 1 is refused.
+    """
+    ones = [i for i, s in enumerate(x.sizes) if s == 1 or (s, 1) in b.insisted]
+    unknown = [i for i, s in enumerate(x.sizes) if not isinstance(s, int) and i not in ones]
+    declared = b.declared.get(b.node.output[0])
+    if declared is not None and len(declared) == x.rank - len(ones) - len(unknown):
+        return sorted(ones + unknown)
+    if declared is None or len(declared) != x.rank - len(ones):
+        for i in unknown:
+            b.insist_natural(x.sizes[i] - 2)
+    return ones
 
 
 def _unsqueeze_fold(x: Any, axes: Any = None, **attributes: Any) -> Any:
@@ -242,7 +270,7 @@ def transpose(b: Nodes, x: Tensor, /, *, perm: Sequence[int] | None = None) -> T
 
 @operator("Expand")
 def expand(b: Nodes, x: Tensor, shape: Tensor, /) -> Tensor:
-    return b.expand(x, broadcast(x.sizes, sizes_in(b, shape, "sizes")))
+    return b.expand(x, sizes_in(b, shape, "sizes"))
 
 
 @operator("Tile")
@@ -284,10 +312,11 @@ def split(
 ) -> list[Tensor]:
     axis = axis_of(b, axis, x.rank)
     whole = x.sizes[axis]
-    declared = [b.declared.get(name) for name in b.node.output]
-    if split is not None and split.known is None and all(declared):
-        parts: list[Size] = [sizes[axis] for sizes in declared if sizes]
-        if sum(parts) != whole:
+    declared = [(b.declared.get(n) or (None,) * x.rank)[axis] for n in b.node.output]
+    numbers = [size for size in declared if size is not None]
+    if split is not None and split.known is None and len(numbers) == len(declared):
+        parts: list[Size] = [*numbers]
+        if isinstance(whole, int) and sum(numbers) != whole:
             b.refuse(f"{x} is declared to have parts of {parts}", "mend the declaration")
     elif split is not None:
         parts = sizes_in(b, split, "sizes")
@@ -297,6 +326,8 @@ def split(
         parts = [each] * (count - 1) + [whole - each * (count - 1)]
         if isinstance(whole, int) and isinstance(each, int):
             parts = [max(0, min(each, whole - i * each)) for i in range(count)]
+    b.insist_natural(parts[-1])
+    b.insist_equal(sum(parts, start=0), whole)
     results: list[Tensor] = []
     start: Size = 0
     for part in parts:
@@ -406,8 +437,8 @@ def _mirrored(b: Nodes, size: Size, bound: Size) -> Size:
         return -1 - bound
     if bound == size:
         return 0
-    if not surely_below(bound, size):
-        b.refuse("whether an open bound is within an open size is open", "give the sizes: --dim")
+    b.insist_natural(bound)
+    b.insist_natural(size - 1 - bound)
     return size - 1 - bound
 
 
@@ -416,12 +447,15 @@ def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
     first, last = _place(b, size, start), _place(b, size, end)
     if last == size or surely_below(first, last + 1):
         return first, last - first
+    if surely_below(last - 1, first):
+        return first, 0
     if not isinstance(start, int) or not isinstance(end, int):
         if surely_below(start, end + 1):
             return first, last - first
         if isinstance(first, int) and isinstance(last, SymbolicSize):
             return first, last - least(last, first)
-        b.refuse("which of two open bounds is greater is open", "give the sizes: --dim")
+        b.insist_natural(last - first)
+        return first, last - first
     if (start < 0) == (end < 0):
         return first, last - first if start < end else 0
     if end < 0:
@@ -430,19 +464,24 @@ def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
 
 
 def _place(b: Nodes, size: Size, place: Size) -> Size:
-    """A bound counted from the start, and within the dimension, which has an element at least."""
+    """A bound counted from the start and within the dimension; an open one is insisted to be."""
     if isinstance(place, int):
         if abs(place) >= FAR:
             return size if place > 0 else 0
+        if abs(place) == 1:
+            b.insist_natural(size - 1)
         distance = least(size, abs(place)) if abs(place) > 1 else abs(place)
         return distance if place >= 0 else size - distance
     if surely_below(place, 1):
-        # Minus an open size: of one that is open too, it is taken to be no greater.
-        return size - least(-place, size) if isinstance(size, int) else size + place
+        # Minus an open size counts from the end.
+        if isinstance(size, int):
+            return size - least(-place, size)
+        b.insist_natural(size + place)
+        return size + place
+    b.insist_natural(place)
     if isinstance(size, int):
         return least(place, size)
-    if not surely_below(place, size + 1):
-        b.refuse("whether an open bound is within an open size is open", "give the sizes: --dim")
+    b.insist_natural(size - place)
     return place
 
 

@@ -1,0 +1,76 @@
+"""
+How shapes relate: what they broadcast to, and which of their dimensions have equal products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exact_quotient
+
+
+def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
+    """
+    The shape that shapes are broadcast to; raises `ValueError` for sizes that differ.
+
+    A size that is known only at run time is taken to be the other one, unless that is 1.
+    """
+    rank = max(map(len, shapes), default=0)
+    sizes: list[Size] = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, rank - len(shape)):
+            other = sizes[i]
+            if other == 1 or (
+                isinstance(other, SymbolicSize) and isinstance(size, int) and size != 1
+            ):
+                sizes[i] = size
+            elif isinstance(size, int) and isinstance(other, int) and size not in (1, other):
+                raise ValueError(f"{size} elements do not broadcast with {other}")
+    return tuple(sizes)
+
+
+def broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | None]:
+    first = len(sizes) - len(shape)
+    return [None if size == 1 and sizes[i] != 1 else i for i, size in enumerate(shape, first)]
+
+
+def product(sizes: Any) -> Size:
+    total: Size = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
+    """
+    Consecutive dimensions of two shapes with equal products, as few in a group as can be.
+
+    Raises `ValueError` if the products of all differ.
+    """
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(given) or j < len(wanted):
+        left: list[int] = []
+        right: list[int] = []
+        a: Size = 1
+        b: Size = 1
+        while True:
+            if left and right and a == b:
+                break
+            grows_left = not left or (right and i < len(given) and exact_quotient(b, a) is not None)
+            if (grows_left or j >= len(wanted)) and i < len(given):
+                a, left, i = a * given[i], [*left, i], i + 1
+            elif j < len(wanted):
+                b, right, j = b * wanted[j], [*right, j], j + 1
+            else:
+                break
+        groups.append((left, right))
+    # What is left over at one end has elements of its own only if it is 1.
+    while len(groups) > 1 and not (groups[-1][0] and groups[-1][1]):
+        last = groups.pop()
+        groups[-1] = (groups[-1][0] + last[0], groups[-1][1] + last[1])
+    for left, right in groups:
+        if product(given[k] for k in left) != product(wanted[k] for k in right):
+            raise ValueError(f"{list(given)} has other elements than {list(wanted)}")
+    return groups

@@ -1,0 +1,172 @@
+"""One program of open sizes: right at every size, or the size is refused by name, in the run."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.model import compile_model
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.program import Program
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
+    # the model, sizes at which it is right, sizes that the run refuses
+    "Squeeze of all ones": (
+        "(float[n, 1, 4] x) => (float[a, 4] z) { y = Squeeze(x) z = Add(y, y) }",
+        [{"n": 2}, {"n": 5}],
+        [{"n": 1}],
+    ),
+    "Squeeze to a declared rank": (
+        "(float[n, 1, 4] x) => (float[a, b] z) { z = Squeeze(x) }",
+        [{"n": 2}, {"n": 5}],
+        [],
+    ),
+    "Squeeze of an open size": (
+        "(float[n, 3, m] x) => (float[a] z) { z = Squeeze(x) }",
+        [{"n": 1, "m": 1}],
+        [{"n": 1, "m": 2}],
+    ),
+    "Squeeze by axes": (
+        "(float[n, m] x) => (float[m] z) <int64[1] a = {0}> { z = Squeeze(x, a) }",
+        [{"n": 1, "m": 3}],
+        [{"n": 2, "m": 3}],
+    ),
+    "a bound beyond": (
+        "(float[n] x) => (float[a] z) <int64[1] s = {0}, int64[1] e = {4}> { z = Slice(x, s, e) }",
+        [{"n": 3}, {"n": 9}],
+        [],
+    ),
+    "the first one": (
+        "(float[n] x) => (float[1] z) <int64[1] s = {0}, int64[1] e = {1}> { z = Slice(x, s, e) }",
+        [{"n": 1}, {"n": 4}],
+        [{"n": 0}],
+    ),
+    "as many as another has": (
+        """(float[n] x, float[m] y) => (float[m] z) <int64[1] s = {0}>
+        { e = Shape(y) z = Slice(x, s, e) }""",
+        [{"n": 5, "m": 3}, {"n": 4, "m": 4}],
+        [{"n": 3, "m": 4}],
+    ),
+    "the last ones": (
+        """(float[n] x, float[m] y) => (float[m] z) <int64[1] e = {2147483647}>
+        { s = Shape(y) t = Neg(s) z = Slice(x, t, e) }""",
+        [{"n": 5, "m": 3}],
+        [{"n": 3, "m": 4}],
+    ),
+    "Range": (
+        """(float[n] x, float[m] y) => (int64[k] z) <int64 one = {1}, int64[1] a = {0}>
+        { s = Shape(x) t = Shape(y) f = Squeeze(s, a) l = Squeeze(t, a) z = Range(f, l, one) }""",
+        [{"n": 2, "m": 6}, {"n": 3, "m": 4}],
+        [{"n": 4, "m": 3}],
+    ),
+    "Range of floats": (
+        """(float[n] x) => (float[k] z) <float zero = {0}, float one = {1}, int64[1] a = {0}>
+        { s = Shape(x) f = Squeeze(s, a) l = Cast<to = 1>(f) z = Range(zero, l, one) }""",
+        [{"n": 2}, {"n": 7}],
+        [],
+    ),
+    "Reshape by floats": (
+        """(float[n, 4] x) => (float[a, b] z) <float[1] two = {2}, int64[1] o = {-1}>
+        { s = Shape<end = 1>(x) f = Cast<to = 1>(s) g = Mul(f, two) h = Floor(g) i = Cast<to = 7>(h)
+          j = Concat<axis = 0>(i, o) z = Reshape(x, j) }""",
+        [{"n": 1}, {"n": 3}],
+        [],
+    ),
+    "Reshape with a rest": (
+        "(float[n, 3] x) => (float[a, 6] z) <int64[2] s = {-1, 6}> { z = Reshape(x, s) }",
+        [{"n": 2}, {"n": 8}],
+        [{"n": 3}],
+    ),
+    "a size against a number": (
+        "(float[n, 3] x, float[5, 3] y) => (float[5, 3] z) { z = Add(x, y) }",
+        [{"n": 5}],
+        [{"n": 1}, {"n": 4}],
+    ),
+    "Expand": (
+        "(float[n] x, float[m] y) => (float[m] z) { s = Shape(y) z = Expand(x, s) }",
+        [{"n": 3, "m": 3}],
+        [{"n": 1, "m": 3}],
+    ),
+    "Split": (
+        "(float[n] x) => (float[2] z, float[3] w) <int64[2] s = {2, 3}> { z, w = Split(x, s) }",
+        [{"n": 5}],
+        [{"n": 4}],
+    ),
+}
+
+
+def model_of(body: str) -> Any:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 15]> g {body}')
+
+
+def data_of(model: Any, sizes: dict[str, int]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for value in model.graph.input:
+        shape = [
+            sizes[d.dim_param] if d.dim_param else d.dim_value
+            for d in value.type.tensor_type.shape.dim
+        ]
+        data[value.name] = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    return data
+
+
+def program_of(model: Any) -> Program:
+    return compile_model(import_onnx(model, dynamic=True), "lavapipe")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_size_is_right_or_refused(name: str) -> None:
+    body, right, refused = CASES[name]
+    model = model_of(body)
+    program = program_of(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for sizes in right:
+        data = data_of(model, sizes)
+        results = run(program, data).values()
+        for actual, expected in zip(results, session.run(None, data), strict=True):
+            np.testing.assert_array_equal(actual, expected, strict=True)
+    for sizes in refused:
+        with pytest.raises(ProgramError):
+            run(program, data_of(model, sizes))
+
+
+def test_a_refused_size_is_called_as_the_model_calls_it() -> None:
+    model = model_of(CASES["as many as another has"][0])
+    with pytest.raises(ProgramError, match=r"min\(n - m, 0\) is -1 and 0 is 0.* needs"):
+        run(program_of(model), data_of(model, {"n": 3, "m": 4}))
+
+
+def test_a_size_of_two_numbers_is_refused() -> None:
+    body = """(float[n] x, float[3] y, float[5] v) => (float[3] z, float[5] w)
+    { z = Add(x, y) w = Mul(x, v) }"""
+    model = model_of(body)
+    program = program_of(model)
+    for n in (1, 3, 5):
+        with pytest.raises(ProgramError):
+            run(program, data_of(model, {"n": n}))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            """(float[steps, 2, 3] x, float[1, 4, 3] w, float[1, 4, 4] r) => (float[a, b, c, d] z)
+            { z = RNN<hidden_size = 4>(x, w, r) }""",
+            r"is open: steps .*--dim steps=SIZE",
+        ),
+        (
+            """(float[n, 4] x, float[m] y) => (float[a, b] z) <int64[1] o = {-1}>
+            { s = Shape(y) t = Concat<axis = 0>(s, o) z = Reshape(x, t) }""",
+            r"n \* 4 elements are not known to be a multiple of m ",
+        ),
+    ],
+)
+def test_what_is_refused_names_the_size(body: str, message: str) -> None:
+    with pytest.raises(FrontendError, match=message):
+        import_onnx(model_of(body), dynamic=True)
