@@ -95,7 +95,7 @@ RECORDS: tuple[ScalarFunction, ...] = (
     ScalarFunction(math.ErfOp, meanings.error_function, sequences.erf, rising, 8),
     ScalarFunction(math.Exp2Op, np.exp2, instruction(glsl.GLExp2Op), rising, lambda x: 4 + 2 * x),
     ScalarFunction(math.ExpM1Op, np.expm1, sequences.expm1, rising, lambda x: 10 + 6 * x),
-    ScalarFunction(math.ExpOp, np.exp, sequences.exp, rising, lambda x: 4 + 2 * x),
+    ScalarFunction(math.ExpOp, np.exp, sequences.exp, rising, lambda x: 4 + 2 * x, widths=FLOATS),
     ScalarFunction(math.FPowIOp, np.power, sequences.power_of_integer, unbounded, inf),
     ScalarFunction(math.FloorOp, np.floor, instruction(glsl.GLFloorOp), rising, 0, widths=FLOATS),
     ScalarFunction(
@@ -107,7 +107,7 @@ RECORDS: tuple[ScalarFunction, ...] = (
     ScalarFunction(math.Log10Op, np.log10, sequences.log10, rising, 6, AWAY_FROM_ONE),
     ScalarFunction(math.Log1pOp, np.log1p, sequences.log1p, rising, 16),
     ScalarFunction(math.Log2Op, np.log2, instruction(glsl.GLLog2Op), rising, 4, AWAY_FROM_ONE),
-    ScalarFunction(math.LogOp, np.log, sequences.log, rising, 4, AWAY_FROM_ONE),
+    ScalarFunction(math.LogOp, np.log, sequences.log, rising, 4, AWAY_FROM_ONE, widths=FLOATS),
     ScalarFunction(math.PowFOp, np.power, sequences.power, unbounded, inf),
     ScalarFunction(
         math.RoundEvenOp, np.rint, instruction(glsl.GLRoundEvenOp), rising, 0, widths=FLOATS

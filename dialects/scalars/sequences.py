@@ -17,6 +17,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import IntegerType, i1, i32
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.dialects.scalars import binary64
 from xdsl_spirv.dialects.scalars.values import Values, element_of, width_of
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
 
@@ -87,11 +88,11 @@ MOST_ANGLE = 2.0**19
 
 
 def exp(v: Values, x: SSAValue) -> SSAValue:
-    return v.op(glsl.GLExpOp, x)
+    return binary64.exp(v, x) if width_of(v.type) == 64 else v.op(glsl.GLExpOp, x)
 
 
 def log(v: Values, x: SSAValue) -> SSAValue:
-    return v.op(glsl.GLLogOp, x)
+    return binary64.log(v, x) if width_of(v.type) == 64 else v.op(glsl.GLLogOp, x)
 
 
 def instruction(kind: type[Operation]) -> Sequence:

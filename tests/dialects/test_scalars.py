@@ -6,6 +6,7 @@ Its instructions err by no more than the record says, and its image has every va
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,18 +48,18 @@ def points(record: ScalarFunction) -> np.ndarray[Any, np.dtype[np.float32]]:
     return values.astype(np.float32)
 
 
-def program(op: str) -> str:
+def program(op: str, element: str = "f32") -> str:
     """`op` of every element."""
-    vector = f"tensor<{COUNT}xf32>"
+    vector = f"tensor<{COUNT}x{element}>"
     return f"""
     func.func @main(%x: {vector}) -> {vector} {{
       %e = tensor.empty() : {vector}
       %r = linalg.generic {{
         indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
         iterator_types = ["parallel"]}} ins(%x : {vector}) outs(%e : {vector}) {{
-      ^bb0(%v: f32, %o: f32):
-        %y = "{op}"(%v) <{{fastmath = #arith.fastmath<none>}}> : (f32) -> f32
-        linalg.yield %y : f32
+      ^bb0(%v: {element}, %o: {element}):
+        %y = "{op}"(%v) <{{fastmath = #arith.fastmath<none>}}> : ({element}) -> {element}
+        linalg.yield %y : {element}
       }} -> {vector}
       func.return %r : {vector}
     }}"""
@@ -82,6 +83,25 @@ def test_the_instructions_err_by_no_more_than_the_record_says(record: ScalarFunc
     same = (np.isnan(exact) & np.isnan(result)) | (result == exact.astype(np.float32))
     wrong = ~same & ~(error <= allowed)
     assert not wrong.any(), (x[wrong][:5], result[wrong][:5], exact[wrong][:5])
+
+
+@pytest.mark.parametrize(("op", "meaning"), [(math.ExpOp, np.exp), (math.LogOp, np.log)])
+def test_binary64_errs_by_two_ulp(op: type[Operation], meaning: Callable[[Any], Any]) -> None:
+    random = np.random.default_rng(64)
+    x = random.uniform(-745, 709, COUNT) if op is math.ExpOp else random.uniform(0, 2, COUNT)
+    x[: COUNT // 4] = 2.0 ** random.uniform(-1074, 1023, COUNT // 4)
+    x[-12:] = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 710, -746, 5e-324, 1e308, 709.782712893384]
+    ctx = context()
+    module: ModuleOp = parse_text(program(op.name, "f64"), ctx=ctx)
+    for stage in linalg_to_spirv("lavapipe"):
+        stage.apply(ctx, module)
+    (result,) = interpret(module, [x], subgroup_size=8)
+    with np.errstate(all="ignore"):
+        exact = meaning(x.astype(np.longdouble))
+        error = np.abs(result - exact) <= 2 * np.spacing(np.abs(exact.astype(np.float64)))
+    rounded = exact.astype(np.float64)
+    same = (np.isnan(rounded) & np.isnan(result)) | (result == rounded)
+    assert (error | same).all(), (x[~(error | same)][:5], result[~(error | same)][:5])
 
 
 @pytest.mark.parametrize("record", BOUNDED, ids=name)
