@@ -34,6 +34,7 @@ OMITTED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("MaxPool", "MaxRoiPool"), ("nan",)),
     **dict.fromkeys(("DFT", "STFT"), ("inf", "huge")),
     "DynamicQuantizeLinear": ("nan", "inf", "huge", "tiny"),
+    **dict.fromkeys(("Resize", "Upsample"), ("nan", "inf", "huge")),
     "OneHot": ("nan", "inf", "huge"),
 }
 """

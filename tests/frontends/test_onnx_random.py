@@ -72,6 +72,15 @@ def test_a_graph_is_a_program_that_compares(onnx: Any, capsys: pytest.CaptureFix
     assert "[4., 7.]" in computed
 
 
+def test_a_graph_that_kills_its_process_is_not_judged():
+    leave: Any = os._exit  # pyright: ignore[reportPrivateUsage]
+    verdicts = [v for part in in_processes(2, 7)(leave, [0, 1]) for v in part]
+    assert [(v.kind, v.seed, v.number) for v in verdicts] == [
+        ("not judged", 7, 0),
+        ("not judged", 7, 1),
+    ]
+
+
 @pytest.mark.parametrize("kind", ORDINARY)
 def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: Any):
     verdicts = list(verdicts_of(5, range(FEW // len(ORDINARY)), [kind]))
