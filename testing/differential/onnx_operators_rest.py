@@ -263,7 +263,7 @@ record("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", _loss, "sum", chains
 def _dft(d: Draw) -> None:
     shape = (d.number(1, 2), d.number(2, 6), d.number(1, 2))
     inverse = d.number(0, 1) if shape[2] == 2 else 0
-    onesided = d.number(0, 1) if not inverse and shape[2] == 1 else 0
+    onesided = d.number(0, 1) if inverse or shape[2] == 1 else 0
     axis = {"axis": np.array(1)} if d.schema.since_version >= 20 else {"axis": 1}
     d.add(d.values(0, shape), inverse=inverse, onesided=onesided, **axis)
 
