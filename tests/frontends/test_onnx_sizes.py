@@ -59,6 +59,12 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         [{"n": 5, "m": 3}],
         [{"n": 3, "m": 4}],
     ),
+    "backwards from minus a size": (
+        """(float[n, m] x) => (float[a, m] z) <int64[1] e = {-1000}, int64[1] o = {0},
+        int64[1] by = {-2}> { s = Shape<end = 1>(x) t = Neg(s) z = Slice(x, t, e, o, by) }""",
+        [{"n": 3, "m": 2}],
+        [],
+    ),
     "Range": (
         """(float[n] x, float[m] y) => (int64[k] z) <int64 one = {1}, int64[1] a = {0}>
         { s = Shape(x) t = Shape(y) f = Squeeze(s, a) l = Squeeze(t, a) z = Range(f, l, one) }""",

@@ -437,6 +437,10 @@ def _mirrored(b: Nodes, size: Size, bound: Size) -> Size:
         return -1 - bound
     if bound == size:
         return 0
+    if surely_below(bound, 1):
+        # Minus an open size counts from the end.
+        b.insist_natural(size + bound)
+        return -1 - bound
     b.insist_natural(bound)
     b.insist_natural(size - 1 - bound)
     return size - 1 - bound
