@@ -154,7 +154,7 @@ class Nodes(TensorBuilder):
             results = entry.function(self, *given, **options)
         except UnknownSizeError as error:
             self.refuse(f"a size that is open decides: {error}", "give the sizes of inputs: --dim")
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, IndexError) as error:
             self.refuse(str(error), "see what ONNX asks of the operator, or cut the model there")
         return _several(results)
 
