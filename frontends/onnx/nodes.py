@@ -56,9 +56,9 @@ QUANTIZED = frozenset(("DequantizeLinear",))
 MISJUDGED = frozenset(
     "AveragePool BatchNormalization Dropout GlobalAveragePool GlobalLpPool GlobalMaxPool"
     " Hardmax LRN LogSoftmax LpNormalization LpPool MaxPool MaxUnpool NegativeLogLikelihoodLoss"
-    " ReduceSumSquare Resize Softmax SoftmaxCrossEntropyLoss Unique Upsample".split()
+    " ReduceSumSquare Resize Slice Softmax SoftmaxCrossEntropyLoss Unique Upsample".split()
 )
-"""Operators that onnx's evaluator has wrong in some opset or form; their functions have not."""
+"""Operators that onnx's evaluator has wrong in some opset or form; we compute them ourselves."""
 
 
 class Nodes(TensorBuilder):
@@ -215,13 +215,10 @@ class Nodes(TensorBuilder):
             if array.size and all(isinstance(item, bool) for item in array.flat):
                 return [Tensor.of(array.astype(np.bool_))]
             return [Tensor(element, array.shape, known=array)]
-        if (
-            node.op_type in MISJUDGED
-            or node.op_type in RANDOM
-            or sum(_count(t) for t in given) > SMALL
-            or has_graph(node)
-        ):
+        if node.op_type in RANDOM or sum(_count(t) for t in given) > SMALL or has_graph(node):
             return None
+        if node.op_type in MISJUDGED:
+            return self._folded(entry, inputs, attributes)
         if entry is not None and not (is_newest(entry) and is_evaluated(entry)):
             return None
         if node.op_type in QUANTIZED and given[0].element.bits <= 8:
@@ -254,6 +251,21 @@ class Nodes(TensorBuilder):
             return 0
         fields = [f for t in inferred.values() for f in t.tensor_type.shape.dim]
         return math.prod(field.dim_value or 1 for field in fields)
+
+    def _folded(
+        self,
+        entry: Operator | None,
+        inputs: Sequence[Tensor | None],
+        attributes: Mapping[str, Any],
+    ) -> Sequence[Tensor] | None:
+        """The result by the operator's own way to fold numbers, if it has one and they fit."""
+        if entry is None or entry.fold is None:
+            return None
+        arrays = [None if t is None else t.numbers for t in inputs]
+        try:
+            return [Tensor.of(np.asarray(entry.fold(*arrays, **attributes)))]
+        except (ValueError, TypeError, IndexError):
+            return None
 
     def _evaluated(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Any]:
         """What onnx's own evaluator makes of one node."""

@@ -281,6 +281,10 @@ CONSTANTS: list[Row] = [
     ("LpNormalization", 22, [CUBE], {"p": 1}, (0,)),
     ("GlobalMaxPool", 22, [CUBE], {}, (0,)),
     ("LRN", 13, [CHANNELS], {"size": 3}, (0,)),
+    *(
+        ("Slice", 13, [CUBE, *map(integers, (start, end, -1, -2))], {}, (0, 1, 2, 3, 4))
+        for start, end in ((-9, -1000), (-2, -1000), (9, 0), (1, -4))
+    ),
     ("MaxPool", 12, [CHANNELS], {"kernel_shape": [2, 2], "auto_pad": "SAME_LOWER"}, (0,)),
     *(
         ("Unique", 11, [np.array([[2, 1, 2], [3, 1, 3]], np.float32)], given, (0,))

@@ -349,7 +349,9 @@ def _slice_fold(
     steps = [1] * len(starts) if steps is None else steps
     index: list[Any] = [slice(None)] * np.ndim(x)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        index[int(axis)] = slice(int(start), int(end), int(step))
+        # Backwards from before the start is from the start, other than in Python.
+        first = max(int(start), -np.shape(x)[int(axis)]) if step < 0 else int(start)
+        index[int(axis)] = slice(first, int(end), int(step))
     return x[tuple(index)]
 
 
