@@ -22,6 +22,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.passes.analysis.local_sizes import empty_of
+from xdsl_spirv.passes.analysis.sizes import extent
 from xdsl_spirv.passes.graph.known_tensors import known_integer
 
 SIGN = -128
@@ -70,12 +72,12 @@ def _padding(op: tensor.PadOp) -> SSAValue | None:
 def _shifted(value: SSAValue) -> list[Operation]:
     type = value.type
     assert isinstance(type, TensorType)
-    empty = tensor.EmptyOp((), type)
+    rank = type.get_num_dims()
+    before, empty = empty_of([extent(value, dimension) for dimension in range(rank)], i8)
     block = Block(arg_types=[i8, i8])
     sign = arith.ConstantOp(IntegerAttr(SIGN, i8))
     other = arith.XOrIOp(block.args[0], sign.result)
     block.add_ops([sign, other, linalg.ops.YieldOp(other)])
-    rank = len(type.get_shape())
     identity = AffineMapAttr(AffineMap.identity(rank))
     generic = linalg.ops.GenericOp(
         [value],
@@ -85,7 +87,7 @@ def _shifted(value: SSAValue) -> list[Operation]:
         ArrayAttr([IteratorTypeAttr.parallel()] * rank),
         [type],
     )
-    return [empty, generic]
+    return [*before, empty, generic]
 
 
 def _padded(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> list[Operation]:

@@ -14,6 +14,7 @@ from xdsl_spirv.runtime.program import Program
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx.reference")
 
 CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
     # the model, sizes at which it is right, sizes that the run refuses
@@ -176,3 +177,30 @@ def test_a_size_of_two_numbers_is_refused() -> None:
 def test_what_is_refused_names_the_size(body: str, message: str) -> None:
     with pytest.raises(FrontendError, match=message):
         import_onnx(model_of(body), dynamic=True)
+
+
+@pytest.mark.parametrize(("inputs", "weights"), [(np.int8, np.uint8), (np.uint8, np.int8)])
+def test_bytes_of_two_signs(inputs: Any, weights: Any):
+    """One operand takes the other's sign, whatever its sizes are."""
+    helper = onnx.helper
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
+    shape = {"kernel_shape": [3, 1], "pads": [1, 0, 0, 0], "strides": [3, 2]}
+    chance = np.random.default_rng(3)
+    kernel = chance.integers(0, 120, (3, 2, 3, 1)).astype(weights)
+    constants = {"w": kernel, "zero": np.array(3, inputs)}
+    graph = helper.make_graph(
+        [helper.make_node("ConvInteger", ["x", "w", "zero"], ["y"], **shape)],
+        "graph",
+        [helper.make_tensor_value_info("x", number, [1, 2, "n", "m"])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [1, 3, "a", "b"])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    program = compile_model(import_onnx(model, dynamic=True), "lavapipe")
+    evaluator = onnx.reference.ReferenceEvaluator(model)
+    for sizes in ((17, 17), (5, 8)):
+        x = chance.integers(0, 120, (1, 2, *sizes)).astype(inputs)
+        (name,) = (buffer.name for buffer in program.manifest.inputs)
+        (result,) = run(program, {name: x}).values()
+        np.testing.assert_array_equal(result, evaluator.run(None, {"x": x})[0])
