@@ -65,6 +65,7 @@ def test_the_universe_imports_none_of_ours_and_not_numpy():
     ours = {name for name in found if name.startswith("xdsl_spirv.")}
     assert ours == {
         "xdsl_spirv.upstream",
+        "xdsl_spirv.upstream.block_labels",
         "xdsl_spirv.upstream.declarations",
         "xdsl_spirv.upstream.dense_literals",
         "xdsl_spirv.upstream.lazy_formats",

@@ -8,6 +8,7 @@ imported when it is used: by name in a text that is parsed, or by Python's `impo
 from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.upstream import (
+    block_labels,
     dense_literals,
     kept_bodies,
     on_demand,
@@ -28,6 +29,7 @@ on_demand.install()
 # A constant in the generic syntax is read by xDSL's own parser.
 dense_literals.install()
 string_literals.install()
+block_labels.install()
 kept_bodies.install()
 
 SPIRV = on_demand.DialectOfModules(

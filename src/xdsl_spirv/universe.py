@@ -13,7 +13,13 @@ from typing import Any
 from xdsl.ir import Dialect
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
-from xdsl_spirv.upstream import dense_literals, lazy_formats, on_demand, string_literals
+from xdsl_spirv.upstream import (
+    block_labels,
+    dense_literals,
+    lazy_formats,
+    on_demand,
+    string_literals,
+)
 
 
 def _lazy(path: str) -> Callable[[], Any]:
@@ -146,6 +152,7 @@ _extend_scalars("math")
 # Models without any spirv operation hold such literals too, so corrections cannot wait for it.
 dense_literals.install()
 string_literals.install()
+block_labels.install()
 
 # Before any dialect is imported: contexts import `dialects.spirv`, and xDSL's have formats too.
 on_demand.install()

@@ -1,0 +1,153 @@
+"""
+PyTorch's side of the language models' benchmark: a llama of random f16 weights under CUDA graphs.
+
+One decode step at a past, and a prefill from nothing, each as a graph of PyTorch's own kernels and
+as a graph of what `torch.compile` makes of a block; the faster one counts. Query, key and value are
+one product, and so are gate and up. Attention is `scaled_dot_product_attention` with grouped
+queries, over exactly the keys that there are.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from device_runs import WARM_UP, torch
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The sizes of a llama."""
+
+    blocks: int
+    width: int
+    heads: int
+    kv_heads: int
+    head: int
+    hidden: int
+    vocabulary: int
+
+    @property
+    def weights(self) -> int:
+        """Elements that one token reads: every matrix, the output layer included."""
+        projections = self.width * self.head * (2 * self.heads + 2 * self.kv_heads)
+        block = projections + 3 * self.width * self.hidden
+        return self.blocks * block + self.vocabulary * self.width
+
+    def cached(self, past: int) -> int:
+        """Elements of keys and values at a past."""
+        return 2 * self.blocks * self.kv_heads * self.head * past
+
+
+SMOLLM2_135M = Shapes(30, 576, 9, 3, 64, 1536, 49152)
+LLAMA_3_8B = Shapes(32, 4096, 32, 8, 128, 14336, 128256)
+SHAPES = {"smollm2-135m": SMOLLM2_135M, "llama-3-8b": LLAMA_3_8B}
+
+
+class Llama:
+    """The model at one number of new tokens and one past."""
+
+    def __init__(self, shapes: Shapes, tokens: int, past: int, compiled: bool):
+        self.shapes, self.tokens, self.past = shapes, tokens, past
+        kind = {"device": "cuda", "dtype": torch.float16}
+        s = shapes
+        rows = (s.heads + 2 * s.kv_heads) * s.head
+
+        def weight(*sizes: int) -> Any:
+            return torch.randn(*sizes, **kind) * sizes[-1] ** -0.5
+
+        self.blocks = [
+            {
+                "norms": torch.ones(2, s.width, **kind),
+                "qkv": weight(rows, s.width),
+                "o": weight(s.width, s.heads * s.head),
+                "up": weight(2 * s.hidden, s.width),
+                "down": weight(s.width, s.hidden),
+                "cache": torch.randn(2, 1, s.kv_heads, past + tokens, s.head, **kind),
+            }
+            for _ in range(s.blocks)
+        ]
+        self.output = weight(s.vocabulary, s.width)
+        self.embedding = torch.randn(s.vocabulary, s.width, **kind)
+        self.given = torch.randint(0, s.vocabulary, (tokens,), device="cuda")
+        angles = torch.arange(past, past + tokens, device="cuda")[:, None] * torch.logspace(
+            0, -5, s.head // 2, device="cuda"
+        )
+        self.cosine, self.sine = (
+            torch.cat([t, t], -1).half() for t in (angles.cos(), angles.sin())
+        )
+        self.block = torch.compile(self._block, dynamic=False) if compiled else self._block
+
+    def _turned(self, x: Any) -> Any:
+        one, other = x.chunk(2, -1)
+        return x * self.cosine + torch.cat([-other, one], -1) * self.sine
+
+    def _block(self, x: Any, norms: Any, qkv: Any, o: Any, up: Any, down: Any, cache: Any) -> Any:
+        s, f = self.shapes, torch.nn.functional
+        normal = f.rms_norm(x, (s.width,), norms[0])
+        both = f.linear(normal, qkv).view(1, self.tokens, -1, s.head).transpose(1, 2)
+        q, k, v = both.split([s.heads, s.kv_heads, s.kv_heads], 1)
+        cache[0, :, :, self.past :] = self._turned(k)
+        cache[1, :, :, self.past :] = v
+        attended = f.scaled_dot_product_attention(
+            self._turned(q), cache[0], cache[1], is_causal=self.past == 0, enable_gqa=True
+        )
+        x = x + f.linear(attended.transpose(1, 2).reshape(self.tokens, -1), o)
+        gate, value = f.linear(f.rms_norm(x, (s.width,), norms[1]), up).chunk(2, -1)
+        return x + f.linear(f.silu(gate) * value, down)
+
+    def __call__(self) -> Any:
+        """The logits of the last token."""
+        x = self.embedding[self.given]
+        for weights in self.blocks:
+            x = self.block(x, **weights)
+        x = torch.nn.functional.rms_norm(x[-1:], (self.shapes.width,))
+        return torch.nn.functional.linear(x, self.output)
+
+
+def graph_ms(run: Callable[[], Any]) -> float:
+    """Milliseconds of a replay of what `run` launches, after a warm-up."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    end = time.monotonic() + WARM_UP
+    while time.monotonic() < end:
+        graph.replay()
+        torch.cuda.synchronize()
+    times: list[float] = []
+    for _ in range(25):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return statistics.median(times)
+
+
+def peer_ms(shapes: Shapes, tokens: int, past: int) -> dict[str, float | str]:
+    """Milliseconds of a step by PyTorch, as launched and compiled, both under CUDA graphs."""
+    record: dict[str, float | str] = {}
+    for name, compiled in (("graph", False), ("compiled graph", True)):
+        try:
+            with torch.inference_mode():
+                record[name] = round(graph_ms(Llama(shapes, tokens, past, compiled)), 4)
+        except Exception as error:
+            record[name] = f"{type(error).__name__}: {error}"[:200]
+        torch.cuda.empty_cache()
+    return record
+
+
+def copy_bandwidth(bytes: int = 4 << 30) -> float:
+    """TB/s of a copy between two buffers on the device, bytes read and bytes written."""
+    source = torch.empty(bytes, dtype=torch.uint8, device="cuda").random_()
+    target = torch.empty_like(source)
+    return 2 * bytes / graph_ms(lambda: target.copy_(source)) / 1e9
