@@ -209,11 +209,11 @@ class Scalars:
     def exp(self, x: Number) -> Number:
         return self.unary(math.ExpOp, x)
 
-    def index(self, loop: int) -> Number:
-        """The number of the iteration of a loop, as i64."""
+    def index(self, loop: int, element: Element = I64) -> Number:
+        """The number of the iteration of a loop, as an integer."""
         position = linalg.ops.IndexOp(loop)
         self.builder.insert(position)
-        return self._insert(arith.IndexCastOp(position.results[0], I64.type), I64)
+        return self._insert(arith.IndexCastOp(position.results[0], element.type), element)
 
     def position(self, x: Number) -> SSAValue:
         """A number as an index."""

@@ -1,0 +1,298 @@
+"""
+Says what the blocks of packed weights stand for: a block format is a declaration.
+
+Loops walk the elements of a block. Its fields become planes: plain arrays, each read by
+some of the loops, so that a row of a plane is aligned and a formula of one number of each plane
+gives an element. The innermost loop of a format decides neither a shift nor a scale: a vector of
+elements is the formula on vectors.
+
+    q4 = FORMATS["Q4_0"]
+    planes = {name: Tensor.of(array) for name, array in q4.planes_of(blocks, rows).items()}
+    weights = dequantize(b, q4, planes, F32)    # rows x columns, a linalg.generic and a reshape
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.dimensions import product
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F16, F32, I8, I32, U8, Array, Element, Tensor
+
+Numbers: TypeAlias = Mapping[str, Number]
+
+Formula = Callable[[Numbers, Numbers], Number]
+"""An element: from a number of each plane, in f32 unless it is of U8, and the loops' counters."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The numbers of a field: their type, and the loops that walk them, a letter each."""
+
+    element: Element
+    loops: str = ""
+
+
+@dataclass(frozen=True)
+class BlockFormat:
+    """
+    `loops` number the elements of a block, outermost first: a letter and how often it runs.
+
+    `block` is a block in a file, `cut` makes the planes that are no field of it from its fields.
+    """
+
+    name: str
+    loops: Mapping[str, int]
+    planes: Mapping[str, Plane]
+    formula: Formula
+    block: np.dtype[Any] | None = None
+    cut: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict[str, Any])
+
+    @property
+    def size(self) -> int:
+        """The elements of a block."""
+        return math.prod(self.loops.values())
+
+    def sizes(self, plane: str) -> tuple[int, ...]:
+        """How many numbers of a plane a block has, a size for each of the plane's loops."""
+        return tuple(self.loops[loop] for loop in self.planes[plane].loops)
+
+    def planes_of(self, data: Array, rows: int) -> dict[str, Array]:
+        """
+        The planes of `rows` rows of blocks, each of them rows x blocks x the sizes of its loops.
+
+        Raises `ValueError` for bytes that are no such rows.
+        """
+        assert self.block is not None
+        flat = np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+        if not rows or flat.size % (rows * self.block.itemsize):
+            raise ValueError(
+                f"{flat.size} bytes are not {rows} rows of {self.name}'s blocks of "
+                f"{self.block.itemsize} bytes"
+            )
+        blocks = flat.view(self.block).reshape(rows, -1)
+        arrays = {
+            name: self.cut[name](blocks) if name in self.cut else blocks[name]
+            for name in self.planes
+        }
+        return {
+            name: np.ascontiguousarray(array, self.planes[name].element.dtype).reshape(
+                *blocks.shape, *self.sizes(name)
+            )
+            for name, array in arrays.items()
+        }
+
+
+def planes(format: BlockFormat, data: Array, rows: int) -> dict[str, Array]:
+    """See `BlockFormat.planes_of`."""
+    return format.planes_of(data, rows)
+
+
+def dequantize(
+    b: TensorBuilder,
+    format: BlockFormat,
+    planes: Mapping[str, Tensor],
+    element: Element,
+    transposed: bool = False,
+) -> Tensor:
+    """
+    The elements that planes stand for: whatever dimensions precede the blocks, then the columns.
+
+    A matrix may be `transposed`: columns x rows.
+    """
+    first = next(iter(format.planes))
+    outer = planes[first].sizes[: planes[first].rank - len(format.planes[first].loops)]
+    sizes: tuple[Size, ...] = (*outer, *format.loops.values())
+    loops = {letter: loop for loop, letter in enumerate(format.loops, len(outer))}
+    operands = [
+        (planes[name], [*range(len(outer)), *(loops[letter] for letter in plane.loops)])
+        for name, plane in format.planes.items()
+    ]
+    order = [*range(1, len(sizes)), 0] if transposed else list(range(len(sizes)))
+    shape = [sizes[loop] for loop in order]
+
+    def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
+        fields = zip(format.planes.items(), numbers, strict=False)
+        values = {n: x if p.element == U8 else x.to(F32) for (n, p), x in fields}
+        return [format.formula(values, _Counters(s, loops)).to(element)]
+
+    out = (b.empty(shape, element), element, shape, order)
+    blocks = b.generic(operands, [out], len(sizes), write)[0]
+    columns = product(sizes[len(outer) - 1 :])
+    rows = outer[:-1]
+    return b.reshape(blocks, [columns, *rows] if transposed else [*rows, columns])
+
+
+class _Counters(Mapping[str, Number]):
+    """The iterations of a format's loops, written where a formula asks for them."""
+
+    def __init__(self, scalars: Scalars, loops: Mapping[str, int]):
+        self.scalars, self.loops = scalars, loops
+
+    def __getitem__(self, letter: str) -> Number:
+        return self.scalars.index(self.loops[letter], I32).to(U8)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.loops)
+
+    def __len__(self) -> int:
+        return len(self.loops)
+
+
+# Formulas
+
+
+def _low(x: Numbers, i: Numbers) -> Number:
+    """The lower four bits of an element."""
+    return (x["q"] >> i["h"] * 4) & 15
+
+
+def _bits(x: Number, shift: Number, count: int) -> Number:
+    return (x >> shift) & ((1 << count) - 1)
+
+
+def _scaled(offset: int) -> Callable[[Numbers, Number], Number]:
+    return lambda x, q: (q.to(F32) - offset) * x["d"]
+
+
+def _from_minimum(x: Numbers, q: Number) -> Number:
+    return q.to(F32) * x["d"] + x["m"]
+
+
+def _super_block(x: Numbers, q: Number) -> Number:
+    return x["d"] * x["s"].to(F32) * q.to(F32) - x["e"] * x["m"].to(F32)
+
+
+def _five(x: Numbers, i: Numbers) -> Number:
+    return _low(x, i) | _bits(x["b"], i["w"] + i["h"] * 4, 1) << 4
+
+
+def _five_k(x: Numbers, i: Numbers) -> Number:
+    return _low(x, i) | _bits(x["b"], i["g"] * 2 + i["h"], 1) << 4
+
+
+def _six_k(x: Numbers, i: Numbers) -> Number:
+    q = _low(x, i) | _bits(x["b"], i["h"] * 4 + i["p"] * 2, 2) << 4
+    return (q.to(F32) - 32) * (x["d"] * x["s"])
+
+
+# How fields of blocks become planes
+
+
+def _fifth_bits(blocks: Array) -> Array:
+    """
+    A word of 32 fifth bits as four bytes: bit `4 * h + w` of byte `c` is element (h, w, c)'s.
+
+    In the file the bit of an element is that of its number.
+    """
+    bits = np.unpackbits(blocks["b"], axis=-1, bitorder="little")
+    places = bits.reshape(*blocks.shape, 8, 4).swapaxes(-1, -2)
+    return np.packbits(places, axis=-1, bitorder="little")
+
+
+def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
+    """
+    The eight scales, or minima, of a super-block, as bytes.
+
+    Twelve bytes hold both: four times six bits of scales, four times six of minima, and four bytes
+    of the other four's lower four bits, whose upper two are those above the six.
+    """
+
+    def cut(blocks: Array) -> Array:
+        upper = blocks["s"][..., 4:8] if of_minima else blocks["s"][..., :4]
+        lower = blocks["s"][..., 8:] >> (4 if of_minima else 0) & 15
+        return np.concatenate([upper & 63, lower | upper >> 2 & 48], -1)
+
+    return cut
+
+
+_SUPER_BLOCK = [("d", "<f2"), ("e", "<f2"), ("s", "u1", 12)]
+_SUPER_PLANES = {
+    "q": Plane(U8, "gj"),
+    "d": Plane(F16),
+    "e": Plane(F16),
+    "s": Plane(U8, "gh"),
+    "m": Plane(U8, "gh"),
+}
+_SUPER_CUT = {"s": _six_bits(False), "m": _six_bits(True)}
+_HALVES = {"h": 2, "j": 16}
+_WORDS = {"h": 2, "w": 4, "c": 4}
+
+FORMATS: dict[str, BlockFormat] = {
+    f.name: f
+    for f in (
+        BlockFormat(
+            "Q4_0",
+            _HALVES,
+            {"q": Plane(U8, "j"), "d": Plane(F16)},
+            lambda x, i: _scaled(8)(x, _low(x, i)),
+            np.dtype([("d", "<f2"), ("q", "u1", 16)]),
+        ),
+        BlockFormat(
+            "Q4_1",
+            _HALVES,
+            {"q": Plane(U8, "j"), "d": Plane(F16), "m": Plane(F16)},
+            lambda x, i: _from_minimum(x, _low(x, i)),
+            np.dtype([("d", "<f2"), ("m", "<f2"), ("q", "u1", 16)]),
+        ),
+        BlockFormat(
+            "Q5_0",
+            _WORDS,
+            {"q": Plane(U8, "wc"), "b": Plane(U8, "c"), "d": Plane(F16)},
+            lambda x, i: _scaled(16)(x, _five(x, i)),
+            np.dtype([("d", "<f2"), ("b", "u1", 4), ("q", "u1", 16)]),
+            {"b": _fifth_bits},
+        ),
+        BlockFormat(
+            "Q5_1",
+            _WORDS,
+            {"q": Plane(U8, "wc"), "b": Plane(U8, "c"), "d": Plane(F16), "m": Plane(F16)},
+            lambda x, i: _from_minimum(x, _five(x, i)),
+            np.dtype([("d", "<f2"), ("m", "<f2"), ("b", "u1", 4), ("q", "u1", 16)]),
+            {"b": _fifth_bits},
+        ),
+        BlockFormat(
+            "Q8_0",
+            {"j": 32},
+            {"q": Plane(I8, "j"), "d": Plane(F16)},
+            lambda x, i: x["q"] * x["d"],
+            np.dtype([("d", "<f2"), ("q", "i1", 32)]),
+        ),
+        BlockFormat(
+            "Q4_K",
+            {"g": 4, "h": 2, "j": 32},
+            _SUPER_PLANES,
+            lambda x, i: _super_block(x, _low(x, i)),
+            np.dtype([*_SUPER_BLOCK, ("q", "u1", 128)]),
+            _SUPER_CUT,
+        ),
+        BlockFormat(
+            "Q5_K",
+            {"g": 4, "h": 2, "j": 32},
+            {**_SUPER_PLANES, "b": Plane(U8, "j")},
+            lambda x, i: _super_block(x, _five_k(x, i)),
+            np.dtype([*_SUPER_BLOCK, ("b", "u1", 32), ("q", "u1", 128)]),
+            _SUPER_CUT,
+        ),
+        BlockFormat(
+            "Q6_K",
+            {"a": 2, "h": 2, "p": 2, "i": 2, "j": 16},
+            {
+                "q": Plane(U8, "apij"),
+                "b": Plane(U8, "aij"),
+                "s": Plane(I8, "ahpi"),
+                "d": Plane(F16),
+            },
+            _six_k,
+            np.dtype([("q", "u1", 128), ("b", "u1", 64), ("s", "i1", 16), ("d", "<f2")]),
+        ),
+    )
+}
+"""GGUF's block formats by their names there."""
