@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain, count
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.builder import Builder
@@ -41,6 +41,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     least,
     surely_below,
 )
+from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.dimensions import broadcast, broadcast_map, groups_of, product
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Tensor, tensor_type
@@ -70,6 +71,10 @@ class TensorBuilder:
         self._last_constant: Operation | None = None
         self.insisted: set[tuple[Size, Size]] = set()
         """Sizes that have to be equal, numbers last."""
+
+    def refuse(self, cause: str, remedy: str) -> NoReturn:
+        """Raises `FrontendError` for what is being written."""
+        raise FrontendError(cause, str(self.location), remedy)
 
     def insert(self, op: Operation) -> SSAValue:
         """Add an operation; returns its first result."""

@@ -142,6 +142,11 @@ def element_of(dtype: np.dtype[Any]) -> Element:
     raise ValueError(f"elements of the type {dtype} are not imported")
 
 
+def sum_element(element: Element) -> Element:
+    """What sums are accumulated in: narrow floats in f32."""
+    return F32 if element.is_float and element.bits < 32 else element
+
+
 class Tensor:
     """
     A value of the model.

@@ -1,187 +1,26 @@
 """
-Scaled dot-product attention in one form, which the compiler recognises (see `form_attention`).
-
-Queries, keys and values are batch x heads x sequence x head size; every operator that attends is
-brought to that.
+ONNX's operator of scaled dot-product attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from xdsl.dialects import math
-
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.attention import (
+    MASKED,
+    Scores,
+    additive,
+    attend,
+    hidden_where,
+    merge_heads,
+    size_scale,
+    split_heads,
+)
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
-from xdsl_spirv.frontends.onnx.operators.indexing import written
-from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, sum_element, summed
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import BOOL, I64, Element, Tensor
-
-MASKED = float("-inf")
-
-
-@dataclass
-class Scores:
-    """What happens between the two products."""
-
-    scale: float
-    element: Element
-    """Of the scores."""
-    softcap: float = 0.0
-    masks: list[Tensor] = field(default_factory=list[Tensor])
-    """Added, each broadcast to batch x heads x queries x keys."""
-    causal: Size | None = None
-    """Query i sees the keys up to i and this; all of them if it is None."""
-    softmax: Element | None = None
-    """What the softmax is computed in, if not in the scores' type."""
-    sink: Tensor | None = None
-    """A score of each head that takes part in the softmax's sum only."""
-    guarded: bool = True
-    """Whether a row in which masks hide everything is zero; else it is NaN."""
-
-
-@dataclass(frozen=True)
-class Attended:
-    """The result, and the scores on their way to it."""
-
-    result: Tensor
-    products: Tensor
-    capped: Tensor
-    masked: Tensor
-    probabilities: Tensor
-
-
-def split_heads(b: Nodes, t: Tensor, heads: int) -> Tensor:
-    """Batch x sequence x hidden as batch x heads x sequence x head size."""
-    batch, length, hidden = t.sizes
-    size = exact_quotient(hidden, heads)
-    if size is None:
-        b.refuse(f"{hidden} elements in {heads} heads", "use a number of heads that divides them")
-    return b.transpose(b.reshape(t, [batch, length, heads, size]), [0, 2, 1, 3])
-
-
-def merge_heads(b: Nodes, t: Tensor) -> Tensor:
-    """The inverse of `split_heads`."""
-    batch, heads, length, size = t.sizes
-    return b.reshape(b.transpose(t, [0, 2, 1, 3]), [batch, length, heads * size])
-
-
-def repeated_heads(b: Nodes, t: Tensor, heads: Size) -> Tensor:
-    """Keys or values with each head as often as queries share it."""
-    batch, own, length, size = t.sizes
-    times = exact_quotient(heads, own)
-    if times is None:
-        b.refuse(f"{heads} heads of queries share {own}", "use a multiple")
-    if times == 1:
-        return t
-    spread = b.expand(
-        b.reshape(t, [batch, own, 1, length, size]), [batch, own, times, length, size]
-    )
-    return b.reshape(spread, [batch, heads, length, size])
-
-
-def attend(b: Nodes, q: Tensor, k: Tensor, v: Tensor, scores: Scores) -> Attended:
-    """softmax(scale q k^T + masks) v."""
-    k, v = (repeated_heads(b, t, q.sizes[1]) for t in (k, v))
-    batch, heads, rows, depth = q.sizes
-    if k.sizes[3] != depth or k.sizes[2] != v.sizes[2]:
-        b.refuse(f"queries {q} with keys {k} and values {v}", "mend the shapes")
-    columns = k.sizes[2]
-    wide = sum_element(q.element)
-    shape: list[Size] = [batch, heads, rows, columns]
-    products = b.contract(q, [0, 1, 2, 4], k, [0, 1, 3, 4], shape, 5, wide)
-    if scores.scale != 1:
-        products = b.elementwise(lambda s, x: x * scores.scale, products)
-    products = b.convert(products, scores.element)
-    capped = _capped(b, products, scores.softcap)
-    masked = _masked(b, capped, scores)
-    probabilities = b.convert(_softmax(b, masked, scores), q.element)
-    result = b.contract(
-        probabilities, [0, 1, 2, 4], v, [0, 1, 4, 3], [batch, heads, rows, v.sizes[3]], 5
-    )
-    return Attended(result, products, capped, masked, probabilities)
-
-
-def _capped(b: Nodes, x: Tensor, cap: float) -> Tensor:
-    if not cap:
-        return x
-    return b.elementwise(lambda s, x: s.unary(math.TanhOp, x / cap) * cap, x)
-
-
-def _masked(b: Nodes, x: Tensor, scores: Scores) -> Tensor:
-    if scores.causal is not None:
-        offset = scores.causal
-        moved = offset if isinstance(offset, int) else b.integer(offset)
-
-        def hide(s: Scalars, x: Number) -> Number:
-            distance = moved if isinstance(moved, int) else Number(s, moved, I64)
-            return s.select(s.index(3) > s.index(2) + distance, MASKED, x)
-
-        x = b.elementwise(hide, x)
-    if not scores.masks:
-        return x
-    whole = scores.masks[0]
-    for mask in scores.masks[1:]:
-        whole = b.elementwise(lambda s, m, x: x + m.to(x.element), mask, whole)
-    return b.elementwise(lambda s, m, x: x + m.to(x.element), whole, x)
-
-
-def _softmax(b: Nodes, x: Tensor, scores: Scores) -> Tensor:
-    """In the type that is asked for."""
-    if scores.softmax is not None:
-        x = b.convert(x, scores.softmax)
-    largest = maximum_over(b, x, [3], True)
-    sink = None
-    if scores.sink is not None:
-        sink = b.reshape(b.convert(scores.sink, x.element), [x.sizes[1], 1, 1])
-        largest = b.elementwise(lambda s, sink, m: s.maximum(m, sink), sink, largest)
-    powers = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
-    total = b.convert(summed(b, powers, [3]), x.element)
-    if sink is not None:
-        total = b.elementwise(lambda s, k, m, t: t + s.exp(k - m), sink, largest, total)
-    if not scores.guarded or not scores.masks:
-        return b.elementwise(lambda s, t, x: x / t, total, powers)
-    return b.elementwise(
-        lambda s, m, t, x: s.select(m.equals(MASKED), 0, x / t), largest, total, powers
-    )
-
-
-def additive(b: Nodes, mask: Tensor, element: Element, hidden: float = MASKED) -> Tensor:
-    """What to add to scores by a mask: one of truth values or ones hides where it is 0."""
-    if mask.element.is_float:
-        return mask
-    return b.elementwise(
-        lambda s, x: s.select(x.to(BOOL), s.number(0, element), hidden), mask, element=element
-    )
-
-
-def hidden_where(
-    b: Nodes,
-    sizes: Sequence[Size],
-    element: Element,
-    test: Callable[..., Number],
-    lengths: Sequence[Tensor] = (),
-    hidden: float = MASKED,
-) -> Tensor:
-    """
-    What to add to scores, batch x 1 x queries x keys: `hidden` where `test` holds, else 0.
-
-    `test` takes the writer of scalars, query, key, and for each of `lengths` the number of the
-    batch, all as i64.
-    """
-
-    def body(s: Scalars, *given: Number) -> Number:
-        hides = test(s, s.index(2), s.index(3), *(n.to(I64) for n in given))
-        return s.select(hides, s.number(hidden, element), 0)
-
-    whole = [sizes[0] if lengths else 1, 1, *sizes[2:]]
-    return written(b, element, whole, body, [(t, [0]) for t in lengths])
-
-
-# ONNX's own operator
+from xdsl_spirv.frontends.onnx.values import I64, Element, Tensor
 
 
 @operator("Attention", since=23)
@@ -240,14 +79,6 @@ def attention(
     stages = (done.products, done.capped, done.masked, done.probabilities)
     result = merge_heads(b, done.result) if flat else done.result
     return result, k, v, b.convert(stages[qk_matmul_output_mode], element)
-
-
-def size_scale(b: Nodes, q: Tensor) -> float:
-    """What scores are multiplied by unless a node says so: one by the root of the head's size."""
-    size = q.sizes[3]
-    if not isinstance(size, int):
-        b.refuse("the size of heads is open", "give the attribute scale")
-    return size**-0.5
 
 
 def _to_all_keys(b: Nodes, mask: Tensor, keys: Size) -> Tensor:

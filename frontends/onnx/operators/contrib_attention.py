@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exact_quotient
-from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.attention import (
+from xdsl_spirv.frontends.attention import (
     Attended,
     Scores,
     additive,
@@ -20,14 +19,14 @@ from xdsl_spirv.frontends.onnx.operators.attention import (
     size_scale,
     split_heads,
 )
+from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.products import multiply
 from xdsl_spirv.frontends.onnx.operators.quantized import matmul_integer
-from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
 from xdsl_spirv.frontends.onnx.operators.shapes import gather, sizes_in
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import I64, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import I64, Element, Tensor, sum_element
 
 MICROSOFT = "com.microsoft"
 HIDDEN = -10000.0

@@ -14,12 +14,11 @@ from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, sizes_in
 from xdsl_spirv.frontends.onnx.reading import Reader, written
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor, sum_element
 
 Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
 """A factor; what reads it where data gives it; None if it is the ratio of sizes that are open."""

@@ -15,7 +15,7 @@ from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum_element
 
 
 def total_of(sizes: Iterable[Any]) -> Any:
@@ -24,11 +24,6 @@ def total_of(sizes: Iterable[Any]) -> Any:
     for size in sizes:
         total = total * size
     return total
-
-
-def sum_element(element: Element) -> Element:
-    """What sums are accumulated in: narrow floats in f32."""
-    return F32 if element.is_float and element.bits < 32 else element
 
 
 def float_of(element: Element) -> Element:

@@ -14,12 +14,12 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
-from xdsl_spirv.frontends.onnx.operators.reductions import sum_element, total_of
+from xdsl_spirv.frontends.onnx.operators.reductions import total_of
 from xdsl_spirv.frontends.onnx.operators.shapes import sizes_in
 from xdsl_spirv.frontends.onnx.operators.windows import kernel_of, with_bias
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum_element
 
 FARTHEST = 2.0**30
 """Places beyond are taken for this one: they have to be 32-bit integers."""

@@ -11,11 +11,10 @@ import numpy as np
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
-from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import Tensor
+from xdsl_spirv.frontends.onnx.values import Tensor, sum_element
 
 LONGEST = 4096
 """The longest transform. Its matrices have the square of that many elements."""

@@ -11,11 +11,10 @@ from xdsl.dialects import arith
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
-from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
+from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor, sum_element
 
 
 def _declare(name: str, start: int, combine: Callable[[Number, Number], Number]) -> None:

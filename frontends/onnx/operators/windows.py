@@ -27,14 +27,13 @@ from xdsl_spirv.frontends.onnx.operators.indexing import written
 from xdsl_spirv.frontends.onnx.operators.reductions import (
     divided,
     maximum_over,
-    sum_element,
     summed,
     total_of,
 )
 from xdsl_spirv.frontends.onnx.operators.shapes import reverse
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I64, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I64, Element, Tensor, sum_element
 
 
 @dataclass(frozen=True)
