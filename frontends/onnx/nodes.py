@@ -151,7 +151,7 @@ class Nodes(TensorBuilder):
             return self._expanded(node, inputs)
         given, options = self._arguments(entry, inputs, attributes)
         try:
-            results = entry.function(self, *given, **options)
+            results = entry(self, *given, **options)
         except UnknownSizeError as error:
             self.refuse(f"a size that is open decides: {error}", "give the sizes of inputs: --dim")
         except (ValueError, TypeError, IndexError) as error:

@@ -8,15 +8,18 @@ A function takes what writes the module, the inputs by position and the attribut
 ONNX's names and with ONNX's defaults; an optional input is None where it is left out. An attribute
 that became an input in a later opset (`axes`) is an input of the function: a node of an older opset
 gives it as a constant. So one function serves all opsets that mean the same.
+
+Attributes that several operators share are the fields of a dataclass: a function that takes one by
+keyword has them all.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from xdsl_spirv.frontends.onnx.values import Array, Tensor
 
@@ -70,7 +73,8 @@ class Operator:
 
     @cached_property
     def _parameters(self) -> list[inspect.Parameter]:
-        return list(inspect.signature(self.function).parameters.values())[1:]
+        signature = inspect.signature(self.function, eval_str=True)
+        return list(signature.parameters.values())[1:]
 
     @cached_property
     def inputs(self) -> list[str]:
@@ -88,10 +92,29 @@ class Operator:
         return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters)
 
     @cached_property
+    def _records(self) -> dict[str, tuple[Any, list[str]]]:
+        """The parameters that are dataclasses, each with its class and the fields' names."""
+        return {
+            p.name: (p.annotation, [field.name for field in fields(p.annotation)])
+            for p in self._keywords
+            if is_dataclass(p.annotation)
+        }
+
+    @cached_property
+    def _keywords(self) -> list[inspect.Parameter]:
+        return [p for p in self._parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+
+    @cached_property
     def attributes(self) -> frozenset[str]:
-        return frozenset(
-            p.name for p in self._parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
-        )
+        plain = frozenset(p.name for p in self._keywords) - self._records.keys()
+        return plain.union(*(names for _, names in self._records.values()))
+
+    def __call__(self, b: object, *inputs: Tensor | None, **attributes: Any) -> Results:
+        """The function's results of inputs by position and attributes by ONNX's names."""
+        for parameter, (record, names) in self._records.items():
+            given = {name: attributes.pop(name) for name in names if name in attributes}
+            attributes[parameter] = record(**given)
+        return self.function(b, *inputs, **attributes)
 
 
 _OPERATORS: dict[tuple[str, str], list[Operator]] = {}

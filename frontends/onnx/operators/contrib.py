@@ -9,6 +9,7 @@ attend and normalize.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,13 @@ from xdsl_spirv.frontends.onnx.operators.contrib_norms import (
     to_channels_last,
 )
 from xdsl_spirv.frontends.onnx.operators.elementwise import gelu
-from xdsl_spirv.frontends.onnx.operators.recurrent import Recurrence, run_lstm
+from xdsl_spirv.frontends.onnx.operators.recurrent import (
+    Recurrence,
+    RecurrentAttributes,
+    run_lstm,
+)
 from xdsl_spirv.frontends.onnx.operators.recurrent import activation as function_named
+from xdsl_spirv.frontends.onnx.operators.windows import ConvAttributes, PoolAttributes
 from xdsl_spirv.frontends.onnx.registry import REFUSED, lookup, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
@@ -75,10 +81,10 @@ def fused_conv(
     *,
     activation: str = "",
     activation_params: Sequence[float] = (),
-    **window: Any,
+    attributes: ConvAttributes,
 ) -> Tensor:
     """A convolution, a tensor added, a function of each element."""
-    result = plus(b, windows.conv(b, x, w, bias, **window), z)
+    result = plus(b, windows.conv(b, x, w, bias, attributes=attributes), z)
     return _activated(b, result, activation, activation_params)
 
 
@@ -90,23 +96,29 @@ def channels_last_conv(
     bias: Tensor | None = None,
     z: Tensor | None = None,
     /,
-    **given: Any,
+    *,
+    activation: str = "",
+    activation_params: Sequence[float] = (),
+    attributes: ConvAttributes,
 ) -> Tensor:
     """The image's channels come last, and the weights' where onnxruntime's tools wrote them."""
     if b.node.op_type == "NhwcConv":
-        w = _weights_as_onnx(b, x.sizes[-1], w, **given)
+        w = _weights_as_onnx(b, x.sizes[-1], w, attributes)
     z = None if z is None else to_channels_first(b, z)
-    return to_channels_last(b, fused_conv(b, to_channels_first(b, x), w, bias, z, **given))
+    result = fused_conv(
+        b, to_channels_first(b, x), w, bias, z,
+        activation=activation, activation_params=activation_params, attributes=attributes,
+    )  # fmt: skip
+    return to_channels_last(b, result)
 
 
-def _weights_as_onnx(
-    b: Nodes, channels: Size, w: Tensor, *, group: int = 1, kernel_shape: Any = None, **_: Any
-) -> Tensor:
+def _weights_as_onnx(b: Nodes, channels: Size, w: Tensor, attributes: ConvAttributes) -> Tensor:
     """
     Outputs x channels x kernel: the definition has them so, the tool that writes the operator not.
 
     Refuses weights that can be read either way.
     """
+    group, kernel_shape = attributes.group, attributes.kernel_shape
     kernels = [list(w.sizes[2:]), list(w.sizes[1:-1])]
     first, last = (
         size * group == channels and (kernel_shape is None or list(kernel_shape) == kernel)
@@ -118,8 +130,8 @@ def _weights_as_onnx(
 
 
 @operator("NhwcMaxPool", domain=MICROSOFT)
-def channels_last_max_pool(b: Nodes, x: Tensor, /, **given: Any) -> Tensor:
-    pooled = windows.max_pool(b, to_channels_first(b, x), **given)
+def channels_last_max_pool(b: Nodes, x: Tensor, /, *, attributes: PoolAttributes) -> Tensor:
+    pooled = windows.max_pool(b, to_channels_first(b, x), attributes=attributes)
     return to_channels_last(b, pooled[0])
 
 
@@ -131,10 +143,15 @@ def conv_transpose_with_pads(
     pads: Tensor | None = None,
     bias: Tensor | None = None,
     /,
-    **window: Any,
+    *,
+    attributes: ConvAttributes,
+    output_padding: Sequence[int] | None = None,
 ) -> Tensor:
-    amounts = None if pads is None else shapes.integers(b, pads, "pads")
-    return windows.conv_transpose(b, x, w, bias, pads=amounts, **window)
+    if pads is not None:
+        attributes = replace(attributes, pads=shapes.integers(b, pads, "pads"))
+    return windows.conv_transpose(
+        b, x, w, bias, attributes=attributes, output_padding=output_padding
+    )
 
 
 @operator("FusedGemm", domain=MICROSOFT)
@@ -234,8 +251,8 @@ def dynamic_quantize_lstm(
     r_zero_point: Tensor,
     /,
     *,
+    attributes: RecurrentAttributes,
     input_forget: int = 0,
-    **given: Any,
 ) -> Sequence[Tensor]:
     """Weights are directions x inputs x gates, their scales one a direction or one a gate."""
 
@@ -249,10 +266,7 @@ def dynamic_quantize_lstm(
         return b.transpose(b.elementwise(number, zero, scale, t, element=x.element), [0, 2, 1])
 
     w, r = weights(w, w_scale, w_zero_point), weights(r, r_scale, r_zero_point)
-    options: dict[str, Any] = {"direction": "forward", "hidden_size": None, "layout": 0}
-    names = ("activations", "activation_alpha", "activation_beta", "clip")
-    options |= dict.fromkeys(names) | given
-    n = _Quantized(b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"), **options)
+    n = _Quantized(b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"), attributes)
     return run_lstm(n, initial_h, initial_c, peepholes, input_forget)
 
 
@@ -373,7 +387,7 @@ def pad(
 ) -> Any:
     entry = lookup("", "Pad", b.versions.get("", 1))
     assert entry is not None
-    return entry.function(b, x, pads, value, mode=mode)
+    return entry(b, x, pads, value, mode=mode)
 
 
 @operator("Range", domain=MICROSOFT)
@@ -424,7 +438,7 @@ def distances(b: Nodes, x: Tensor, y: Tensor, /, *, metric: str = "sqeuclidean")
 def grid_sample(b: Nodes, x: Tensor, grid: Tensor, /, **given: Any) -> Any:
     entry = lookup("", "GridSample", 16)
     assert entry is not None
-    return entry.function(b, x, grid, **given)
+    return entry(b, x, grid, **given)
 
 
 # Transforms
@@ -476,7 +490,7 @@ def _with_channels_last(name: str) -> None:
     def function(b: Nodes, x: Tensor, *others: Tensor | None, **attributes: Any) -> Any:
         entry = lookup("", name, b.versions.get("", 1))
         assert entry is not None
-        result = entry.function(b, to_channels_first(b, x), *others, **attributes)
+        result = entry(b, to_channels_first(b, x), *others, **attributes)
         results = [result] if isinstance(result, Tensor) else result
         return [None if t is None else to_channels_last(b, t) for t in results]
 

@@ -7,6 +7,7 @@ Masks of theirs are added, and hide by a large negative number that is an attrib
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exact_quotient
 from xdsl_spirv.frontends.attention import (
@@ -116,6 +117,16 @@ def with_past(
     return b.concatenate([past_key, k], 2), b.concatenate([past_value, v], 2), length
 
 
+@dataclass(frozen=True, kw_only=True)
+class AttentionAttributes:
+    """Attributes of onnxruntime's attentions; a scale of 0 is that of ONNX."""
+
+    mask_filter_value: float = HIDDEN
+    num_heads: int
+    scale: float = 0.0
+    unidirectional: int = 0
+
+
 def attended(
     b: Nodes,
     q: Tensor,
@@ -124,18 +135,15 @@ def attended(
     offset: Size,
     mask: Tensor | None,
     bias: Tensor | None,
-    *,
-    scale: float,
-    hidden: float,
-    causal: int,
+    attributes: AttentionAttributes,
 ) -> Attended:
     """Attention with a mask of onnxruntime's, and what else is added to scores."""
     element = sum_element(q.element)
-    scores = Scores(scale or size_scale(b, q), element, guarded=False)
+    scores = Scores(attributes.scale or size_scale(b, q), element, guarded=False)
     sizes = [*q.sizes[:3], k.sizes[2]]
-    scores.masks += key_mask(b, mask, sizes, element, hidden)
+    scores.masks += key_mask(b, mask, sizes, element, attributes.mask_filter_value)
     scores.masks += [bias] if bias is not None else []
-    scores.causal = offset if causal else None
+    scores.causal = offset if attributes.unidirectional else None
     return attend(b, q, k, v, scores)
 
 
@@ -151,14 +159,11 @@ def fused_attention(
     past_sequence_length: Tensor | None = None,
     /,
     *,
+    attributes: AttentionAttributes,
     do_rotary: int = 0,
-    mask_filter_value: float = HIDDEN,
-    num_heads: int,
     past_present_share_buffer: int = 0,
     qkv_hidden_sizes: Sequence[int] | None = None,
     rotary_embedding_dim: int = 0,
-    scale: float = 0.0,
-    unidirectional: int = 0,
 ) -> Sequence[Tensor]:
     """The projection to queries, keys and values is part of it: a product each."""
     refuse_input(b, do_rotary, "do_rotary", "rotate with RotaryEmbedding")
@@ -169,14 +174,11 @@ def fused_attention(
     for size in sizes:
         own = multiply(b, x, part(b, weights, 1, start, size))
         own = plus(b, own, None if bias is None else part(b, bias, 0, start, size))
-        parts.append(split_heads(b, own, num_heads))
+        parts.append(split_heads(b, own, attributes.num_heads))
         start += size
     q, k, v = parts
     k, v, present, offset = _stacked_past(b, k, v, past)
-    done = attended(
-        b, q, k, v, offset, mask_index, attention_bias,
-        scale=scale, hidden=mask_filter_value, causal=unidirectional,
-    )  # fmt: skip
+    done = attended(b, q, k, v, offset, mask_index, attention_bias, attributes)
     return [merge_heads(b, done.result), *present]
 
 
@@ -208,12 +210,9 @@ def quantized_attention(
     past: Tensor | None = None,
     /,
     *,
+    attributes: AttentionAttributes,
     do_rotary: int = 0,
-    mask_filter_value: float = HIDDEN,
-    num_heads: int,
     past_present_share_buffer: int = 0,
-    scale: float = 0.0,
-    unidirectional: int = 0,
 ) -> Sequence[Tensor]:
     """The projection is a product of integers."""
     refuse_input(b, do_rotary, "do_rotary", "rotate with RotaryEmbedding")
@@ -226,12 +225,9 @@ def quantized_attention(
 
     given = [b.reshape(input_scale, []), weight_scale, bias, total]
     projected = b.elementwise(scaled, *given, element=bias.element)
-    q, k, v = heads_of(b, projected, thirds(b, weight.sizes[1]), num_heads)
+    q, k, v = heads_of(b, projected, thirds(b, weight.sizes[1]), attributes.num_heads)
     k, v, present, offset = _stacked_past(b, k, v, past)
-    done = attended(
-        b, q, k, v, offset, mask_index, None,
-        scale=scale, hidden=mask_filter_value, causal=unidirectional,
-    )  # fmt: skip
+    done = attended(b, q, k, v, offset, mask_index, None, attributes)
     return [merge_heads(b, done.result), *present]
 
 
@@ -281,18 +277,12 @@ def multi_head_attention(
     cache_indirection: Tensor | None = None,
     /,
     *,
-    mask_filter_value: float = HIDDEN,
-    num_heads: int,
-    scale: float = 0.0,
-    unidirectional: int = 0,
+    attributes: AttentionAttributes,
 ) -> Sequence[Tensor]:
     refuse_input(b, past_sequence_length or cache_indirection, "a shared buffer")
-    q, k, v = _given_heads(b, (query, key, value), bias, num_heads)
+    q, k, v = _given_heads(b, (query, key, value), bias, attributes.num_heads)
     k, v, offset = with_past(b, k, v, (past_key, past_value))
-    done = attended(
-        b, q, k, v, offset, key_padding_mask, attention_bias,
-        scale=scale, hidden=mask_filter_value, causal=unidirectional,
-    )  # fmt: skip
+    done = attended(b, q, k, v, offset, key_padding_mask, attention_bias, attributes)
     return merge_heads(b, done.result), k, v, done.probabilities
 
 
@@ -312,22 +302,17 @@ def decoder_attention(
     bias: Tensor | None = None,
     /,
     *,
-    mask_filter_value: float = HIDDEN,
-    num_heads: int,
+    attributes: AttentionAttributes,
     output_qk: int = 0,
     past_present_share_buffer: int = 0,
-    scale: float = 0.0,
 ) -> Sequence[Tensor]:
     """One query."""
     shared = past_present_share_buffer or past_sequence_length or beam_width
     refuse_input(b, shared or cache_indirection, "a shared buffer or a beam")
     refuse_input(b, output_qk, "output_qk")
-    q, k, v = _given_heads(b, (query, key, value), bias, num_heads)
+    q, k, v = _given_heads(b, (query, key, value), bias, attributes.num_heads)
     k, v, offset = with_past(b, k, v, (past_key, past_value))
-    done = attended(
-        b, q, k, v, offset, mask_index, attention_bias,
-        scale=scale, hidden=mask_filter_value, causal=0,
-    )  # fmt: skip
+    done = attended(b, q, k, v, offset, mask_index, attention_bias, attributes)
     return merge_heads(b, done.result), k, v
 
 

@@ -167,7 +167,7 @@ def bias_softmax(
     """From the axis on, one softmax."""
     entry = lookup("", "Softmax", 1)
     assert entry is not None
-    return entry.function(b, plus(b, x, bias), axis=axis)
+    return entry(b, plus(b, x, bias), axis=axis)
 
 
 @operator("RelativePositionBias", domain=MICROSOFT)

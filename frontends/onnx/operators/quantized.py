@@ -21,6 +21,7 @@ from xdsl_spirv.frontends.onnx.operators.products import multiply
 from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
 from xdsl_spirv.frontends.onnx.operators.windows import (
+    ConvAttributes,
     convolve,
     kernel_of,
     window_of,
@@ -247,17 +248,13 @@ def conv_integer(
     w_zero: Tensor | None = None,
     /,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    attributes: ConvAttributes,
 ) -> Tensor:
     """Padding stands for zero: it is written after the zero point is taken off."""
-    kernel = kernel_of(b, w, kernel_shape)
-    window = window_of(b, x.sizes[2:], kernel, strides, dilations, pads, auto_pad)
-    return convolve(b, centered(b, x, x_zero), centered(b, w, w_zero), window, group, I32)
+    window = window_of(b, x.sizes[2:], kernel_of(b, w, attributes.kernel_shape), attributes)
+    return convolve(
+        b, centered(b, x, x_zero), centered(b, w, w_zero), window, attributes.group, I32
+    )
 
 
 def scaled(
@@ -331,16 +328,12 @@ def qlinear_conv(
     bias: Tensor | None = None,
     /,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    attributes: ConvAttributes,
 ) -> Tensor:
-    kernel = kernel_of(b, w, kernel_shape)
-    window = window_of(b, x.sizes[2:], kernel, strides, dilations, pads, auto_pad)
-    total = convolve(b, centered(b, x, x_zero), centered(b, w, w_zero), window, group, I32)
+    window = window_of(b, x.sizes[2:], kernel_of(b, w, attributes.kernel_shape), attributes)
+    total = convolve(
+        b, centered(b, x, x_zero), centered(b, w, w_zero), window, attributes.group, I32
+    )
     total = with_bias(b, total, bias)
     scales = along(b, x_scale, total, 1), along(b, w_scale, total, 1)
     return scaled(b, total, scales, y_scale, y_zero)

@@ -8,6 +8,7 @@ are unpacked as they are dequantized.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ from xdsl_spirv.frontends.onnx.operators.quantized import (
     scaled,
 )
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
+from xdsl_spirv.frontends.onnx.operators.windows import ConvAttributes, PoolAttributes
 from xdsl_spirv.frontends.onnx.registry import lookup, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Tensor
@@ -36,7 +38,7 @@ def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: 
     """The result of ONNX's own operator, in the model's opset unless another is given."""
     entry = lookup("", name, opset or b.versions.get("", 1))
     assert entry is not None
-    result = entry.function(b, *tensors, **attributes)
+    result = entry(b, *tensors, **attributes)
     assert isinstance(result, Tensor)
     return result
 
@@ -210,18 +212,13 @@ def qlinear_average_pool(
     y_zero: Maybe = None,
     /,
     *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    attributes: PoolAttributes,
     channels_last: int = 0,
     count_include_pad: int = 0,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
 ) -> Tensor:
     return _through(
         b, "AveragePool", (x, x_scale, x_zero, y_scale, y_zero), last=channels_last,
-        kernel_shape=kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode, pads=pads,
-        strides=strides, count_include_pad=count_include_pad,
+        count_include_pad=count_include_pad, **asdict(attributes),
     )  # fmt: skip
 
 
@@ -242,19 +239,13 @@ def qlinear_conv_of_channels(
     bias: Maybe = None,
     /,
     *,
-    auto_pad: str = "NOTSET",
+    attributes: ConvAttributes,
     channels_last: int = 0,
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
 ) -> Tensor:
     """The weights have their channels first all the same."""
     result = qlinear_conv(
         b, with_channels_first(b, x, channels_last), x_scale, x_zero, w, w_scale, w_zero,
-        y_scale, y_zero, bias, auto_pad=auto_pad, dilations=dilations, group=group,
-        kernel_shape=kernel_shape, pads=pads, strides=strides,
+        y_scale, y_zero, bias, attributes=attributes,
     )  # fmt: skip
     assert isinstance(result, Tensor)
     return with_channels_last(b, result, channels_last)

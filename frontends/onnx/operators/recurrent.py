@@ -7,6 +7,7 @@ The products with the input are one product for all steps; a step multiplies the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import math
 
@@ -48,6 +49,19 @@ def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> 
     return functions[name.lower()]
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecurrentAttributes:
+    """Attributes that the three operators share."""
+
+    activation_alpha: Sequence[float] | None = None
+    activation_beta: Sequence[float] | None = None
+    activations: Sequence[str] | None = None
+    clip: float | None = None
+    direction: str = "forward"
+    hidden_size: int | None = None
+    layout: int = 0
+
+
 class Recurrence:
     """What the three operators share: directions, gates, steps and lengths."""
 
@@ -57,25 +71,18 @@ class Recurrence:
         tensors: Sequence[Tensor | None],
         gates: int,
         defaults: Sequence[str],
-        *,
-        direction: str,
-        hidden_size: int | None,
-        layout: int,
-        clip: float | None,
-        activations: Sequence[str] | None,
-        activation_alpha: Sequence[float] | None,
-        activation_beta: Sequence[float] | None,
+        attributes: RecurrentAttributes,
     ):
         x, w, r, bias, lengths = tensors
         assert x is not None
         assert w is not None
         assert r is not None
-        self.b, self.gates, self.clip, self.layout = b, gates, clip, layout
-        self.x = b.transpose(x, [1, 0, 2]) if layout else x
+        self.b, self.gates = b, gates
+        self.clip, self.layout = attributes.clip, attributes.layout
+        self.x = b.transpose(x, [1, 0, 2]) if self.layout else x
         self.w, self.r, self.bias, self.lengths = w, r, bias, lengths
-        self.directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[
-            direction
-        ]
+        directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+        self.directions = directions[attributes.direction]
         hidden = r.sizes[2]
         if not isinstance(hidden, int) or not isinstance(self.x.sizes[0], int):
             size = hidden if isinstance(hidden, SymbolicSize) else self.x.sizes[0]
@@ -89,9 +96,9 @@ class Recurrence:
         if self.steps > MOST_STEPS:
             b.refuse(f"{self.steps} steps", f"use at most {MOST_STEPS}, or a Loop")
         self.batch, self.element = self.x.sizes[1], x.element
-        names = list(activations or list(defaults) * len(self.directions))
-        alphas = iter(activation_alpha or ())
-        betas = iter(activation_beta or ())
+        names = list(attributes.activations or list(defaults) * len(self.directions))
+        alphas = iter(attributes.activation_alpha or ())
+        betas = iter(attributes.activation_beta or ())
         takes_alpha = ("affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu")
         takes_beta = ("affine", "scaledtanh", "hardsigmoid")
         self.activations = [
@@ -224,19 +231,9 @@ def rnn(
     initial_h: Tensor | None = None,
     /,
     *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
+    attributes: RecurrentAttributes,
 ) -> Sequence[Tensor]:
-    n = Recurrence(
-        b, (x, w, r, bias, lengths), 1, ("Tanh",),
-        direction=direction, hidden_size=hidden_size, layout=layout, clip=clip,
-        activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta,
-    )  # fmt: skip
+    n = Recurrence(b, (x, w, r, bias, lengths), 1, ("Tanh",), attributes)
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         (f,) = n.functions(direction)
@@ -265,21 +262,11 @@ def gru(
     initial_h: Tensor | None = None,
     /,
     *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
+    attributes: RecurrentAttributes,
     linear_before_reset: int = 0,
 ) -> Sequence[Tensor]:
     """Gates in the order z, r, h."""
-    n = Recurrence(
-        b, (x, w, r, bias, lengths), 3, ("Sigmoid", "Tanh"),
-        direction=direction, hidden_size=hidden_size, layout=layout, clip=clip,
-        activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta,
-    )  # fmt: skip
+    n = Recurrence(b, (x, w, r, bias, lengths), 3, ("Sigmoid", "Tanh"), attributes)
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         f, g = n.functions(direction)
@@ -334,20 +321,10 @@ def lstm(
     peepholes: Tensor | None = None,
     /,
     *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
+    attributes: RecurrentAttributes,
     input_forget: int = 0,
-    layout: int = 0,
 ) -> Sequence[Tensor]:
-    n = Recurrence(
-        b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"),
-        direction=direction, hidden_size=hidden_size, layout=layout, clip=clip,
-        activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta,
-    )  # fmt: skip
+    n = Recurrence(b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"), attributes)
     return run_lstm(n, initial_h, initial_c, peepholes, input_forget)
 
 

@@ -16,7 +16,7 @@ from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.reductions import total_of
 from xdsl_spirv.frontends.onnx.operators.shapes import sizes_in
-from xdsl_spirv.frontends.onnx.operators.windows import kernel_of, with_bias
+from xdsl_spirv.frontends.onnx.operators.windows import StepAttributes, kernel_of, with_bias
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum_element
@@ -308,12 +308,10 @@ def deform_conv(
     mask: Tensor | None = None,
     /,
     *,
-    dilations: Sequence[int] | None = None,
     group: int = 1,
     kernel_shape: Sequence[int] | None = None,
     offset_group: int = 1,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    window: StepAttributes,
 ) -> Tensor:
     """What each element of the kernel meets is written out, then contracted with the weights."""
     kernel = kernel_of(b, w, kernel_shape)
@@ -323,8 +321,7 @@ def deform_conv(
     per_offset, per_group = exact_quotient(channels, offset_group), exact_quotient(m, group)
     if not isinstance(per_offset, int) or per_group is None:
         b.refuse(f"{channels} to {m} channels in {group}, {offset_group} groups", "use multiples")
-    steps, apart = list(strides or [1] * rank), list(dilations or [1] * rank)
-    low = list(pads or [0] * 2 * rank)
+    steps, apart, low = window.steps(rank), window.distances(rank), window.padding(rank)
     outputs = list(offset.sizes[2:])
     moved = Reader(b, b.reshape(offset, [n, offset_group, *kernel, rank, *outputs]))
     weighed = mask and Reader(b, b.reshape(mask, [n, offset_group, *kernel, *outputs]))
@@ -388,15 +385,12 @@ def col2im(
     block_shape: Tensor,
     /,
     *,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    window: StepAttributes,
 ) -> Tensor:
     """Every element adds up the blocks that it is in."""
     image, block = sizes_in(b, image_shape, "sizes"), sizes_in(b, block_shape, "sizes")
     rank = len(block)
-    apart, steps = list(dilations or [1] * rank), list(strides or [1] * rank)
-    low = list(pads or [0] * 2 * rank)
+    steps, apart, low = window.steps(rank), window.distances(rank), window.padding(rank)
     counts = [
         (i + low[k] + low[rank + k] - (block[k] - 1) * apart[k] - 1) // steps[k] + 1
         for k, i in enumerate(image)

@@ -36,6 +36,49 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Element, Tensor, sum_element
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepAttributes:
+    """Attributes of all operators with windows: for each spatial dimension, if they are given."""
+
+    dilations: Sequence[int] | None = None
+    pads: Sequence[int] | None = None
+    strides: Sequence[int] | None = None
+
+    def steps(self, rank: int) -> list[int]:
+        return list(self.strides or [1] * rank)
+
+    def distances(self, rank: int) -> list[int]:
+        """Of a window's elements."""
+        return list(self.dilations or [1] * rank)
+
+    def padding(self, rank: int) -> list[int]:
+        """That before all spatial dimensions, then that after them."""
+        return list(self.pads or [0] * 2 * rank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAttributes(StepAttributes):
+    """Attributes of a window over an image, of which padding may follow from sizes."""
+
+    auto_pad: str = "NOTSET"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvAttributes(WindowAttributes):
+    """Attributes of convolutions; weights have the window's sizes."""
+
+    group: int = 1
+    kernel_shape: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolAttributes(WindowAttributes):
+    """Attributes of pooling."""
+
+    ceil_mode: int = 0
+    kernel_shape: Sequence[int]
+
+
 @dataclass(frozen=True)
 class Window:
     """A window over an image: for each spatial dimension its size, steps, and the padding."""
@@ -62,18 +105,14 @@ def window_of(
     b: Nodes,
     image: Sequence[Size],
     kernel: Sequence[int],
-    strides: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    auto_pad: str,
+    attributes: WindowAttributes,
     ceil_mode: int = 0,
 ) -> Window:
     """The window over spatial dimensions, which may be open."""
-    rank = len(image)
-    steps = list(strides or [1] * rank)
-    apart = list(dilations or [1] * rank)
+    rank, auto_pad = len(image), attributes.auto_pad
+    steps, apart = attributes.steps(rank), attributes.distances(rank)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True)]
-    given = list(pads or [0] * 2 * rank) if auto_pad == "NOTSET" else [0] * 2 * rank
+    given = attributes.padding(rank) if auto_pad == "NOTSET" else [0] * 2 * rank
     low, high = list[Size](given[:rank]), list[Size](given[rank:])
     beyond: list[Size] = [0] * rank
     sizes: list[Size] = []
@@ -203,16 +242,10 @@ def conv(
     bias: Tensor | None = None,
     /,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    attributes: ConvAttributes,
 ) -> Tensor:
-    kernel = kernel_of(b, w, kernel_shape)
-    window = window_of(b, x.sizes[2:], kernel, strides, dilations, pads, auto_pad)
-    return with_bias(b, convolve(b, x, w, window, group), bias)
+    window = window_of(b, x.sizes[2:], kernel_of(b, w, attributes.kernel_shape), attributes)
+    return with_bias(b, convolve(b, x, w, window, attributes.group), bias)
 
 
 @operator("ConvTranspose")
@@ -223,23 +256,18 @@ def conv_transpose(
     bias: Tensor | None = None,
     /,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
+    attributes: ConvAttributes,
     output_padding: Sequence[int] | None = None,
     output_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
 ) -> Tensor:
     """A convolution of the image with zeros between its elements, the kernel turned around."""
-    kernel = kernel_of(b, w, kernel_shape)
+    kernel, group = kernel_of(b, w, attributes.kernel_shape), attributes.group
     rank = len(kernel)
-    steps, apart = list(strides or [1] * rank), list(dilations or [1] * rank)
+    steps, apart = attributes.steps(rank), attributes.distances(rank)
     extra = list(output_padding or [0] * rank)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True)]
-    low, high = list((pads or [0] * 2 * rank)[:rank]), list((pads or [0] * 2 * rank)[rank:])
-    image = x.sizes[2:]
+    low, high = attributes.padding(rank)[:rank], attributes.padding(rank)[rank:]
+    image, auto_pad = x.sizes[2:], attributes.auto_pad
     wanted: list[Size] | None = None
     if output_shape is not None:
         wanted = list(output_shape[-rank:])
@@ -268,7 +296,8 @@ def conv_transpose(
         *(r - 1 - p for r, p in zip(reach, low, strict=True)),
         *(r - 1 - p + e for r, p, e in zip(reach, high, extra, strict=True)),
     ]
-    window = window_of(b, spread.sizes[2:], kernel, None, apart, around, "NOTSET")
+    single = WindowAttributes(dilations=apart, pads=around)
+    window = window_of(b, spread.sizes[2:], kernel, single)
     return with_bias(b, convolve(b, spread, turned, window, group), bias)
 
 
@@ -290,6 +319,12 @@ def reverse_weights(b: Nodes, w: Tensor) -> Tensor:
 
 
 # Pooling
+
+
+def pooling_window(b: Nodes, x: Tensor, attributes: PoolAttributes) -> Window:
+    """The window of pooling over an image."""
+    kernel, ceil_mode = attributes.kernel_shape, attributes.ceil_mode
+    return window_of(b, x.sizes[2:], kernel, attributes, ceil_mode)
 
 
 def _pooled(
@@ -327,15 +362,10 @@ def max_pool(
     x: Tensor,
     /,
     *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    attributes: PoolAttributes,
     storage_order: int = 0,
-    strides: Sequence[int] | None = None,
 ) -> Sequence[Tensor]:
-    window = window_of(b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    window = pooling_window(b, x, attributes)
     least = x.element.least
     image = padded(b, x, window, least)
     result = _pooled(b, image, window, least, lambda s, x, m: s.maximum(m, x), x.element)
@@ -394,15 +424,10 @@ def average_pool(
     x: Tensor,
     /,
     *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    attributes: PoolAttributes,
     count_include_pad: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
 ) -> Tensor:
-    window = window_of(b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    window = pooling_window(b, x, attributes)
     image = padded(b, x, window, 0)
     element = sum_element(x.element)
     total = _pooled(b, image, window, 0, lambda s, x, t: t + x, element)
@@ -456,15 +481,10 @@ def lp_pool(
     x: Tensor,
     /,
     *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
+    attributes: PoolAttributes,
     p: int = 2,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
 ) -> Tensor:
-    window = window_of(b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    window = pooling_window(b, x, attributes)
     image = padded(b, x, window, 0)
     element = sum_element(x.element)
     total = _pooled(b, image, window, 0, lambda s, x, t: t + _power(s, x, p), element)
