@@ -215,13 +215,23 @@ def _unsigned(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
     return Interval(np.where(crosses, 0, low), np.where(crosses, beyond - 1, high), dtype)
 
 
+def _in_unsigned_order(x: Interval) -> Interval:
+    """Signed numbers that are ordered as these are without their sign."""
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    low, high = (end.astype(np.int64) ^ least for end in (x.low, x.high))
+    crosses = low > high
+    return Interval(
+        np.where(crosses, least, low), np.where(crosses, most, high), np.dtype(np.int64)
+    )
+
+
 def _compare(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     """0 to 1 where a comparison may go either way."""
     x, y = operands
     predicate = cast(arith.CmpiOp | arith.CmpfOp, op).predicate.value.data
     kind = (_INTEGER if isinstance(op, arith.CmpiOp) else _FLOAT)[predicate]
     if kind.startswith("u") and isinstance(op, arith.CmpiOp):
-        x, y = (_unsigned(op, [operand], np.dtype(np.int64)) for operand in (x, y))
+        x, y = map(_in_unsigned_order, (x, y))
     match kind.lstrip("uso"):
         case "lt":
             always, never = x.high < y.low, x.low >= y.high

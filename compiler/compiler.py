@@ -39,6 +39,7 @@ from xdsl_spirv.runtime.program import (
     KERNELS,
     SCHEMA,
     SOURCE,
+    STATE_VERSION,
     VERSION,
     WEIGHTS,
     EntryPoint,
@@ -108,7 +109,8 @@ def compile_module(
     values |= {n: constant_array(op.value) for n, op in host_program.constants.items()}
     launched = [launch.dispatch for launch in host_program.launches]
     dispatches = marked(host_program.buffers, launched)
-    dynamic = any(buffer.is_dynamic for buffer in host_program.buffers)
+    scalars = any(buffer.kind == "scalar" for buffer in host_program.buffers)
+    dynamic = scalars or any(buffer.is_dynamic for buffer in host_program.buffers)
     # Where temporaries lie is known when their sizes are.
     assigned = (
         Assignment(host_program.buffers, 0, 0)
@@ -119,7 +121,7 @@ def compile_module(
     launched_kernels, code = _kernels(host_program, kernels)
     manifest = Manifest(
         schema=SCHEMA,
-        version=DYNAMIC_VERSION if dynamic else VERSION,
+        version=STATE_VERSION if scalars else DYNAMIC_VERSION if dynamic else VERSION,
         generator=f"{DISTRIBUTION} {__version__}",
         target=device.name,
         subgroup_size=device.subgroup_size,
@@ -133,6 +135,7 @@ def compile_module(
         source=SOURCE,
         memory=assigned.needed or None,
         equal=tuple(names.equations),
+        limits=tuple(names.limits),
     )
     named = [
         replace(layer, entry_point=dispatch.entry_point)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from xdsl.dialects import arith, bufferization, func, gpu, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    IndexType,
     MemRefType,
     ModuleOp,
     TensorType,
@@ -28,6 +29,7 @@ from xdsl_spirv.compiler.size_equations import Names, names_of
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.local_sizes import is_size_check, is_size_op
 from xdsl_spirv.passes.analysis.sizes import extent, extents, number
@@ -36,7 +38,14 @@ from xdsl_spirv.passes.graph.grouping import is_computed
 from xdsl_spirv.runtime.elements import check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, written
-from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch, PushConstant
+from xdsl_spirv.runtime.program import (
+    INDEX,
+    Binding,
+    Buffer,
+    BufferKind,
+    Dispatch,
+    PushConstant,
+)
 
 Triple = tuple[int, int, int]
 
@@ -186,6 +195,10 @@ class _HostReader:
         self.reserved = {name for name, _, _ in self.results.values()}
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
+            if isinstance(argument.type, IndexType):
+                self.buffers[name] = Buffer(name, "scalar", INDEX, ())
+                self.arguments.append(name)
+                continue
             kind: BufferKind = "weight" if name in weights else "input"
             self._buffer(name, kind, argument, argument_type(argument, index))
             self.arguments.append(name)
@@ -267,16 +280,15 @@ class _HostReader:
         return next(n for n in numbered if n not in self.buffers and n not in self.reserved)
 
     def _launch(self, op: gpu.LaunchFuncOp) -> None:
-        for operand in op.kernelOperands:
+        buffers = [v for v in op.kernelOperands if not isinstance(v.type, IndexType)]
+        for operand in buffers:
             if operand not in self.names:
                 raise ProgramError(f"a kernel argument is of type {operand.type}", place(op))
         dispatch = Dispatch(
             kernel=op.kernel.root_reference.data,
             entry_point=op.kernel.nested_references.data[-1].data,
             grid=self._sizes((op.gridSizeX, op.gridSizeY, op.gridSizeZ)),
-            bindings=tuple(
-                Binding(0, i, self.names[operand]) for i, operand in enumerate(op.kernelOperands)
-            ),
+            bindings=tuple(Binding(0, i, self.names[operand]) for i, operand in enumerate(buffers)),
             push_constants=self._push_constants(op),
         )
         block = self._constant_sizes(op, (op.blockSizeX, op.blockSizeY, op.blockSizeZ))
@@ -295,7 +307,7 @@ class _HostReader:
             PushConstant(
                 SIZE_BYTES * number,
                 "ui32",
-                written(extent(op.kernelOperands[argument], dimension), self.sizes.name),
+                written(_passed(op.kernelOperands[argument], dimension), self.sizes.name),
             )
             for number, (argument, dimension) in enumerate(passed)
         )
@@ -310,6 +322,13 @@ class _HostReader:
             raise ProgramError("the size of a launch's workgroups is not a constant", place(op))
         x, y, z = map(int, sizes)
         return x, y, z
+
+
+def _passed(operand: SSAValue, dimension: int) -> Size:
+    """A dimension of what a kernel is launched with, or the number that it is."""
+    if isinstance(operand.type, IndexType):
+        return number(operand)
+    return extent(operand, dimension)
 
 
 Result = tuple[str, SSAValue, str]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, cf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
@@ -20,6 +20,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.compiler.size_limits import limits_of
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.frontends.model import SIZES
@@ -27,7 +28,7 @@ from xdsl_spirv.passes.analysis.local_sizes import is_size_check
 from xdsl_spirv.passes.analysis.sizes import extent, number
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import MIN, NAME, Number, written
-from xdsl_spirv.runtime.program import Equation
+from xdsl_spirv.runtime.program import Equation, Limit
 
 EQUAL = 0
 """`arith.cmpi eq`."""
@@ -43,6 +44,7 @@ class Names:
     of: dict[Key, Number] = field(default_factory=dict[Key, Number])
     """A name, or the number that the size must be."""
     equations: list[Equation] = field(default_factory=list[Equation])
+    limits: list[Limit] = field(default_factory=list[Limit])
 
     def name(self, extent: Extent) -> Number:
         """The name of an extent; raises `ProgramError` if it is none of an argument."""
@@ -68,7 +70,12 @@ def names_of(function: FuncOp) -> Names:
         for dimension, size in enumerate(argument.type.get_shape())
         if size == DYNAMIC_INDEX
     ]
-    if not keys:
+    scalars = {
+        (argument.index, 0): argument_name(argument, argument.index)
+        for argument in arguments
+        if isinstance(argument.type, IndexType)
+    }
+    if not keys and not scalars:
         return Names()
     parents = {key: key for key in keys}
     numbers: list[tuple[Key, int, Operation]] = []
@@ -91,7 +98,8 @@ def names_of(function: FuncOp) -> Names:
         else:
             others.append((left, right, op))
     names = Names()
-    by_root: dict[Key, Number] = {}
+    names.of |= scalars
+    by_root: dict[Key, Number] = dict(scalars)
     static: dict[Key, int] = {}
     for key, size, op in numbers:
         if static.setdefault(root(key), size) != size:
@@ -113,6 +121,8 @@ def names_of(function: FuncOp) -> Names:
         if pair[0] != pair[1] and pair not in seen:
             seen.add(pair)
             names.equations.append(Equation(*pair, because=place(op)))
+    if scalars:
+        names.limits = limits_of(function, names.name)
     return names
 
 

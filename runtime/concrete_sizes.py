@@ -14,7 +14,7 @@ from dataclasses import replace
 from xdsl_spirv.runtime.buffers import assign
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import Number, evaluate, is_name
+from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
 from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, PushConstant
 
 MAX_ELEMENTS = 2**31 - 1
@@ -37,7 +37,9 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
                 f"inputs: {wanted}",
                 f"give --input {buffer.name}=x.npy",
             )
-        buffer.accept(array)
+        array = buffer.accept(array)
+        if buffer.kind == "scalar":
+            known_sizes[buffer.name] = (int(array), buffer.name, 0)
         for dimension, (size, given) in enumerate(zip(buffer.shape, array.shape, strict=True)):
             if not is_name(size):
                 continue
@@ -52,6 +54,7 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
                 )
     sizes = {name: given for name, (given, _, _) in known_sizes.items()}
     _check_equations(manifest, inputs, sizes)
+    _check_limits(manifest, sizes)
     return sizes
 
 
@@ -75,6 +78,25 @@ def _check_equations(
             )
 
 
+def _check_limits(manifest: Manifest, sizes: Mapping[str, int]) -> None:
+    for limit in manifest.limits:
+        size, most = (evaluate(e, sizes, "limits") for e in (limit.size, limit.most))
+        if size > most:
+            names = dict.fromkeys((*names_in(limit.size), *names_in(limit.most)))
+            shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
+            reason = f", as {limit.because} needs" if limit.because else ""
+            raise ProgramError(
+                f"{limit.size} is {size}, but should be at most {_with_value(limit.most, most)}"
+                f"{reason}",
+                shown,
+                "give smaller numbers, or compile with more room",
+            )
+
+
+def _with_value(size: Number, value: int) -> str:
+    return str(value) if isinstance(size, int) else f"{size} = {value}"
+
+
 def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[int]]:
     """
     The manifest at sizes, and which dispatches are left.
@@ -96,6 +118,7 @@ def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, li
         dispatches=kept,
         memory=assigned.needed or None,
         equal=(),
+        limits=(),
     )
     return concrete, numbers
 

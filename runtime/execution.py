@@ -14,7 +14,7 @@ import numpy as np
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
-from xdsl_spirv.runtime.program import Dispatch, Program
+from xdsl_spirv.runtime.program import GIVEN, Dispatch, Program
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Buffers = dict[str, Array]
 
-FILLED = ("input", "weight")
-"""Buffers that have contents before the first dispatch."""
+FILLED = (*GIVEN, "weight")
+"""What has contents before the first dispatch."""
 
 
 def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:

@@ -31,7 +31,9 @@ SCHEMA = "xdsl-spirv-program"
 VERSION = 2
 DYNAMIC_VERSION = 3
 """The version of a program with sizes that are known only when it runs."""
-READABLE = (1, 2, 3)
+STATE_VERSION = 4
+"""The version of a program with numbers that the caller gives."""
+READABLE = (1, 2, 3, 4)
 """Versions that are read; what the second adds may be missing."""
 
 MANIFEST = "program.json"
@@ -44,12 +46,20 @@ LAYERS = "layers.json"
 KEPT = 16
 """Sets of sizes for which a program keeps what it is at them."""
 
-BufferKind = Literal["input", "weight", "output", "temporary"]
+BufferKind = Literal["input", "scalar", "weight", "output", "temporary"]
+GIVEN = ("input", "scalar")
+"""What the caller gives."""
+INDEX = "index"
+"""The type of a scalar: a number that sizes, grids and push constants are computed from."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """A row-major array in a storage buffer; `kind` says who fills or reads it beside kernels."""
+    """
+    A row-major array in a storage buffer; `kind` says who fills or reads it beside kernels.
+
+    A `scalar` is in no buffer: a number that the caller gives, known by its name in expressions.
+    """
 
     name: str
     kind: BufferKind
@@ -70,6 +80,8 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
+        if self.kind == "scalar":
+            return 0
         return math.prod(self.sizes) * dtype_of(self.type).itemsize
 
     def takes(self, shape: tuple[int, ...]) -> bool:
@@ -81,6 +93,8 @@ class Buffer:
 
     def accept(self, array: Array) -> Array:
         """`array` as this buffer's contents; raises `ProgramError` for another type or shape."""
+        if self.kind == "scalar":
+            return self._number(array)
         converted = as_element_type(array, self.type)
         if converted is not None and self.takes(array.shape):
             return converted
@@ -92,8 +106,24 @@ class Buffer:
             f"{self.name!r} should be {self}, found {given}", f"{self.kind} {self.name!r}", remedy
         )
 
+    def _number(self, array: Array) -> Array:
+        import numpy as np
+
+        array = np.asarray(array)
+        if array.shape or array.dtype.kind not in "iu" or not 0 <= int(array) < 1 << 31:
+            shown = str(array) if array.size == 1 else f"an array of {list(array.shape)}"
+            raise ProgramError(
+                f"{self.name!r} should be a whole number from 0 to {(1 << 31) - 1}, found {shown}",
+                f"input {self.name!r}",
+                f"give it as a number: {self.name}=0",
+            )
+        return array.astype(np.int64)
+
     def check(self, place: str) -> None:
-        check_element_type(self.type, f"{place}.type")
+        if self.kind != "scalar":
+            check_element_type(self.type, f"{place}.type")
+        elif self.type != INDEX or self.shape or not is_name(self.name):
+            raise ProgramError(f"a scalar is a name of type {INDEX}, not {self}", place)
         if any(isinstance(size, int) and size < 0 for size in self.shape):
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
@@ -199,6 +229,15 @@ class Equation:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A size and the most that it may be; `because` names the operation that says so."""
+
+    size: Number
+    most: Number
+    because: str = ""
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The contents of `program.json`."""
 
@@ -219,6 +258,8 @@ class Manifest:
     """Bytes that the temporaries need where they share memory at their offsets."""
     equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
     """What must hold of the sizes of inputs, beside that equal names are equal sizes."""
+    limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
+    """What sizes that are computed from scalars may be."""
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
@@ -226,12 +267,12 @@ class Manifest:
     @property
     def is_dynamic(self) -> bool:
         """Whether sizes are known only when the program runs."""
-        return any(buffer.is_dynamic for buffer in self.buffers)
+        return any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in self.buffers)
 
     @property
     def inputs(self) -> list[Buffer]:
-        """The buffers that the caller fills, in the source function's order."""
-        return [b for b in map(self.buffer, self.arguments) if b.kind == "input"]
+        """What the caller gives, buffers and scalars, in the source function's order."""
+        return [b for b in map(self.buffer, self.arguments) if b.kind in GIVEN]
 
     @property
     def outputs(self) -> list[Buffer]:
@@ -243,6 +284,7 @@ class Manifest:
         if len(set(names)) != len(names):
             raise ProgramError("two buffers have one name", f"{place}.buffers")
         given = {size for b in self.inputs for size in b.shape if is_name(size)}
+        given |= {b.name for b in self.inputs if b.kind == "scalar"}
         for buffer in self.buffers:
             for size in (name for extent in buffer.shape for name in names_in(extent)):
                 _known(size, given, "size", f"{place}.buffers")

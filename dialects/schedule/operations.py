@@ -71,9 +71,9 @@ class DispatchOp(IRDLOperation):
     """
     What one kernel computes, on tensors: a root operation with what is fused to it.
 
-    The block's arguments are the operands; the body takes nothing else from outside, so that equal
-    dispatches are equal text. Tensors made inside exist only in registers of the kernel unless
-    they are yielded.
+    The block's arguments are the operands, tensors and numbers that the caller gives; the body
+    takes nothing else from outside, so that equal dispatches are equal text. Tensors made inside
+    exist only in registers of the kernel unless they are yielded.
 
         %r = schedule.dispatch(%A, %B) : (tensor<4x8xf16>, tensor<8x4xf16>) -> tensor<4x4xf32> {
         ^bb0(%a : tensor<4x8xf16>, %b : tensor<8x4xf16>):
@@ -83,7 +83,7 @@ class DispatchOp(IRDLOperation):
     """
 
     name = "schedule.dispatch"
-    inputs = var_operand_def(TensorType)
+    inputs = var_operand_def(TensorType | IndexType)
     outputs = var_result_def(TensorType)
     body = region_def("single_block")
 

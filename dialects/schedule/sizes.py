@@ -5,7 +5,7 @@ Where a kernel's dynamic sizes come from: dimensions of its arguments, passed as
       !spirv.ptr<!spirv.struct<(i32 [0]), Block>, PushConstant>
 
 says that the first member is dimension 1 of argument 0. Whoever launches the kernel fills the block
-from the shapes of what it binds.
+from the shapes of what it binds; of an argument of type `index`, dimension 0 is the number itself.
 """
 
 from __future__ import annotations

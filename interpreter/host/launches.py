@@ -42,10 +42,14 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
     module_name, entry = op.kernel.string_value().split(".")
     module = machine.unit.symbol(module_name)
     if isinstance(module, SPIRVModuleOp):
-        buffers = {(0, number): array for number, array in enumerate(arguments)}
+        buffers = {
+            (0, number): array
+            for number, (value, array) in enumerate(zip(op.kernelOperands, arguments, strict=True))
+            if isinstance(value.type, MemRefType)
+        }
         x, y, z = grid
         push = b"".join(
-            arguments[number].shape[dimension].to_bytes(SIZE_BYTES, "little")
+            _size(arguments[number], dimension).to_bytes(SIZE_BYTES, "little")
             for number, dimension in sizes_of(module, entry)
         )
         push = bytes_of(numbers_of(op)) or push
@@ -56,6 +60,11 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
     given = enumerate(zip(arguments, buffers, strict=True))
     run(unit, unit.symbol(entry), [argument(value, entry, n, yes) for n, (value, yes) in given])
     return []
+
+
+def _size(argument: Array, dimension: int) -> int:
+    """A dimension of an array, or a number."""
+    return argument.shape[dimension] if argument.ndim else int(argument)
 
 
 def argument(value: Array, kernel: str, number: int, buffer: bool = True) -> Pointer | Array:

@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from xdsl.builder import Builder
-from xdsl.dialects import affine, arith, cf, linalg, tensor
+from xdsl.dialects import affine, arith, cf, gpu, linalg, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, TensorType
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.memref import DimOp as BufferDimOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
@@ -60,8 +61,18 @@ def is_size_op(op: Operation) -> bool:
     )
 
 
+def is_given(value: SSAValue) -> bool:
+    """Whether a number of type `index` is an argument: its caller knows it before it runs."""
+    block = value.owner
+    if not isinstance(block, Block) or not isinstance(value.type, IndexType):
+        return False
+    return isinstance(block.parent_op(), FuncOp | DispatchOp | gpu.FuncOp)
+
+
 def is_size(value: SSAValue) -> bool:
-    """Whether a number is computed from sizes of tensors and constants alone."""
+    """Whether a number is computed from sizes of tensors, given numbers and constants alone."""
+    if is_given(value):
+        return True
     op = value.owner
     if isinstance(op, arith.ConstantOp):
         return not isinstance(value.type, TensorType)

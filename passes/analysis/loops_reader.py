@@ -28,6 +28,7 @@ from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import DispatchOp, PaddedViewOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static
+from xdsl_spirv.passes.analysis.local_sizes import is_given
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -390,7 +391,7 @@ def _numbers(reader: Reader, op: Any, name: str) -> Shape:
         sizes.append(reader.size(number(next(dynamic)) if given else int(value)))
     for size in sizes:
         for dimension in size.extents if is_dynamic(size) else ():
-            if isinstance(dimension.value.type, IndexType):
+            if isinstance(dimension.value.type, IndexType) and not is_given(dimension.value):
                 raise NotLoops(op, f"its {name} are known only when it runs: make them static")
     return tuple(sizes)
 

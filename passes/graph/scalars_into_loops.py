@@ -39,7 +39,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.dead_code import erase_unused
-from xdsl_spirv.passes.analysis.local_sizes import resolve_sizes
+from xdsl_spirv.passes.analysis.local_sizes import is_given, resolve_sizes
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 
@@ -83,7 +83,9 @@ def _is_scalar(op: Operation) -> bool:
 
 
 def _is_movable(value: SSAValue) -> bool:
-    """Whether a scalar comes from tensors by nothing but arithmetic."""
+    """Whether a scalar comes from tensors and given numbers by nothing but arithmetic."""
+    if is_given(value):
+        return True
     owner = value.owner
     if isinstance(owner, arith.ConstantOp):
         return True
@@ -193,6 +195,8 @@ class _Body:
         return self.values[scalar]
 
     def _made(self, scalar: SSAValue) -> SSAValue:
+        if is_given(scalar):
+            return scalar
         owner = scalar.owner
         assert isinstance(owner, Operation)
         if isinstance(owner, arith.ConstantOp):

@@ -40,8 +40,9 @@ from xdsl_spirv.passes.analysis.contraction import (
     canonical_form,
     padding_of,
 )
-from xdsl_spirv.passes.analysis.local_sizes import SizeCode, is_size_op
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode, is_given, is_size_op
 from xdsl_spirv.passes.analysis.sizes import extent
+from xdsl_spirv.passes.analysis.uses import operands_of
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
 
@@ -75,6 +76,8 @@ class KernelBody:
         self.block = Block()
         self.region = Region(self.block)
         self.inputs: list[SSAValue] = []
+        self.numbers: list[SSAValue] = []
+        """What the host passes behind the results."""
         self.results = [
             self.block.insert_arg(buffer_type(value.type, STORAGE_BUFFER), n)
             for n, value in enumerate(dispatch.outputs)
@@ -111,10 +114,16 @@ class KernelBody:
         known = self._arguments.get((value, role))
         if known is not None:
             return known
-        type = buffer_type(value.type, STORAGE_BUFFER)
-        argument = self.block.insert_arg(type, len(self.inputs))
-        argument.name_hint = role or value.name_hint
-        self.inputs.append(self.dispatch.inputs[value.index])
+        given = self.dispatch.inputs[value.index]
+        if isinstance(value.type, IndexType):
+            argument = self.block.insert_arg(value.type, len(self.block.args))
+            argument.name_hint = value.name_hint
+            self.numbers.append(given)
+        else:
+            type = buffer_type(value.type, STORAGE_BUFFER)
+            argument = self.block.insert_arg(type, len(self.inputs))
+            argument.name_hint = role or value.name_hint
+            self.inputs.append(given)
         self._arguments[value, role] = argument
         return argument
 
@@ -276,6 +285,7 @@ class KernelBody:
         attributes = {key: value for key, value in op.attributes.items() if key != SCHEDULE}
         body = Region()
         asked = {dimension.source: self._given(dimension.source) for dimension in sizes_in(op)}
+        asked |= {value: self._given(value) for value in operands_of(op) if is_given(value)}
         op.body.clone_into(body, value_mapper=self._memory | asked)
         on_buffers = type(op).create(
             operands=[*inputs, *outputs],

@@ -280,7 +280,7 @@ def _launch(
     static_sizes = sorted({size for size in sizes if not is_dynamic(size)})
     constants = {size: arith.ConstantOp(IntegerAttr(size, IndexType())) for size in static_sizes}
     numbers = [code.value(size) if is_dynamic(size) else constants[size].result for size in sizes]
-    arguments: list[SSAValue | Operation] = [*buffers, *results]
+    arguments: list[SSAValue | Operation] = [*buffers, *results, *body.numbers]
     launch = gpu.LaunchFuncOp(
         SymbolRefAttr(KERNELS, [name]), numbers[:3], numbers[3:], kernelOperands=arguments
     )

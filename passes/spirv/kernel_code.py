@@ -138,8 +138,11 @@ class KernelCode(SpirvEmitter):
         return super().address(variable)
 
     def argument(self, number: int, argument: SSAValue, op: Operation) -> None:
-        """Bind a kernel argument: a storage buffer at set 0, binding `number`."""
+        """Bind a kernel argument: a storage buffer at set 0, binding `number`, or a number."""
         type = argument.type
+        if isinstance(type, IndexType):
+            self.arguments[argument] = number
+            return
         if not isinstance(type, MemRefType) or storage_class(type) != StorageClass.StorageBuffer:
             refuse(
                 PASS,
@@ -169,11 +172,17 @@ class KernelCode(SpirvEmitter):
         self.arguments[argument] = number
 
     def sizes(self, block: Block, kernel: Operation) -> None:
-        """Make push constants of the dynamic sizes that a kernel asks of its arguments."""
+        """
+        Make push constants of a kernel's numbers, and of the dynamic sizes of its arguments that it
+        asks for.
+        """
         numbers: dict[tuple[int, int], int] = {}
         for op in block.walk():
             if isinstance(op, memref.DimOp) and (pair := self._dynamic(op)) is not None:
                 numbers.setdefault(pair, len(numbers))
+        given = [value for value in block.args if isinstance(value.type, IndexType)]
+        for value in given:
+            numbers[self.arguments[value], 0] = len(numbers)
         if not numbers:
             return
         if len(numbers) > MAX_SIZES:
@@ -189,6 +198,8 @@ class KernelCode(SpirvEmitter):
         variable = declare(self.module, GlobalVariableOp(f"{self.name}_sizes", pointer))
         mark_sizes(variable, list(numbers))
         self._sizes = variable, numbers
+        for value in given:
+            self.values[value] = self._pushed((self.arguments[value], 0))
 
     def _dynamic(self, op: memref.DimOp) -> tuple[int, int] | None:
         """The argument and the dimension whose size is asked for; None for a static one."""
@@ -212,6 +223,9 @@ class KernelCode(SpirvEmitter):
             assert isinstance(index, arith.ConstantOp)
             assert isinstance(index.value, IntegerAttr)
             return self.number(op.source.type.get_shape()[index.value.value.data])
+        return self._pushed(pair)
+
+    def _pushed(self, pair: tuple[int, int]) -> SSAValue:
         assert self._sizes is not None
         variable, members = self._sizes
         path = [self.number(members[pair])]

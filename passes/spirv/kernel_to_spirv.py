@@ -9,9 +9,10 @@ Every gpu.module becomes a spirv.module of the Vulkan memory model.
     spirv.ExecutionMode @f "LocalSize", 128, 1, 1
 
 Argument number i is descriptor set 0, binding i. Dynamic sizes of arguments, which `memref.dim`
-asks for, are push constants: `@f_sizes` says which. Loops are marked DontUnroll where the target
-says `keep_loops`; quotients that are rounded to integers are corrected where it does not say
-`exact_division`. Version, capabilities and extensions are left to `spirv-update-vce`.
+asks for, and arguments of type `index` are push constants: `@f_sizes` says which. Loops are marked
+DontUnroll where the target says `keep_loops`; quotients that are rounded to integers are corrected
+where it does not say `exact_division`. Version, capabilities and extensions are left to
+`spirv-update-vce`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ def work_of(program: Program) -> Work:
     manifest = program.manifest
     kernels = {kernel.name: kernel for kernel in manifest.kernels}
     return Work(
-        buffers=tuple(WorkBuffer(b.name, b.bytes, b.kind) for b in manifest.buffers),
+        buffers=tuple(
+            WorkBuffer(b.name, b.bytes, b.kind) for b in manifest.buffers if b.kind != "scalar"
+        ),
         kernels={name: program.code[name].binary for name in kernels},
         steps=tuple(
             Step(
@@ -157,7 +159,9 @@ class Executor(ABC, Generic[L]):
         program = program.at(inputs)
         values = bind_inputs(program, inputs)
         loaded = self.ready(program)
-        outputs = loaded.run({name: bytes_of(v) for name, v in values.items()}, self.timeout)
+        buffers = [b.name for b in program.manifest.inputs if b.kind == "input"]
+        given = {name: bytes_of(values[name]) for name in buffers}
+        outputs = loaded.run(given, self.timeout)
         return arrays_of(program, outputs)
 
     def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:

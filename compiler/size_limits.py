@@ -1,0 +1,87 @@
+"""
+What sizes that follow from a caller's numbers may be: what operations need to stay inside tensors.
+
+    tensor.insert_slice %new into %cache[0, %past] [8, %n]     past + n <= 2048
+
+What holds whatever the numbers are is left out; the rest is checked before a program runs. Sizes of
+tensors alone need no such check: they are those of arrays that exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from xdsl.dialects import arith, cf, tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.dialects.places import place
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, surely_below
+from xdsl_spirv.passes.analysis.local_sizes import is_size_check
+from xdsl_spirv.passes.analysis.sizes import extent, number
+from xdsl_spirv.runtime.expressions import Number, written
+from xdsl_spirv.runtime.program import Limit
+
+AtMost = tuple[Size, Size, Operation]
+"""A size, the most that it may be, and the operation that says so."""
+
+
+def limits_of(function: FuncOp, name: Callable[[Extent], Number]) -> list[Limit]:
+    """The limits of sizes that follow from a function's numbers, by the names of those."""
+    limits: dict[tuple[Number, Number], Limit] = {}
+    for size, most, op in _needed(function):
+        given = [extent.value.type for s in (size, most) if is_dynamic(s) for extent in s.extents]
+        if any(isinstance(type, IndexType) for type in given) and not surely_below(size, most + 1):
+            pair = written(size, name), written(most, name)
+            limits.setdefault(pair, Limit(*pair, because=place(op)))
+    return list(limits.values())
+
+
+def _needed(function: FuncOp) -> Iterator[AtMost]:
+    for op in function.body.block.ops:
+        match op:
+            case tensor.ExtractSliceOp():
+                yield from _of_slice(op, op.source)
+            case tensor.InsertSliceOp():
+                yield from _of_slice(op, op.dest)
+            case tensor.EmptyOp():
+                yield from ((0, number(size), op) for size in op.dynamic_sizes)
+            case cf.AssertOp() if is_size_check(op) and isinstance(op.arg.owner, arith.CmpiOp):
+                yield from _of_comparison(op.arg.owner, op)
+            case _:
+                pass
+
+
+def _of_slice(
+    op: tensor.ExtractSliceOp | tensor.InsertSliceOp, whole: SSAValue
+) -> Iterator[AtMost]:
+    """A slice begins and ends inside."""
+    offsets = _listed(op.static_offsets.get_values(), op.offsets)
+    sizes = _listed(op.static_sizes.get_values(), op.sizes)
+    strides = op.static_strides.get_values()
+    for axis, (offset, size, stride) in enumerate(zip(offsets, sizes, strides, strict=True)):
+        yield 0, offset, op
+        yield 0, size, op
+        yield offset + size * stride - (stride - 1), extent(whole, axis), op
+
+
+def _listed(static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Size]:
+    left = iter(dynamic)
+    return [number(next(left)) if n == DYNAMIC_INDEX else n for n in static]
+
+
+def _of_comparison(op: arith.CmpiOp, insisted: cf.AssertOp) -> Iterator[AtMost]:
+    """`slt`, `sle`, `sgt`, `sge` and the same without a sign, which sizes do not have."""
+    left, right = number(op.lhs), number(op.rhs)
+    match op.predicate.value.data:
+        case 2 | 6:
+            yield left + 1, right, insisted
+        case 3 | 7:
+            yield left, right, insisted
+        case 4 | 8:
+            yield right + 1, left, insisted
+        case 5 | 9:
+            yield right, left, insisted
+        case _:
+            pass
