@@ -154,11 +154,12 @@ def _low(x: Numbers, i: Numbers) -> Number:
     return (x["q"] >> i["h"] * 4) & 15
 
 
-def _bits(x: Number, shift: Number, count: int) -> Number:
-    return (x >> shift) & ((1 << count) - 1)
+def _bits(x: Number, place: Number, count: int) -> Number:
+    """So many bits of a byte: those of the element at a place among the byte's."""
+    return (x >> place * count) & ((1 << count) - 1)
 
 
-def _scaled(offset: int) -> Callable[[Numbers, Number], Number]:
+def _offset(offset: int) -> Callable[[Numbers, Number], Number]:
     return lambda x, q: (q.to(F32) - offset) * x["d"]
 
 
@@ -171,30 +172,59 @@ def _super_block(x: Numbers, q: Number) -> Number:
 
 
 def _five(x: Numbers, i: Numbers) -> Number:
-    return _low(x, i) | _bits(x["b"], i["w"] + i["h"] * 4, 1) << 4
+    return _low(x, i) | _bits(x["b"], i["h"] * 4 + i["w"], 1) << 4
 
 
 def _five_k(x: Numbers, i: Numbers) -> Number:
-    return _low(x, i) | _bits(x["b"], i["g"] * 2 + i["h"], 1) << 4
+    return _low(x, i) | _bits(x["b"], i["u"] * 2 + i["h"], 1) << 4
 
 
 def _six_k(x: Numbers, i: Numbers) -> Number:
-    q = _low(x, i) | _bits(x["b"], i["h"] * 4 + i["p"] * 2, 2) << 4
+    q = _low(x, i) | _bits(x["b"], i["u"] * 2 + i["h"], 2) << 4
     return (q.to(F32) - 32) * (x["d"] * x["s"])
 
 
 # How fields of blocks become planes
 
+UNIT = 16
+"""Elements that lie side by side in a plane of bytes: what a device loads at a time."""
+
+
+def packed(codes: Array, bits: int, apart: int = UNIT) -> Array:
+    """
+    Elements of a few bits each as bytes, the last dimension in groups of `apart` bytes.
+
+    A group has all the bits of its elements: element `place * apart + j` of a group is in byte `j`,
+    at bit `place * bits`.
+    """
+    count = 8 // bits
+    groups = codes.reshape(*codes.shape[:-1], -1, count, apart)
+    result = np.zeros((*groups.shape[:-2], apart), np.uint8)
+    for place in range(count):
+        result |= (groups[..., place, :] & ((1 << bits) - 1)) << place * bits
+    return result
+
+
+def _unpacked(field: Array, bits: int, length: int) -> Array:
+    """
+    The elements of a field in order: bytes of `length` bytes each have all bits of their elements.
+
+    The elements in the lowest bits of such a part come first.
+    """
+    parts = field.reshape(*field.shape[:-1], -1, 1, length)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
+    return (parts >> shifts & np.uint8((1 << bits) - 1)).reshape(*field.shape[:-1], -1)
+
 
 def _fifth_bits(blocks: Array) -> Array:
-    """
-    A word of 32 fifth bits as four bytes: bit `4 * h + w` of byte `c` is element (h, w, c)'s.
-
-    In the file the bit of an element is that of its number.
-    """
+    """A word of 32 fifth bits as four bytes; in the file a bit's place is its element's number."""
     bits = np.unpackbits(blocks["b"], axis=-1, bitorder="little")
-    places = bits.reshape(*blocks.shape, 8, 4).swapaxes(-1, -2)
-    return np.packbits(places, axis=-1, bitorder="little")
+    return packed(bits, 1, 4)
+
+
+def _repacked(field: str, bits: int, length: int) -> Callable[[Array], Array]:
+    """Makes a plane of a field whose bytes hold elements that are `length` apart."""
+    return lambda blocks: packed(_unpacked(blocks[field], bits, length), bits)
 
 
 def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
@@ -214,14 +244,7 @@ def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
 
 
 _SUPER_BLOCK = [("d", "<f2"), ("e", "<f2"), ("s", "u1", 12)]
-_SUPER_PLANES = {
-    "q": Plane(U8, "gj"),
-    "d": Plane(F16),
-    "e": Plane(F16),
-    "s": Plane(U8, "gh"),
-    "m": Plane(U8, "gh"),
-}
-_SUPER_CUT = {"s": _six_bits(False), "m": _six_bits(True)}
+_SUPER_CUT = {"s": _six_bits(False), "m": _six_bits(True), "q": _repacked("q", 4, 32)}
 _HALVES = {"h": 2, "j": 16}
 _WORDS = {"h": 2, "w": 4, "c": 4}
 
@@ -232,7 +255,7 @@ FORMATS: dict[str, BlockFormat] = {
             "Q4_0",
             _HALVES,
             {"q": Plane(U8, "j"), "d": Plane(F16)},
-            lambda x, i: _scaled(8)(x, _low(x, i)),
+            lambda x, i: _offset(8)(x, _low(x, i)),
             np.dtype([("d", "<f2"), ("q", "u1", 16)]),
         ),
         BlockFormat(
@@ -246,7 +269,7 @@ FORMATS: dict[str, BlockFormat] = {
             "Q5_0",
             _WORDS,
             {"q": Plane(U8, "wc"), "b": Plane(U8, "c"), "d": Plane(F16)},
-            lambda x, i: _scaled(16)(x, _five(x, i)),
+            lambda x, i: _offset(16)(x, _five(x, i)),
             np.dtype([("d", "<f2"), ("b", "u1", 4), ("q", "u1", 16)]),
             {"b": _fifth_bits},
         ),
@@ -260,38 +283,52 @@ FORMATS: dict[str, BlockFormat] = {
         ),
         BlockFormat(
             "Q8_0",
-            {"j": 32},
-            {"q": Plane(I8, "j"), "d": Plane(F16)},
+            {"g": 2, "j": 16},
+            {"q": Plane(I8, "gj"), "d": Plane(F16)},
             lambda x, i: x["q"] * x["d"],
             np.dtype([("d", "<f2"), ("q", "i1", 32)]),
         ),
         BlockFormat(
             "Q4_K",
-            {"g": 4, "h": 2, "j": 32},
-            _SUPER_PLANES,
+            {"g": 8, "h": 2, "j": 16},
+            {
+                "q": Plane(U8, "gj"),
+                "d": Plane(F16),
+                "e": Plane(F16),
+                "s": Plane(U8, "g"),
+                "m": Plane(U8, "g"),
+            },
             lambda x, i: _super_block(x, _low(x, i)),
             np.dtype([*_SUPER_BLOCK, ("q", "u1", 128)]),
             _SUPER_CUT,
         ),
         BlockFormat(
             "Q5_K",
-            {"g": 4, "h": 2, "j": 32},
-            {**_SUPER_PLANES, "b": Plane(U8, "j")},
+            {"v": 2, "u": 4, "h": 2, "j": 16},
+            {
+                "q": Plane(U8, "vuj"),
+                "b": Plane(U8, "vj"),
+                "d": Plane(F16),
+                "e": Plane(F16),
+                "s": Plane(U8, "vu"),
+                "m": Plane(U8, "vu"),
+            },
             lambda x, i: _super_block(x, _five_k(x, i)),
             np.dtype([*_SUPER_BLOCK, ("b", "u1", 32), ("q", "u1", 128)]),
-            _SUPER_CUT,
+            {**_SUPER_CUT, "b": _repacked("b", 1, 32)},
         ),
         BlockFormat(
             "Q6_K",
-            {"a": 2, "h": 2, "p": 2, "i": 2, "j": 16},
+            {"v": 4, "u": 2, "h": 2, "j": 16},
             {
-                "q": Plane(U8, "apij"),
-                "b": Plane(U8, "aij"),
-                "s": Plane(I8, "ahpi"),
+                "q": Plane(U8, "vuj"),
+                "b": Plane(U8, "vj"),
+                "s": Plane(I8, "vuh"),
                 "d": Plane(F16),
             },
             _six_k,
             np.dtype([("q", "u1", 128), ("b", "u1", 64), ("s", "i1", 16), ("d", "<f2")]),
+            {"q": _repacked("q", 4, 64), "b": _repacked("b", 2, 32)},
         ),
     )
 }
