@@ -4,8 +4,11 @@ From a module to a program: constants out, the lowering of the target, the host 
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from xdsl.context import Context
@@ -185,8 +188,28 @@ def _kernels(
 
 
 def pipeline_of(text: str) -> PassPipeline:
-    """A pass pipeline as `xdsl-opt -p` takes it."""
-    return PassPipeline.parse_spec(Universe.get_multiverse().all_passes, text)
+    """A pass pipeline as `xdsl-opt -p` takes it; raises `ProgramError` for one that is wrong."""
+    passes = Universe.get_multiverse().all_passes
+    with said_of_passes(passes):
+        return PassPipeline.parse_spec(passes, text)
+
+
+@contextmanager
+def said_of_passes(known: Iterable[str]) -> Generator[None]:
+    """Turns what xDSL raises for a wrong pipeline into `ProgramError`; `known` are the passes."""
+    try:
+        yield
+    except ValueError as error:
+        # xDSL says a mistake of the user's as it says its own.
+        message = str(error)
+        unknown = re.match(r"Unrecognized passes: \['([^']*)'", message)
+        if unknown is None:
+            raise ProgramError(
+                message, "the pass pipeline", "see `xdsl-spirv opt --help`"
+            ) from None
+        close = difflib.get_close_matches(unknown[1], known, 3)
+        remedy = f"did you mean {' or '.join(close)}?" if close else "see `xdsl-spirv opt --help`"
+        raise ProgramError(f"there is no pass {unknown[1]!r}", "", remedy) from None
 
 
 def subgroup_size_for(passes: Iterable[ModulePass]) -> int:

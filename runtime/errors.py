@@ -13,6 +13,9 @@ class ProgramError(Exception):
     `remedy` what to do about it.
     """
 
+    status = 1
+    """What the process of a command ends with (`tools/failing.py`)."""
+
     def __init__(self, cause: str, place: str = "", remedy: str = ""):
         self.cause = cause
         self.place = place

@@ -180,7 +180,7 @@ def failed_as(found: dict[str, Any], phrases: tuple[str, ...]) -> bool:
     """Whether a command ended with status 1 and one line that says why."""
     said: list[str] = found["said"]
     return (
-        found["status"] == 1
+        found["status"] == 4
         and len(said) == 1
         and said[0].startswith("error: ")
         and any(phrase in said[0] for phrase in phrases)

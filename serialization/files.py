@@ -8,8 +8,17 @@ from pathlib import Path
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes beside the target, then renames. Raises `OSError`; the old file stays then."""
+    """
+    Writes beside the target, then renames. Raises `OSError`; the old file stays then.
+
+    What is no file (a pipe, `/dev/stdout`) is written to; a link stays one.
+    """
     target = Path(path)
+    if target.exists() and not target.is_file():
+        target.write_bytes(data)
+        return
+    if target.is_symlink():
+        target = Path(os.path.realpath(target))
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -2,8 +2,8 @@
 The command `xdsl-spirv`: what its arguments are.
 
 What a subcommand does is imported when it is chosen, so that `xdsl-spirv --help` and a mistyped
-option cost nothing. Every failure ends in one message on standard error and exit status 1;
-`--debug` shows where it was raised.
+option cost nothing. Every failure ends in one message on standard error and a status that says
+whose it is (`failing.py`); `--debug` shows where it was raised.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import argparse
 import atexit
 import gc
 import io
-import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeAlias
 
+from xdsl_spirv.tools.failing import end_by_exception, guarded
 from xdsl_spirv.upstream.collection import lasting
 
 DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
@@ -549,20 +549,12 @@ def _assemble(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _bug(error: BaseException) -> str:
-    """What is said of an error that nobody foresaw."""
-    said = str(error).strip().partition("\n")[0]
-    return (
-        f"xdsl-spirv itself is at fault: {type(error).__name__}: {said}; "
-        "run it again with --debug for the traceback, and report it"
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     if arguments is None:
         # The process ends with the command: what is left then needs no last look for garbage.
         atexit.register(gc.freeze)
+        end_by_exception()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and source lines may have letters that a terminal has not.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -581,23 +573,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(parsed, "command"):
         top.print_help(sys.stderr)
         return 2
-    try:
-        return parsed.command(parsed)
-    except BrokenPipeError:
-        # Who reads the output has read enough (`| head`); Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    # ArgSpecParseError of xDSL is a BaseException.
-    except BaseException as error:
-        if parsed.debug or isinstance(error, SystemExit):
-            raise
-        from xdsl_spirv.tools.messages import message
-
-        text = message(error)
-        if text is None and not isinstance(error, Exception):
-            raise
-        print(f"error: {text or _bug(error)}", file=sys.stderr)
-        return 1
+    return guarded(lambda: parsed.command(parsed), parsed.debug)
 
 
 if __name__ == "__main__":

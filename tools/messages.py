@@ -19,6 +19,32 @@ from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.targets import TargetError
+from xdsl_spirv.tools.failing import ENVIRONMENT, OURSELVES, REFUSED, of_the_system
+
+
+def failure(error: BaseException) -> tuple[str, int]:
+    """The message of an error and the status that the process ends with."""
+    known = message(error)
+    if known is None:
+        if isinstance(error, OSError):
+            return _of_the_system(error)
+        said = str(error).strip().partition("\n")[0]
+        return (
+            f"xdsl-spirv itself is at fault: {type(error).__name__}: {said}; "
+            "run it again with --debug for the traceback, and report it"
+        ), OURSELVES
+    if isinstance(error, MemoryError):
+        return known, ENVIRONMENT
+    return known, error.status if isinstance(error, ProgramError) else REFUSED
+
+
+def _of_the_system(error: OSError) -> tuple[str, int]:
+    """What the system said about a file that nobody has caught; without a name it is the output."""
+    status, remedy = of_the_system(error)
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return f"cannot write the output: {reason}; {remedy}", status
+    return f"{str(error.filename)!r}: {reason}; {remedy}", status
 
 
 def message(error: BaseException) -> str | None:
@@ -42,8 +68,6 @@ def message(error: BaseException) -> str | None:
             return str(error)
         case UnregisteredConstructException():
             return str(error)
-        case KeyboardInterrupt():
-            return "interrupted"
         case MemoryError():
             return "out of memory; use smaller inputs"
         case _:

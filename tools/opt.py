@@ -8,17 +8,22 @@ xDSL's universe has dialects, passes and targets of packages, but no front ends:
 from __future__ import annotations
 
 import argparse
+import difflib
+import io
+import sys
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from xdsl_spirv.compiler.compiler import said_of_passes
 from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.pass_help import passes_help
 from xdsl_spirv.tools.trace import Trace, tracing
 
@@ -35,6 +40,7 @@ class SPIRVOpt(xDSLOptMain):
 
     def __init__(self, given: list[str]):
         self.given = given
+        self.output = _Kept()
         super().__init__(args=given)
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
@@ -49,7 +55,8 @@ class SPIRVOpt(xDSLOptMain):
         )
 
     def setup_pipeline(self) -> None:
-        super().setup_pipeline()
+        with said_of_passes(self.available_passes):
+            super().setup_pipeline()
         if self.args.trace_passes is None:
             return
         before = self.pipeline.callback
@@ -63,6 +70,26 @@ class SPIRVOpt(xDSLOptMain):
                 before(previous, module, following)
 
         self.pipeline = PassPipeline(tuple(expanded(self.pipeline.passes)), callback)
+
+    def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
+        try:
+            return super().prepare_input()
+        except ValueError as error:
+            # xDSL says so for a file whose name does not tell what it is.
+            remedy = f"name one with --frontend: {', '.join(self.available_frontends)}"
+            raise ProgramError(str(error), self._name(), remedy) from None
+
+    def prepare_output(self) -> IO[str]:
+        # Kept until all of it is there: the file appears whole or not at all.
+        return sys.stdout if self.args.output_file is None else self.output
+
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        target = self.args.target.partition("{")[0]
+        if target not in self.available_targets:
+            close = difflib.get_close_matches(target, self.available_targets, 3)
+            remedy = f"use one of {', '.join(close or self.available_targets)}"
+            raise ProgramError(f"there is no output {target!r}", "--target", remedy)
+        return super().output_resulting_program(prog)
 
     def register_all_frontends(self) -> None:
         super().register_all_frontends()
@@ -91,6 +118,13 @@ class SPIRVOpt(xDSLOptMain):
         return self.args.input_file or "standard input"
 
 
+class _Kept(io.StringIO):
+    """Text that can still be read when its writer has closed it."""
+
+    def close(self) -> None:
+        pass
+
+
 def opt(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv opt`."""
     given: list[str] = arguments.arguments
@@ -98,4 +132,6 @@ def opt(arguments: argparse.Namespace) -> int:
     name = driver.args.input_file or "standard input"
     with tracing(driver.args.trace_passes, name) as driver.trace:
         driver.run()
+    if driver.args.output_file is not None:
+        write(driver.args.output_file, driver.output.getvalue().encode())
     return 0

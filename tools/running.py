@@ -92,9 +92,7 @@ def _on_the_best(
             results = _executed(device, program, inputs, arguments)
             print(f"ran on vulkan:{device.info.index} ({device.info.name})", file=sys.stderr)
             return results
-    except NoVulkanError:
-        return None
-    except MisfitError as error:
+    except (NoVulkanError, MisfitError) as error:
         print(f"note: {error.cause}; running on the interpreter", file=sys.stderr)
         return None
 

@@ -10,14 +10,11 @@ import sys
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.files import write_atomically
 from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble as assemble_text
 from xdsl_spirv.serialization.text.disassembler import disassemble as disassemble_module
-
-STANDARD = "-"
-"""The file name that stands for standard input or output."""
+from xdsl_spirv.tools.output import STANDARD, write
 
 
 def disassemble(arguments: argparse.Namespace) -> int:
@@ -34,7 +31,7 @@ def disassemble(arguments: argparse.Namespace) -> int:
     except SPIRVDecodeError as error:
         remedy = "give a SPIR-V binary, or --tolerant to see what can be read"
         raise ProgramError(str(error), arguments.input, remedy) from error
-    _write(arguments.output, text.encode("utf-8", "surrogateescape"))
+    write(arguments.output, text.encode("utf-8", "surrogateescape"))
     return 0
 
 
@@ -47,7 +44,7 @@ def assemble(arguments: argparse.Namespace) -> int:
     except SPIRVAssemblyError as error:
         place = f"{arguments.input}:{error.line}:{error.column}"
         raise ProgramError(error.cause, place, "correct the text there") from error
-    _write(arguments.output, module.encode())
+    write(arguments.output, module.encode())
     return 0
 
 
@@ -68,15 +65,3 @@ def _read(path: str) -> bytes:
     except OSError as error:
         cause = f"cannot read the input: {error.strerror}"
         raise ProgramError(cause, path, "name a file that exists") from error
-
-
-def _write(path: str, data: bytes) -> None:
-    if path == STANDARD:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        write_atomically(path, data)
-    except OSError as error:
-        cause = f"cannot write the output: {error.strerror}"
-        raise ProgramError(cause, path, "name another file") from error

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan import physical
 from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError, VulkanError
 from xdsl_spirv.runtime.vulkan.features import Enabling, Feature
@@ -51,10 +52,10 @@ FLEXIBLE = Feature(
 
 
 def parse_name(name: str) -> int | None:
-    """The number in `vulkan:2`, None in `vulkan`; raises `VulkanError` for another name."""
+    """The number in `vulkan:2`, None in `vulkan`; raises `ProgramError` for another name."""
     base, colon, number = name.partition(":")
     if base != NAME or (colon and not number.isdecimal()):
-        raise VulkanError(f"{name!r} is no Vulkan device", "", "write vulkan or vulkan:N")
+        raise ProgramError(f"{name!r} is no Vulkan device", "", "write vulkan or vulkan:N")
     return int(number) if colon else None
 
 

@@ -33,6 +33,8 @@ def name_of(result: int) -> str:
 class VulkanError(ProgramError):
     """A call of Vulkan failed, or a device cannot do what is asked; `result` is the VkResult."""
 
+    status = 4
+
     def __init__(self, cause: str, place: str = "", remedy: str = "", result: Result | None = None):
         super().__init__(cause, place, remedy)
         self.result = result

@@ -1,0 +1,148 @@
+"""Failures end with one message and the status of those who can mend them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.errors import VulkanError
+from xdsl_spirv.tools.failing import guarded
+from xdsl_spirv.tools.main import main
+
+MODULE = "func.func @f() {\n  func.return\n}\n"
+
+COMMAND = (sys.executable, "-m", "xdsl_spirv.tools.main")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ProgramError("no", "here", "do"), 1, "error: no (here); do"),
+        (InterpreterError("no"), 1, "error: no"),
+        (FileNotFoundError(2, "No such file", "x"), 1, "'x': No such file; name one that is there"),
+        (OSError(28, "No space left on device"), 3, "cannot write the output: No space left"),
+        (PermissionError(13, "Permission denied", "x"), 3, "change its permissions"),
+        (MemoryError(), 3, "out of memory"),
+        (VulkanError("lost"), 4, "error: lost"),
+        (KeyError("x"), 70, "xdsl-spirv itself is at fault: KeyError: 'x'"),
+        (KeyboardInterrupt(), 130, "error: interrupted"),
+    ],
+)
+def test_an_exception_has_a_status(
+    error: BaseException, status: int, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def run() -> int:
+        raise error
+
+    # The standard output is put out of use where writing to it has failed.
+    kept = os.dup(1)
+    try:
+        assert guarded(run, debug=False) == status
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    printed = capfd.readouterr().err
+    assert said in printed
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("-p form-dispatch", "no pass 'form-dispatch'; did you mean form-dispatches"),
+        ("-p form-attention{targt=x}", '"targt"'),
+        ("--frontend mlir none", "'none': No such file"),
+        ("-o no/x.mlir", "cannot write the output: No such file or directory (no/x.mlir)"),
+        ("-o .", "cannot write the output: Is a directory"),
+    ],
+)
+def test_mistakes_of_the_user_are_said_to_be(
+    given: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: object
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(capsys, pytest.CaptureFixture)
+    Path("x.mlir").write_text(MODULE)
+    arguments = given.split()
+    file = [] if arguments[-1] == "none" else ["x.mlir"]
+    assert main(["opt", *arguments, *file]) == 1
+    printed = capsys.readouterr().err
+    assert said in printed
+    assert "at fault" not in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["x.mlir"]
+
+
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    """A pipe is not replaced by a file, and a link stays a link."""
+    (tmp_path / "x.mlir").write_text(MODULE)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "file").write_text("")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
+    for name in ("pipe", "link"):
+        assert main(["opt", str(tmp_path / "x.mlir"), "-o", str(tmp_path / name)]) == 0
+    assert "func.func @f" in reader.communicate(timeout=60)[0]
+    assert (tmp_path / "link").is_symlink()
+    assert "func.func @f" in (tmp_path / "file").read_text()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk(tmp_path: Path) -> None:
+    (tmp_path / "x.mlir").write_text(MODULE)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "opt", tmp_path / "x.mlir"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert done.stderr == (
+        "error: cannot write the output: No space left on device; "
+        "free some space, or name another place\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_signals_while_modules_are_imported(number: int, status: int, said: str) -> None:
+    """In the middle of numpy's import, where no handler may begin one of its own."""
+    script = (
+        "import builtins, os, sys\n"
+        "own = builtins.__import__\n"
+        "def interrupting(name, *rest):\n"
+        "    if name == 'numpy.linalg':\n"
+        "        builtins.__import__ = own\n"
+        f"        os.kill(os.getpid(), {int(number)})\n"
+        "    return own(name, *rest)\n"
+        "from xdsl_spirv.tools.main import main\n"
+        "builtins.__import__ = interrupting\n"
+        "sys.argv = ['xdsl-spirv', 'validate', 'none.spv']\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (status, f"error: {said}\n")
+
+
+def test_a_reader_that_has_read_enough(tmp_path: Path) -> None:
+    (tmp_path / "x.mlir").write_text(MODULE)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*COMMAND, "opt", tmp_path / "x.mlir"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

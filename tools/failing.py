@@ -1,0 +1,105 @@
+"""
+One way to fail: what the command's process says and with which status it ends.
+
+| status | who can mend it |
+|---|---|
+| 0 | nobody has to |
+| 1 | the user: the input is refused, or a check found something |
+| 2 | the user: the command line |
+| 3 | the machine's owner: a full disk, memory, files that may not be read or written |
+| 4 | the machine's owner: the device or its driver |
+| 70 | us |
+| 130, 143 | interrupted (Ctrl-C), terminated (SIGTERM) |
+| 141 | nobody: the reader of the output has read enough (`| head`) |
+
+This module imports next to nothing, since an interruption may come in the middle of an import:
+what says so then may not begin another one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+REFUSED, USAGE, ENVIRONMENT, DEVICE, OURSELVES = 1, 2, 3, 4, 70
+INTERRUPTED, CLOSED, TERMINATED = 130, 141, 143
+
+REMEDIES = {
+    errno.ENOENT: (REFUSED, "name one that is there"),
+    errno.ENOTDIR: (REFUSED, "name one that is there"),
+    errno.EISDIR: (REFUSED, "name a file"),
+    errno.EACCES: (ENVIRONMENT, "change its permissions, or name another one"),
+    errno.EPERM: (ENVIRONMENT, "change its permissions, or name another one"),
+    errno.EROFS: (ENVIRONMENT, "name another place"),
+    errno.ENOSPC: (ENVIRONMENT, "free some space, or name another place"),
+    errno.EDQUOT: (ENVIRONMENT, "free some space, or name another place"),
+    errno.EMFILE: (ENVIRONMENT, "raise the limit of open files (ulimit -n)"),
+    errno.ENOMEM: (ENVIRONMENT, "use smaller inputs"),
+}
+"""What the system says of a file: whose it is, and what to do."""
+
+
+def of_the_system(error: OSError) -> tuple[int, str]:
+    """The status and the remedy of what the system said."""
+    return REMEDIES.get(error.errno or 0, (ENVIRONMENT, "see what the system says of it"))
+
+
+class Terminated(BaseException):
+    """SIGTERM, as an exception: temporary files are removed on its way."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated
+
+
+def end_by_exception() -> None:
+    """From here on SIGTERM ends this process like Ctrl-C: by an exception."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def guarded(run: Callable[[], int], debug: bool) -> int:
+    """
+    The status of a command: that which `run` returns, or the one of its exception, with a message.
+
+    With `debug` exceptions pass; so do those that end a process as it should (`SystemExit`).
+    """
+    try:
+        status = run()
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return _said("interrupted", INTERRUPTED)
+    except Terminated:
+        return _said("terminated", TERMINATED)
+    except BrokenPipeError:
+        _drop_output()
+        return CLOSED
+    # ArgSpecParseError of xDSL is a BaseException.
+    except BaseException as error:
+        if debug or isinstance(error, SystemExit):
+            raise
+        if isinstance(error, OSError) and error.filename is None:
+            # Python would write what is left, and complain once more, at exit.
+            _drop_output()
+        from xdsl_spirv.tools.messages import failure
+
+        return _said(*failure(error))
+
+
+def _said(text: str, status: int) -> int:
+    try:
+        sys.stderr.write(f"error: {text}\n")
+    except OSError:
+        pass
+    return status
+
+
+def _drop_output() -> None:
+    """Nothing that is written to standard output from here on goes anywhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
