@@ -199,6 +199,17 @@ def test_scales_of_narrow_floats(dtype: Any):
     assert np.array_equal(result.astype(np.float32), expected.astype(dtype).astype(np.float32))
 
 
+@pytest.mark.parametrize(("opset", "precision"), [(21, 0), (23, 0), (25, 0), (23, 1), (23, 10)])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_quotients_are_rounded_to_the_type_of_the_scale(dtype: Any, opset: int, precision: int):
+    graph = Graph(opset)
+    named: dict[str, Any] = {"precision": precision} if precision else {}
+    x = floats(20, 30).astype(dtype)
+    y = graph.add("QuantizeLinear", x, np.float16(0.0176).astype(dtype), np.int8(9), **named)
+    results, expected = graph.run(y)
+    assert np.array_equal(results[0], expected[0])
+
+
 def test_int32_is_dequantized():
     graph = Graph()
     x = np.array([-(1 << 31), (1 << 31) - 1, 0, 12345], np.int32)

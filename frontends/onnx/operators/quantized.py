@@ -16,7 +16,7 @@ from xdsl.dialects import math
 
 from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.building import Map
-from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered, number_of
 from xdsl_spirv.frontends.onnx.operators.products import multiply
 from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
@@ -116,7 +116,7 @@ def quantized(
     whole, places = placed(b, x, parameters, axis, block_size)
 
     def body(s: Scalars, x: Number, scale: Number, zero: Number | None = None) -> Number:
-        ratio = x.to(F32) / scale.to(F32)
+        ratio = x.to(precision).to(F32) / scale.to(precision).to(F32)
         return rounded(s, ratio.to(precision).to(F32), zero, element, saturate)
 
     result = b.mapped(body, [(whole, range(whole.rank)), *places], whole.sizes, element)
@@ -151,6 +151,22 @@ def dequantized(
 def is_zero(zero: Tensor) -> bool:
     """Whether a zero point is known to be 0 everywhere."""
     return zero.numbers is not None and not zero.numbers.astype(np.float32).any()
+
+
+@operator("QuantizeLinear", since=23)
+def quantize_linear_in_type_of_scale(
+    b: Nodes,
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None = None,
+    /,
+    *,
+    precision: int = 0,
+    **given: Any,
+) -> Tensor:
+    """The quotient is one of the scale's type unless another is asked for."""
+    precision = precision or number_of(scale.element.name)
+    return quantize_linear(b, x, scale, zero, precision=precision, **given)
 
 
 @operator("QuantizeLinear")
