@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, SymbolRefAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    SymbolRefAttr,
+)
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 
 Leaf = Callable[[Attribute], "Attribute | None"]
@@ -45,7 +51,7 @@ class Retyping:
             return DictionaryAttr({k: self(v) for k, v in attribute.data.items()})
         if not isinstance(attribute, ParametrizedAttribute):
             return attribute
-        if isinstance(attribute, SymbolRefAttr | IntegerAttr):
+        if isinstance(attribute, SymbolRefAttr | IntegerAttr | DenseArrayBase):
             return attribute
         parameters = [self(p) for p in attribute.parameters]
         if parameters == list(attribute.parameters):

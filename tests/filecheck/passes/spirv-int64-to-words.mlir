@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'spirv-int64-to-words' | filecheck %s
 
 spirv.module Logical GLSL450 {
-  spirv.GlobalVariable @numbers bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i64, stride=8> [0]), Block>, StorageBuffer>
+  spirv.GlobalVariable @numbers bind(0, 0) {schedule.sizes = [array<i64: 0, 1>]} : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i64, stride=8> [0]), Block>, StorageBuffer>
   spirv.func @halved(%i: i64) "None" {
     %zero = spirv.Constant 0 : i32
     %base = spirv.mlir.addressof @numbers : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i64, stride=8> [0]), Block>, StorageBuffer>
@@ -16,7 +16,7 @@ spirv.module Logical GLSL450 {
   }
 }
 
-// CHECK:      spirv.GlobalVariable @numbers bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<vector<2xi32>, stride=8> [0]), Block>, StorageBuffer>
+// CHECK:      spirv.GlobalVariable @numbers bind(0, 0) {schedule.sizes = [array<i64: 0, 1>]} : !spirv.ptr<!spirv.struct<(!spirv.rtarray<vector<2xi32>, stride=8> [0]), Block>, StorageBuffer>
 // CHECK-NEXT: spirv.func @halved(%[[I:\w+]]: vector<2xi32>) "None" {
 // CHECK-NEXT: %[[V0:\w+]] = spirv.Constant 1 : i32
 // CHECK-NEXT: %[[V1:\w+]] = spirv.Constant 31 : i32
