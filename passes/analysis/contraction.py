@@ -31,16 +31,23 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static, typical
 from xdsl_spirv.passes.analysis.body import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.constants import is_zero
-from xdsl_spirv.passes.analysis.epilogue import Epilogue, epilogue_of, prologue_of
+from xdsl_spirv.passes.analysis.epilogue import (
+    Epilogue,
+    definition,
+    epilogue_of,
+    is_fused,
+    prologue_of,
+)
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
 from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.unpacking import Unpacking, unpacking_of
 
 Prologue: TypeAlias = tuple[linalg.ops.GenericOp, ...]
 FLOAT_NAMES: dict[type[Attribute], str] = {
@@ -90,6 +97,21 @@ class Contraction:
     def prologues(self) -> tuple[Prologue, Prologue]:
         """The operations on A's and B's elements as the kernel loads them, the last one first."""
         return tuple(prologue_of(self.a)), tuple(prologue_of(self.b))
+
+    @cached_property
+    def unpackings(self) -> tuple[Unpacking | None, Unpacking | None]:
+        """How the kernel computes A and B from packed planes, where it does."""
+        a, b = (
+            self.unpacking(operand) if isinstance(op, Operation) and is_fused(op) else None
+            for operand, op in enumerate(map(definition, (self.a, self.b)))
+        )
+        return a, b
+
+    def unpacking(self, operand: int) -> Unpacking | None:
+        """How A (0) or B (1) could be computed from packed planes, in the kernel or before."""
+        batch, *free, k = self.groups
+        op = definition((self.a, self.b)[operand])
+        return unpacking_of(op, self.maps[operand], self.sizes, (batch, free[operand], k))
 
     @cached_property
     def groups(self) -> tuple[range, range, range, range]:

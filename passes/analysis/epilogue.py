@@ -84,6 +84,11 @@ def definition(value: SSAValue) -> Operation | None:
     return writer
 
 
+def is_fused(op: Operation) -> bool:
+    """Whether an operation is one of those that one kernel does together."""
+    return isinstance(op.parent_op(), DispatchOp | CollectiveOp)
+
+
 def results_of(op: LinalgStructuredOperation) -> Sequence[SSAValue]:
     """The results of an operation: its tensors, or the buffers that it writes."""
     return op.results or op.outputs
@@ -107,7 +112,7 @@ def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
     """
     prologue: list[linalg.ops.GenericOp] = []
     op = definition(value)
-    while op is not None and isinstance(op.parent_op(), DispatchOp | CollectiveOp):
+    while op is not None and is_fused(op):
         if isinstance(op, PaddedViewOp):
             value = op.memref
         elif isinstance(op, tensor.PadOp):

@@ -1,0 +1,271 @@
+"""
+How an operand of a contraction is computed from packed planes: by units of neighbours along K.
+
+    %w = linalg.generic (n, b, h, j) ins(%q[n, b, j], %d[n, b]) { float(%q >> 4 * h & 15) * %d }
+    %r = contraction %x[m, 32 * b + 16 * h + j], %w[n, b, h, j]
+
+The innermost loops of K, here h and j, make a unit: what an invocation dequantizes at a time. Of
+each plane it reads the elements that these loops walk, which lie side by side; the other loops say
+where. `Plane.layout` is in units of those elements, so that one address is one load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from xdsl.dialects import arith, linalg, math
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    MemRefType,
+    TensorType,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
+from xdsl_spirv.passes.analysis.layout import Axis, Layout, layout_of
+from xdsl_spirv.passes.analysis.pointwise import SCALAR_DIALECTS, body_ops
+from xdsl_spirv.passes.analysis.sizes import extents
+
+MOST = 32
+"""Elements of a unit."""
+
+VECTOR = 4
+"""Elements that are computed as one: neighbours along the innermost loop."""
+
+ON_BYTES = (arith.ShRUIOp, arith.ShLIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp)
+"""What is computed on the four bytes of a word at once."""
+
+ON_WORDS = (*ON_BYTES, arith.ShRSIOp, arith.AddiOp, arith.SubiOp, arith.MuliOp)
+
+OF_INTEGERS = (arith.ExtUIOp, arith.ExtSIOp, arith.UIToFPOp, arith.SIToFPOp)
+
+ON_FLOATS = (
+    arith.AddfOp,
+    arith.SubfOp,
+    arith.MulfOp,
+    arith.NegfOp,
+    arith.ExtFOp,
+    arith.TruncFOp,
+    math.FmaOp,
+)
+
+
+@dataclass(frozen=True)
+class Plane:
+    """
+    An input of the operation that computes an operand.
+
+    `loops` are those of the unit that walk it, by their numbers in the unit; they have `count`
+    iterations together. `layout` has walks for batch, M or N, and units along K, and is in units
+    of `count` elements.
+    """
+
+    value: SSAValue
+    loops: tuple[int, ...]
+    count: int
+    layout: Layout
+
+    @property
+    def element_type(self) -> Attribute:
+        assert isinstance(self.value.type, TensorType | MemRefType)
+        return self.value.type.element_type
+
+
+@dataclass(frozen=True)
+class Unpacking:
+    """
+    `op` computes an operand from `planes`, `sizes` elements of the loops of a unit at a time.
+
+    `counters` says of each loop of the operation which of the unit's it is; `around` which of the
+    loops of K around the unit, whose sizes are `outer`.
+    """
+
+    op: linalg.ops.GenericOp
+    sizes: tuple[int, ...]
+    outer: tuple[int, ...]
+    planes: tuple[Plane, ...]
+    counters: dict[int, int]
+    around: dict[int, int]
+
+    @property
+    def size(self) -> int:
+        """Elements of a unit."""
+        return prod(self.sizes)
+
+    @property
+    def units(self) -> int:
+        """Units along K."""
+        return prod(self.outer)
+
+    @cached_property
+    def bits(self) -> int:
+        """Bits of all planes together for a unit, those of a larger block in shares."""
+        shared = 0.0
+        for plane in self.planes:
+            own = [axis.size for axis in plane.layout.walks[2] if axis.stride]
+            shared += bit_width(plane.element_type) * plane.count * prod(map(_known, own))
+        return round(shared / self.units)
+
+
+def _known(size: Size) -> int:
+    assert isinstance(size, int)
+    return size
+
+
+def unpacks(op: Operation) -> bool:
+    """
+    Whether an operation computes floats from narrow integers by what planes have and where it is.
+
+    Each plane is walked by some of the loops, the result by all of them in order.
+    """
+    if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1 or not op.inputs:
+        return False
+    *reads, write = (attribute.data for attribute in op.get_indexing_maps())
+    if write != AffineMap.identity(write.num_dims) or op.body.block.args[-1].first_use is not None:
+        return False
+    if any(kind != IteratorTypeAttr.parallel() for kind in op.get_iterator_types()):
+        return False
+    if not all(isinstance(value.type, TensorType | MemRefType) for value in op.operands):
+        return False
+    types = [value.type.element_type for value in op.operands]  # pyright: ignore
+    if not isinstance(types[-1], Float16Type | BFloat16Type | Float32Type):
+        return False
+    if not any(isinstance(t, IntegerType) and t.width.data == 8 for t in types[:-1]):
+        return False
+    if any(bit_width(type) not in (8, 16, 32) for type in types):
+        return False
+    return all(map(_is_selection, reads)) and _is_body(op, reads, write.num_dims - 1)
+
+
+def _is_body(op: linalg.ops.GenericOp, reads: Sequence[AffineMap], last: int) -> bool:
+    """Whether a body is what can be done on vectors along the last loop, and scalars besides."""
+    block = op.body.block
+    arguments = zip(block.args, reads, strict=False)
+    along: set[SSAValue] = {x for x, read in arguments if AffineDimExpr(last) in read.results}
+    for inner in body_ops(block):
+        if isinstance(inner, linalg.ops.IndexOp):
+            if inner.dim.value.data == last:
+                return False
+        elif inner.regions or inner.name.split(".")[0] not in SCALAR_DIALECTS:
+            return False
+        elif not along.isdisjoint(inner.operands):
+            if not _is_on_vectors(inner):
+                return False
+            along.update(inner.results)
+    return True
+
+
+def _is_selection(map: AffineMap) -> bool:
+    """Whether a map's results are different loops."""
+    loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+    return len(loops) == len(map.results) == len(set(loops))
+
+
+def _is_on_vectors(op: Operation) -> bool:
+    """Whether an operation can be done on the elements of a vector together."""
+    if isinstance(op, (*ON_FLOATS, *OF_INTEGERS)):
+        return True
+    if not isinstance(op, ON_WORDS):
+        return False
+    (result,) = op.results
+    narrow = isinstance(result.type, IntegerType) and result.type.width.data == 8
+    return isinstance(op, ON_BYTES) or not narrow
+
+
+def unpacking_of(
+    op: Operation | None, map: AffineMap, sizes: Sequence[Size], groups: Sequence[range]
+) -> Unpacking | None:
+    """
+    How an operation computes the operand that a contraction's loops walk by `map`.
+
+    `sizes` are those of the contraction's loops, `groups` its loops of batch, M or N, and K. None
+    if the operation does not unpack planes, or not in units along K.
+    """
+    if op is None or not unpacks(op) or not _is_selection(map):
+        return None
+    assert isinstance(op, linalg.ops.GenericOp)
+    *_, k = groups
+    loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+    if loops[len(loops) - len(k) :] != list(k) or any(is_dynamic(sizes[loop]) for loop in k):
+        return None
+    lengths = [_known(sizes[loop]) for loop in k]
+    first, size = _unit_of(lengths)
+    if size % VECTOR:
+        return None
+    unit = (*lengths[first:],) if first < len(lengths) else (size,)
+    outer = tuple(lengths[:first])
+    if first == len(lengths):
+        outer = (*lengths[:-1], lengths[-1] // size)
+    counters = {loops.index(k[first + n]): n for n in range(len(lengths) - first)}
+    around = {loops.index(k[n]): n for n in range(first if first < len(lengths) else first - 1)}
+    asked = {i.dim.value.data for i in op.body.block.ops if isinstance(i, linalg.ops.IndexOp)}
+    if not asked <= {*counters, *around} or (unit and unit[-1] % VECTOR):
+        return None
+    planes = _planes(op, loops, sizes, groups, unit, first)
+    return None if planes is None else Unpacking(op, unit, outer, planes, counters, around)
+
+
+def _unit_of(lengths: Sequence[int]) -> tuple[int, int]:
+    """
+    The first loop of a unit, and its elements.
+
+    Where the last loop is longer than a unit a part of it is one: no loop is the unit's first.
+    """
+    first, size = len(lengths), 1
+    while first and size * lengths[first - 1] <= MOST:
+        first -= 1
+        size *= lengths[first]
+    if first < len(lengths) or not lengths:
+        return first, size
+    return first, next(n for n in (16, 8, 4, 2, 1) if lengths[-1] % n == 0)
+
+
+def _planes(
+    op: linalg.ops.GenericOp,
+    loops: Sequence[int],
+    sizes: Sequence[Size],
+    groups: Sequence[range],
+    unit: tuple[int, ...],
+    first: int,
+) -> tuple[Plane, ...] | None:
+    """The planes by the contraction's loops; None where a unit's elements do not lie together."""
+    batch, own, k = groups
+    split = first == len(k)
+    inside = [k[-1]] if split else list(k[first:])
+    around = range(k.start, k.stop - len(inside))
+    planes: list[Plane] = []
+    for value, attribute in zip(op.inputs, op.get_indexing_maps(), strict=False):
+        walked = [loops[e.position] for e in attribute.data.results]  # pyright: ignore
+        own_loops = [loop for loop in walked if loop in inside]
+        if walked[len(walked) - len(own_loops) :] != own_loops or own_loops != sorted(own_loops):
+            return None
+        numbers = tuple(inside.index(loop) for loop in own_loops)
+        count = prod(unit[number] for number in numbers)
+        shape = [
+            sizes[loop] if is_dynamic(size) else size
+            for loop, size in zip(walked, extents(value), strict=True)
+        ]
+        map = AffineMap(len(sizes), 0, tuple(AffineDimExpr(loop) for loop in walked))
+        layout = layout_of(map, shape, None, sizes, (batch, own, around))
+        if split:
+            parts = Axis(_known(sizes[k[-1]]) // unit[0], unit[0] if own_loops else 0)
+            layout = replace(layout, walks=(*layout.walks[:2], (*layout.walks[2], parts)))
+        planes.append(Plane(value, numbers, count, _in_units(layout, count)))
+    return tuple(planes)
+
+
+def _in_units(layout: Layout, count: int) -> Layout:
+    """A layout in units of the elements that a plane has for one unit."""
+    walks = tuple(
+        tuple(replace(axis, stride=axis.stride // count) for axis in walk) for walk in layout.walks
+    )
+    return Layout(layout.start // count, walks)

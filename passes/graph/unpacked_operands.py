@@ -1,0 +1,158 @@
+"""
+A contraction reads weights in blocks as their planes are walked.
+
+    %w = linalg.generic (n, b, h, j) of planes       %w = linalg.generic (n, b, h, j) of planes
+    %r = collapse_shape %w : n x k              ->
+    sum over k of %x[m, k] * %r[n, k]                sum over b, h, j of
+                                                       %x[m, 32 * b + 16 * h + j] * %w[n, b, h, j]
+
+The loop of K becomes as many as the collapsed dimensions, so that each element of the operand is
+computed by what is in one place of its planes (`analysis/unpacking`). The operation that computes
+it is copied: every contraction has its own, and no floats of the weights are ever in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, ArrayAttr, TensorType
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.passes.analysis.contraction import Contraction
+from xdsl_spirv.passes.analysis.dead_code import erase_dead
+from xdsl_spirv.passes.analysis.pointwise import is_permutation, is_pointwise, moves_only
+from xdsl_spirv.passes.analysis.unpacking import unpacks
+
+
+@dataclass(frozen=True)
+class _Source:
+    """
+    The operation that unpacks an operand, and for each of its result's dimensions what walks it.
+
+    That is a loop of the contraction, or a part of one: `parts` are the sizes of those.
+    """
+
+    op: linalg.ops.GenericOp
+    walks: tuple[tuple[int, int], ...]
+    parts: dict[int, tuple[int, ...]]
+
+
+def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | None:
+    """The contraction that reads an operand from planes, in place of the given one, if it can."""
+    op = contraction.op
+    assert isinstance(op, linalg.ops.GenericOp)
+    for number in range(2):
+        source = _source_of(contraction, number)
+        if source is not None:
+            return _replaced(contraction, number, source)
+    return None
+
+
+def _source_of(contraction: Contraction, number: int) -> _Source | None:
+    """Where an operand is unpacked, behind what moves its elements; None if nowhere."""
+    map = contraction.maps[number]
+    value = (contraction.a, contraction.b)[number]
+    loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+    if len(loops) != len(map.results) or len(set(loops)) != len(loops):
+        return None
+    walks = [(loop, 0) for loop in loops]
+    parts: dict[int, tuple[int, ...]] = {}
+    while isinstance(owner := value.owner, Operation):
+        if isinstance(owner, linalg.ops.GenericOp) and unpacks(owner):
+            return _Source(owner, tuple(walks), parts)
+        moved = _moved(owner, walks, parts, contraction.groups[3])
+        if moved is None:
+            return None
+        walks = moved
+        value = owner.operands[0]
+    return None
+
+
+def _moved(
+    op: Operation,
+    walks: Sequence[tuple[int, int]],
+    parts: dict[int, tuple[int, ...]],
+    k: range,
+) -> list[tuple[int, int]] | None:
+    """What walks an operation's operand, if the operation moves elements; adds to `parts`."""
+    if isinstance(op, tensor.CollapseShapeOp):
+        assert isinstance(op.src.type, TensorType)
+        shape = op.src.type.get_shape()
+        groups = [[number.value.data for number in group] for group in op.reassociation]
+        result: list[tuple[int, int]] = []
+        for walk, group in zip(walks, groups, strict=True):
+            sizes = tuple(shape[d] for d in group)
+            if len(group) == 1:
+                result.append(walk)
+                continue
+            if DYNAMIC_INDEX in sizes or walk[0] not in k or walk[0] in parts:
+                return None
+            parts[walk[0]] = sizes
+            result += [(walk[0], part) for part in range(len(group))]
+        return result
+    if isinstance(op, linalg.ops.TransposeOp):
+        order = list(op.permutation.get_values())
+        return [walks[order.index(d)] for d in range(len(order))]
+    if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or not moves_only(op):
+        return None
+    if len(op.inputs) != 1:
+        return None
+    read, write = (attribute.data for attribute in op.get_indexing_maps())
+    if not is_permutation(read) or len(read.results) != len(write.results):
+        return None
+    at = {e.position: walk for e, walk in zip(write.results, walks, strict=True)}  # pyright: ignore
+    return [at[e.position] for e in read.results]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _replaced(contraction: Contraction, number: int, source: _Source) -> linalg.ops.GenericOp:
+    op = contraction.op
+    assert isinstance(op, linalg.ops.GenericOp)
+    unpack = source.op.clone()
+    Rewriter.insert_op(unpack, InsertPoint.before(op))
+    first: dict[int, int] = {}
+    count = 0
+    for loop in range(len(contraction.sizes)):
+        first[loop] = count
+        count += len(source.parts.get(loop, (0,)))
+    old = [_number(first[loop], source.parts.get(loop, (1,))) for loop in first]
+    maps = [
+        map.replace_dims_and_symbols(old, [], count, 0)
+        for map in (*contraction.maps[:2], contraction.maps[2])
+    ]
+    maps[number] = AffineMap(
+        count, 0, tuple(AffineDimExpr(first[loop] + part) for loop, part in source.walks)
+    )
+    operands: list[SSAValue] = [contraction.a, contraction.b]
+    operands[number] = unpack.results[0]
+    reduced = count - len(contraction.maps[2].results)
+    kinds = [IteratorTypeAttr.parallel()] * (count - reduced)
+    kinds += [IteratorTypeAttr.reduction()] * reduced
+    generic = linalg.ops.GenericOp(
+        operands,
+        op.outputs,
+        op.body.clone(),
+        ArrayAttr(map(AffineMapAttr, maps)),
+        ArrayAttr(kinds),
+        [result.type for result in op.results],
+    )
+    generic.attributes = dict(op.attributes)
+    generic.location = op.location
+    Rewriter.replace_op(op, generic)
+    erase_dead((contraction.a, contraction.b)[number])
+    return generic
+
+
+def _number(first: int, sizes: Sequence[int]) -> AffineExpr:
+    """The number that loops of these sizes count together, from the `first` on."""
+    total: AffineExpr = AffineConstantExpr(0)
+    for part in range(len(sizes)):
+        factor = prod(sizes[part + 1 :])
+        term = AffineDimExpr(first + part) * factor if factor != 1 else AffineDimExpr(first + part)
+        total = term if part == 0 else total + term
+    return total
