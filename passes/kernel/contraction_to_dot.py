@@ -23,7 +23,7 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.collective import lower_collectives
 from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
 from xdsl_spirv.passes.kernel.inline_bodies import components_of
-from xdsl_spirv.passes.kernel.staging import StagedOperand
+from xdsl_spirv.passes.kernel.staging import TileInMemory
 
 PACKED_4X8 = PackedVectorFormat.PackedVectorFormat4x8Bit
 
@@ -41,11 +41,11 @@ class ContractionToDotPass(ModulePass):
 class DotCore(InvocationCore):
     """An invocation's m x n elements of the result, row by row, each in a value of its own."""
 
-    def _rows_of(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
+    def _rows_of(self, a: TileInMemory, step: Index) -> list[list[SSAValue]]:
         """The invocation's words of A: by M, then K."""
         return self._words(self._loaded_rows(a, step))
 
-    def _columns_of(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
+    def _columns_of(self, b: TileInMemory, step: Index) -> list[list[SSAValue]]:
         """The invocation's words of B: by N, then K."""
         return self._words(self._loaded_columns(b, step))
 

@@ -33,7 +33,7 @@ from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.inline_bodies import components_of
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
-from xdsl_spirv.passes.kernel.staging import StagedOperand
+from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan, vector_type
 
 HIGH_HALF = 16
@@ -132,8 +132,8 @@ class InvocationCore:
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The multiply-adds of one K tile in Workgroup memory."""
-        assert isinstance(a, StagedOperand)
-        assert isinstance(b, StagedOperand)
+        assert isinstance(a, TileInMemory)
+        assert isinstance(b, TileInMemory)
         _, _, count = self.plan.schedule.fragments
 
         def step(k: Index, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -141,18 +141,18 @@ class InvocationCore:
 
         return self.builder.loop(count, 1, carried, step, "step")
 
-    def _rows_of(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
+    def _rows_of(self, a: TileInMemory, step: Index) -> list[list[SSAValue]]:
         """The invocation's elements of A, in the result's type: by M, then K."""
         loaded = self._loaded_rows(a, step)
         return self._by_place(a, loaded, self.plan.contraction.types[0])
 
-    def _columns_of(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
+    def _columns_of(self, b: TileInMemory, step: Index) -> list[list[SSAValue]]:
         """The invocation's elements of B, in the result's type: by N, then K."""
         loaded = self._loaded_columns(b, step)
         return self._by_place(b, loaded, self.plan.contraction.types[1])
 
-    def _loaded_rows(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
-        """The vectors that `StagedOperand.vectors` reads of the invocation's rows."""
+    def _loaded_rows(self, a: TileInMemory, step: Index) -> list[list[SSAValue]]:
+        """The vectors that `TileInMemory.vectors` reads of the invocation's rows."""
         b, tile, (grid_rows, _) = self.builder, a.tile, self.plan.schedule.grid
         vector = tile.vector if tile.k_axis == 0 else 1
         part = self.plan.schedule.tile[0] // grid_rows // vector
@@ -160,8 +160,8 @@ class InvocationCore:
         first = b.plus(b.times(self.place.subgroup_row, part), lane)
         return a.vectors(first, [row // vector for row in self.rows[::vector]], step, self.k)
 
-    def _loaded_columns(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
-        """The vectors that `StagedOperand.vectors` reads of the invocation's columns."""
+    def _loaded_columns(self, b: TileInMemory, step: Index) -> list[list[SSAValue]]:
+        """The vectors that `TileInMemory.vectors` reads of the invocation's columns."""
         builder, tile, (_, grid_columns) = self.builder, b.tile, self.plan.schedule.grid
         vector = tile.vector if tile.k_axis == 0 else 1
         part = self.plan.schedule.tile[1] // grid_columns // vector
@@ -171,9 +171,9 @@ class InvocationCore:
         return b.vectors(first, places, step, self.k)
 
     def _by_place(
-        self, operand: StagedOperand, loaded: Sequence[Sequence[SSAValue]], name: str
+        self, operand: TileInMemory, loaded: Sequence[Sequence[SSAValue]], name: str
     ) -> list[list[SSAValue]]:
-        """Components of what `StagedOperand.vectors` read: by M or N, then K."""
+        """Components of what `TileInMemory.vectors` read: by M or N, then K."""
         parts = [[x for vector in row for x in self._scalars(vector, name)] for row in loaded]
         if operand.tile.k_axis == 1:
             return parts

@@ -23,10 +23,10 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.packed import PackedOperand
-from xdsl_spirv.passes.kernel.staging import StagedOperand
+from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
-Operand: TypeAlias = StagedOperand | PackedOperand
+Operand: TypeAlias = TileInMemory | PackedOperand
 
 Values: TypeAlias = Sequence[SSAValue]
 
@@ -57,7 +57,7 @@ class _KLoop:
         self.builder, self.plan, self.operands = builder, plan, operands
         self.multiply = multiply
         self.size, self.tile = plan.contraction.k, plan.schedule.tile[2]
-        self.staged = [operand for operand in operands if isinstance(operand, StagedOperand)]
+        self.staged = [operand for operand in operands if isinstance(operand, TileInMemory)]
         self.ahead = [
             operand
             for operand in operands
@@ -91,7 +91,7 @@ class _KLoop:
         moved: list[SSAValue] = []
         if plan.prefetches:
             assert following is not None
-            count = sum(len(operand.moves) for operand in self.staged)
+            count = sum(operand.waiting for operand in self.staged)
             moved = values[len(values) - count :]
             del values[len(values) - count :]
             ahead = self._load(following)
@@ -173,7 +173,7 @@ class _KLoop:
     def _store(self, moved: Values, k: Index) -> None:
         waiting = list(moved)
         for operand in self.staged:
-            operand.store_all([waiting.pop(0) for _ in operand.moves], k)
+            operand.store_all([waiting.pop(0) for _ in range(operand.waiting)], k)
 
     def _use(self, buffer: int) -> None:
         for operand in self.staged:

@@ -75,7 +75,124 @@ class Move:
     row_guarded: bool
 
 
-class StagedOperand:
+class TileInMemory:
+    """An operand's tile in Workgroup memory: how it is read there, whoever puts it there."""
+
+    def __init__(self, builder: KernelEmitter, tile: StagedTile, subgroup: Index, name: str):
+        """`subgroup` is the subgroup's row (for A) or column (for B) in the workgroup."""
+        self.builder, self.tile, self.subgroup = builder, tile, subgroup
+        self.within_k = False
+        """Whether the tiles that are loaded lie inside K, which is then not looked at."""
+        self.name = name
+        self.buffers: list[SSAValue] = []
+
+    def allocate(self, buffers: int) -> None:
+        """Room for so many tiles; `use` says which of them is meant from then on."""
+        tile, moved = self.tile, self.tile.moved_type
+        room = MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP)
+        memories = [self.builder.allocate(room, f"{self.name}_tile") for _ in range(buffers)]
+        self.buffers = [
+            self.builder.at_top(FlatViewOp(memory, moved), f"{self.name}_tile_elements")
+            for memory in memories
+        ]
+        self.memory = self.buffers[0]
+
+    @property
+    def waiting(self) -> int:
+        """Values that an invocation has loaded of a tile before it stores them."""
+        raise NotImplementedError
+
+    def load_all(self, k: Index) -> list[SSAValue]:
+        """What the invocation moves of the tile at depth k; nothing if it uses a loop."""
+        raise NotImplementedError
+
+    def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
+        """Registers to Workgroup memory, or the whole copy where it takes a loop."""
+        raise NotImplementedError
+
+    def use(self, buffer: int) -> None:
+        """Tiles are stored in, and fragments loaded from, this buffer from now on."""
+        self.memory = self.buffers[buffer]
+
+    def _in_tile(self, row: Index, column: Index, rows: int, columns: int) -> Index:
+        """The place of element (row + rows, column + columns) of the tile, columns in vectors."""
+        b, stride = self.builder, self.tile.stride
+        return b.plus(b.plus(b.times(row, stride), column), rows * stride + columns)
+
+    def vectors(
+        self, first: Index, places: Sequence[int], step: Index, depth: int
+    ) -> list[list[SSAValue]]:
+        """
+        The vectors at `first` + each of `places` along M or N, at the `step`-th `depth` along K.
+
+        Places are rows of the tile where its rows lie along K: by place, then along K in vectors.
+        Otherwise they are vectors of a row: by K, then by place.
+        """
+        b, width = self.builder, self.tile.vector
+        if self.tile.k_axis == 1:
+            row, column = first, b.times(step, depth // width)
+            at = [[(place, k) for k in range(depth // width)] for place in places]
+        else:
+            row, column = b.times(step, depth), first
+            at = [[(k, place) for place in places] for k in range(depth)]
+        return [
+            [b.load(self.memory, (self._in_tile(row, column, i, j),)) for i, j in row_or_column]
+            for row_or_column in at
+        ]
+
+    def along_k(self, row: Index, column: Index, count: int) -> list[SSAValue]:
+        """The tile's `count` elements along K from `column`, of one place along M or N."""
+        b, tile = self.builder, self.tile
+        if tile.k_axis == 0:
+            return [b.load(self.memory, (self._in_tile(column, row, i, 0),)) for i in range(count)]
+        first = b.divided(column, tile.vector)
+        return [
+            b.load(self.memory, (self._in_tile(row, first, 0, i),))
+            for i in range(count // tile.vector)
+        ]
+
+    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
+        """
+        The subgroup's fragments of the tile at `k` elements along K, along M or N.
+
+        They are the `count` ones of its part of the tile.
+        """
+        tile, is_a = self.tile, type.use.data == CooperativeMatrixUse.MatrixAKHR
+        size = type.rows if is_a else type.columns
+        assert isinstance(size, IntAttr)
+        span = count * size.data
+        row_major = (tile.k_axis == 1) == is_a
+        layout = CooperativeMatrixLayout.RowMajorKHR if row_major else COLUMN_MAJOR
+        starts = range(0, span, size.data)
+        return [self._fragment(span, start, k, type, layout) for start in starts]
+
+    def _fragment(
+        self,
+        span: int,
+        outer: int,
+        k: int,
+        type: CooperativeMatrixType,
+        layout: CooperativeMatrixLayout,
+    ) -> SSAValue:
+        """The one at `outer` in the subgroup's `span`, all in elements."""
+        b, tile = self.builder, self.tile
+        if tile.k_axis == 1:
+            place = self._in_tile(b.times(self.subgroup, span), 0, outer, k // tile.vector)
+        else:
+            first = b.times(self.subgroup, span // tile.vector)
+            place = self._in_tile(0, first, k, outer // tile.vector)
+        return b.add(
+            CooperativeMatrixLoadOp(
+                b.pointer(self.memory, (place,)),
+                b.i32(tile.stride),
+                layout,
+                type,
+                MemoryAccess.NonPrivatePointer,
+            )
+        )
+
+
+class StagedOperand(TileInMemory):
     """The code of one operand of a workgroup whose tile is the `tile_index`-th along M or N."""
 
     def __init__(
@@ -91,30 +208,15 @@ class StagedOperand:
         buffers: int = 1,
         zeros_outside: bool = False,
     ):
-        """
-        `subgroup` is the subgroup's row (for A) or column (for B) in the workgroup, `buffers` how
-        many tiles there is room for; `use` says which of them is meant from then on.
-        `zeros_outside` puts zeros beyond M or N, too.
-        """
+        """`zeros_outside` puts zeros beyond M or N, too."""
+        super().__init__(builder, tile, subgroup, source.name_hint or "operand")
         self.zeros_outside = zeros_outside
-        self.within_k = False
-        """Whether the tiles that are loaded lie inside K, which is then not looked at."""
-        self.builder = builder
-        self.tile = tile
-        self.subgroup = subgroup
         self.layout = tile.moved_layout
         self.invocation = invocation
         self.invocations = invocations
-        moved = tile.moved_type
-        name = source.name_hint or "operand"
-        self.source = builder.at_top(FlatViewOp(source, tile.source_type), f"{name}_elements")
-        room = MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP)
-        memories = [builder.allocate(room, f"{name}_tile") for _ in range(buffers)]
-        self.buffers = [
-            builder.at_top(FlatViewOp(memory, moved), f"{name}_tile_elements")
-            for memory in memories
-        ]
-        self.memory = self.buffers[0]
+        view = FlatViewOp(source, tile.source_type)
+        self.source = builder.at_top(view, f"{self.name}_elements")
+        self.allocate(buffers)
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
         self.outer = builder.times(tile_index, size)
         self.start = origin(self.layout).plus(builder, self._address(BATCH, batch))
@@ -182,6 +284,10 @@ class StagedOperand:
         """Outside of what zeros take the place of a move's elements, as far as M or N say."""
         return inside if self.zeros_outside else True
 
+    @property
+    def waiting(self) -> int:
+        return len(self.moves)
+
     def load_all(self, k: Index) -> list[SSAValue]:
         """The invocation's vectors of the tile at depth k, in registers; none if it uses a loop."""
         origin = self._k_origin(k)
@@ -201,10 +307,6 @@ class StagedOperand:
         for move, value in zip(moves, values, strict=True):
             self._store(move, value)
         return ()
-
-    def use(self, buffer: int) -> None:
-        """Tiles are stored in, and fragments loaded from, this buffer from now on."""
-        self.memory = self.buffers[buffer]
 
     def _k_origin(self, k: Index) -> Index:
         along_row = self.tile.k_axis == 1 and not self.tile.gathered
@@ -306,80 +408,3 @@ class StagedOperand:
         b = self.builder
         place = self._in_tile(move.row, move.column, move.step, 0)
         b.when(move.exists, lambda: b.store(value, self.memory, (place,)))
-
-    def _in_tile(self, row: Index, column: Index, rows: int, columns: int) -> Index:
-        """The place of element (row + rows, column + columns) of the tile, columns in vectors."""
-        b, stride = self.builder, self.tile.stride
-        return b.plus(b.plus(b.times(row, stride), column), rows * stride + columns)
-
-    def vectors(
-        self, first: Index, places: Sequence[int], step: Index, depth: int
-    ) -> list[list[SSAValue]]:
-        """
-        The vectors at `first` + each of `places` along M or N, at the `step`-th `depth` along K.
-
-        Places are rows of the tile where its rows lie along K: by place, then along K in vectors.
-        Otherwise they are vectors of a row: by K, then by place.
-        """
-        b, width = self.builder, self.tile.vector
-        if self.tile.k_axis == 1:
-            row, column = first, b.times(step, depth // width)
-            at = [[(place, k) for k in range(depth // width)] for place in places]
-        else:
-            row, column = b.times(step, depth), first
-            at = [[(k, place) for place in places] for k in range(depth)]
-        return [
-            [b.load(self.memory, (self._in_tile(row, column, i, j),)) for i, j in row_or_column]
-            for row_or_column in at
-        ]
-
-    def along_k(self, row: Index, column: Index, count: int) -> list[SSAValue]:
-        """The tile's `count` elements along K from `column`, of one place along M or N."""
-        b, tile = self.builder, self.tile
-        if tile.k_axis == 0:
-            return [b.load(self.memory, (self._in_tile(column, row, i, 0),)) for i in range(count)]
-        first = b.divided(column, tile.vector)
-        return [
-            b.load(self.memory, (self._in_tile(row, first, 0, i),))
-            for i in range(count // tile.vector)
-        ]
-
-    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
-        """
-        The subgroup's fragments of the tile at `k` elements along K, along M or N.
-
-        They are the `count` ones of its part of the tile.
-        """
-        tile, is_a = self.tile, type.use.data == CooperativeMatrixUse.MatrixAKHR
-        size = type.rows if is_a else type.columns
-        assert isinstance(size, IntAttr)
-        span = count * size.data
-        row_major = (tile.k_axis == 1) == is_a
-        layout = CooperativeMatrixLayout.RowMajorKHR if row_major else COLUMN_MAJOR
-        starts = range(0, span, size.data)
-        return [self._fragment(span, start, k, type, layout) for start in starts]
-
-    def _fragment(
-        self,
-        span: int,
-        outer: int,
-        k: int,
-        type: CooperativeMatrixType,
-        layout: CooperativeMatrixLayout,
-    ) -> SSAValue:
-        """The one at `outer` in the subgroup's `span`, all in elements."""
-        b, tile = self.builder, self.tile
-        if tile.k_axis == 1:
-            place = self._in_tile(b.times(self.subgroup, span), 0, outer, k // tile.vector)
-        else:
-            first = b.times(self.subgroup, span // tile.vector)
-            place = self._in_tile(0, first, k, outer // tile.vector)
-        return b.add(
-            CooperativeMatrixLoadOp(
-                b.pointer(self.memory, (place,)),
-                b.i32(tile.stride),
-                layout,
-                type,
-                MemoryAccess.NonPrivatePointer,
-            )
-        )
