@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 STRING, ARRAY = 8, 9
-KINDS = {bool: 7, int: 5, float: 6, str: STRING, list: ARRAY}
-"""The types of values: numbers have 32 bits, and integers a sign."""
-LETTERS = {7: "?", 5: "i", 6: "f"}
+KINDS = {bool: 7, int: 4, float: 6, str: STRING, list: ARRAY}
+"""The types of values: numbers have 32 bits, integers no sign."""
+SIGNED = {4: 5}
+"""In lists integers have one."""
+LETTERS = {7: "?", 4: "I", 5: "i", 6: "f"}
 
 
 def gguf_header(values: Mapping[str, Any]) -> bytes:
@@ -29,6 +31,7 @@ def _bytes(value: Any, kind: int) -> bytes:
         return struct.pack("<Q", len(data)) + data
     if kind == ARRAY:
         element = KINDS[type(value[0])] if value else KINDS[int]
+        element = SIGNED.get(element, element)
         head = struct.pack("<IQ", element, len(value))
         return head + b"".join(_bytes(v, element) for v in value)
     return struct.pack("<" + LETTERS[kind], value)

@@ -14,7 +14,6 @@ from xdsl_spirv.testing.gguf_header import gguf_header
 VALUES = {
     "general.architecture": "llama",
     "llama.block_count": 30,
-    "a.negative": -3,
     "a.float": 0.5,
     "a.flag": True,
     "tokenizer.ggml.tokens": ["Ġthe", "", "日本", "\n"],

@@ -1,0 +1,96 @@
+"""
+Tokens of the GPT-2 kind: bytes in words, merged in the order in which training merged them.
+
+The bytes of UTF-8 stand in the vocabulary as printable characters, so that a token has a text. The
+merging is that of PyPI's `tokenizers`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.llm.packages import needed
+from xdsl_spirv.llm.splittings import SPLITTINGS, Splitting
+from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
+
+
+def _characters() -> dict[int, str]:
+    """The character for each byte: itself where it can be seen, and else one from U+0100 on."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = sorted(set(range(0x100)) - set(visible))
+    return {
+        **{byte: chr(byte) for byte in visible},
+        **{byte: chr(0x100 + i) for i, byte in enumerate(others)},
+    }
+
+
+CHARACTERS = _characters()
+BYTES = {character: byte for byte, character in CHARACTERS.items()}
+
+
+class BytePairs:
+    """Merges of pairs of bytes."""
+
+    def __init__(self, vocabulary: Vocabulary, place: str):
+        """Raises `FrontendError` for an unknown splitting, or merges without tokens."""
+        splitting = _splitting(vocabulary.splitting, place)
+        self.adds_start = splitting.adds_start
+        tokens = vocabulary.of_kinds(Kind.NORMAL, Kind.UNUSED)
+        lacking = [byte for byte, character in CHARACTERS.items() if character not in tokens]
+        self._lacking = frozenset(lacking)
+        self._tokenizer = _tokenizer(vocabulary, tokens, splitting, place)
+
+    def encode(self, text: str, after_token: bool) -> list[int]:
+        """The tokens of a text; raises `FrontendError` for a byte that no token has."""
+        lacking = self._lacking.intersection(text.encode()) if self._lacking else ()
+        if lacking:
+            raise FrontendError(
+                f"the model has no token for the byte {min(lacking):#04x}",
+                "the prompt",
+                "leave the character out",
+            )
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def decode(self, token: str) -> bytes:
+        """The bytes of a token; a text that has no bytes in it stands for itself."""
+        try:
+            return bytes(BYTES[character] for character in token)
+        except KeyError:
+            return token.encode()
+
+
+def _splitting(name: str, place: str) -> Splitting:
+    if name in SPLITTINGS:
+        return SPLITTINGS[name]
+    cause = f"the splitting of text {name!r} is not known"
+    if not name:
+        cause = "the file does not say how text is split into words"
+    raise FrontendError(
+        cause,
+        f"{place}, tokenizer.ggml.pre",
+        f"convert the model with a current llama.cpp, or use one of: {', '.join(SPLITTINGS)}",
+    )
+
+
+def _tokenizer(
+    vocabulary: Vocabulary, tokens: dict[str, int], splitting: Splitting, place: str
+) -> Any:
+    tokenizers = needed("tokenizers")
+    words = tokenizers.pre_tokenizers
+    merges = [tuple(merge.split(" ", 1)) for merge in vocabulary.merges]
+    for left, *right in merges:
+        if not right or not {left, *right, left + right[0]} <= tokens.keys():
+            raise FrontendError(
+                f"the merge {' '.join([left, *right])!r} is of texts that are no tokens",
+                f"{place}, tokenizer.ggml.merges",
+                "download or convert it again",
+            )
+    model = tokenizers.models.BPE(tokens, merges, ignore_merges=splitting.whole)
+    tokenizer = tokenizers.Tokenizer(model)
+    splits = [
+        words.Split(tokenizers.Regex(pattern), "isolated") for pattern in splitting.patterns
+    ]
+    to_bytes = words.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = words.Sequence([*splits, to_bytes])
+    return tokenizer

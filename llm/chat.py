@@ -1,0 +1,130 @@
+"""
+A conversation to the text that a model was trained on: the chat template in its file.
+
+Templates are programs of Jinja2 by whoever made the file. They run in its sandbox, and are refused
+where they use what they are not given, or leave out what they are: a model that answers half a
+conversation says nothing of it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.llm.packages import needed
+from xdsl_spirv.llm.tokenizer import Tokenizer, guard_for
+
+Message: TypeAlias = Mapping[str, str]
+"""A `role` (system, user, assistant) and its `content`."""
+
+KEY = "tokenizer.chat_template"
+
+
+class Chat:
+    """The chat template of a model."""
+
+    def __init__(self, metadata: Mapping[str, Any], tokenizer: Tokenizer, place: str):
+        """Raises `FrontendError` where the file has no template, or one that does not parse."""
+        self._place = f"{place}, {KEY}"
+        self._tokenizer = tokenizer
+        source = metadata.get(KEY)
+        if not source:
+            raise FrontendError(
+                "the model has no chat template", self._place, "give the prompt as it is, --raw"
+            )
+        jinja2 = needed("jinja2")
+        try:
+            self._template = _environment().from_string(source)
+        except jinja2.TemplateSyntaxError as error:
+            raise FrontendError(
+                f"the chat template does not parse: {error.message}",
+                f"{self._place}, line {error.lineno}",
+                "give the prompt as it is, --raw",
+            ) from error
+        start = tokenizer.vocabulary.start
+        self._start = "" if start is None else tokenizer.vocabulary.tokens[start]
+        self._end = _end(metadata, tokenizer)
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        """
+        The tokens of a conversation, up to where the answer begins.
+
+        Control tokens that a message's text spells stay text. Raises `FrontendError`.
+        """
+        guard = guard_for(message["content"] for message in messages)
+        guarded = [
+            {**message, "content": self._tokenizer.guarded(message["content"], guard)}
+            for message in messages
+        ]
+        text = self.render(guarded)
+        return self._tokenizer.encode(text, control=True, guard=guard)
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """The text of a conversation. Raises `FrontendError`."""
+        jinja2 = needed("jinja2")
+        try:
+            text = self._template.render(
+                messages=messages,
+                add_generation_prompt=True,
+                bos_token=self._start,
+                eos_token=self._end,
+                tools=None,
+                documents=None,
+            )
+        except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise FrontendError(
+                f"the chat template refuses the conversation: {error}",
+                self._place,
+                "leave the system message out, or give the prompt as it is, --raw",
+            ) from error
+        for message in messages:
+            if message["content"].strip() not in text:
+                raise FrontendError(
+                    f"the chat template leaves out what the {message['role']} says",
+                    self._place,
+                    "put it into the prompt, or give the prompt as it is, --raw",
+                )
+        return text
+
+
+def _end(metadata: Mapping[str, Any], tokenizer: Tokenizer) -> str:
+    number = metadata.get("tokenizer.ggml.eos_token_id")
+    return "" if number is None else tokenizer.vocabulary.tokens[number]
+
+
+def _environment() -> Any:
+    """The sandbox, with what templates expect to find there."""
+    jinja2 = needed("jinja2")
+    sandbox = needed("jinja2.sandbox")
+
+    class Missing(jinja2.Undefined):
+        """What a template is not given: it may be asked for, but neither printed nor walked."""
+
+        __str__ = __iter__ = __len__ = jinja2.Undefined._fail_with_undefined_error
+
+    environment = sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=Missing,
+        extensions=["jinja2.ext.loopcontrols"],
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = _now
+    return environment
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    """JSON as it is, where Jinja2's own is fit for HTML."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _refuse(message: str) -> None:
+    raise needed("jinja2").TemplateError(message)
+
+
+def _now(format: str) -> str:
+    return datetime.datetime.now().strftime(format)

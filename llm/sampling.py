@@ -1,0 +1,98 @@
+"""
+Which token comes next, of the logits of all.
+
+Logits are divided by the temperature, then the `top_k` likeliest tokens are kept, then the fewest
+likeliest whose probabilities reach `top_p`. Among tokens of equal logits the lower number counts as
+likelier, so that a seed gives the same text every time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to choose; at temperature 0 the likeliest token, and nothing else has a meaning."""
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+
+    def __post_init__(self):
+        if not 0 <= self.temperature < math.inf:
+            raise _refusal("temperature", self.temperature, "give 0 or more")
+        if self.top_k is not None and self.top_k < 1:
+            raise _refusal("top_k", self.top_k, "give at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise _refusal("top_p", self.top_p, "give more than 0, at most 1")
+        if self.seed is not None and self.seed < 0:
+            raise _refusal("seed", self.seed, "give 0 or more")
+        if not self.temperature:
+            for name in ("top_k", "top_p", "seed"):
+                if getattr(self, name) is not None:
+                    raise ProgramError(
+                        f"{name} means nothing at temperature 0", "sampling", "give a temperature"
+                    )
+
+
+def _refusal(name: str, value: float, remedy: str) -> ProgramError:
+    return ProgramError(f"{name} is {value}", "sampling", remedy)
+
+
+class Sampler:
+    """Chooses token after token; `seed` is what gives the same choices again."""
+
+    def __init__(self, sampling: Sampling):
+        self._sampling = sampling
+        self.seed = sampling.seed
+        if self.seed is None and sampling.temperature:
+            self.seed = np.random.SeedSequence().generate_state(1)[0].item()
+        self._random = np.random.default_rng(self.seed)
+
+    def choose(self, logits: Array) -> int:
+        """
+        The next token. `logits` are of one position, `[vocabulary]`.
+
+        Raises `ProgramError` for logits that are no numbers.
+        """
+        best = int(np.argmax(logits))
+        if not math.isfinite(logits[best]):
+            raise ProgramError(
+                f"the logit of token {best} is {logits[best]}",
+                "the model's output",
+                "compute in a wider type, or run with --device interpreter to see where",
+            )
+        if not self._sampling.temperature:
+            return best
+        tokens, probabilities = distribution(logits, self._sampling)
+        below = np.cumsum(probabilities)
+        # Rounding may leave the last sum a little below the draw.
+        place = np.searchsorted(below, self._random.random() * below[-1], side="right")
+        return int(tokens[min(int(place), len(tokens) - 1)])
+
+
+def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
+    """The tokens that may come next, and their probabilities in f64."""
+    weights = np.exp((logits.astype(np.float64) - logits.max()) / sampling.temperature)
+    tokens = np.arange(len(weights))
+    if sampling.top_k is not None and sampling.top_k < len(tokens):
+        # A vocabulary is long: only what may be among the likeliest is sorted.
+        least = np.partition(weights, -sampling.top_k)[-sampling.top_k]
+        tokens = np.flatnonzero(weights >= least)
+        tokens = tokens[np.argsort(-weights[tokens], kind="stable")][: sampling.top_k]
+    probabilities = weights[tokens] / weights[tokens].sum()
+    if sampling.top_p is not None:
+        # What is left out here has together less than 1 - top_p.
+        enough = np.flatnonzero(probabilities >= (1 - sampling.top_p) / len(tokens))
+        likeliest = enough[np.argsort(-probabilities[enough], kind="stable")]
+        count = np.searchsorted(np.cumsum(probabilities[likeliest]), sampling.top_p) + 1
+        tokens, probabilities = tokens[likeliest[:count]], probabilities[likeliest[:count]]
+    return tokens, probabilities / probabilities.sum()

@@ -1,0 +1,96 @@
+"""
+Tokens of the SentencePiece kind: characters, merged by the score of what they become.
+
+There are no words: the two neighbours with the best score in the whole text are merged first, the
+leftmost of equals. A character that is no token becomes its bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from heapq import heappop, heappush
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
+
+SPACE = "▁"
+"""How tokens write a space."""
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+class SentencePieces:
+    """Merges of characters."""
+
+    adds_start = True
+
+    def __init__(self, vocabulary: Vocabulary, place: str):
+        self._place = place
+        self._adds_space = vocabulary.adds_space
+        self._tokens = vocabulary.of_kinds(Kind.NORMAL, Kind.UNUSED)
+        self._scores = vocabulary.scores
+        self._unknown = vocabulary.unknown
+        self._bytes = {
+            int(match[1], 16): number
+            for token, number in vocabulary.of_kinds(Kind.BYTE).items()
+            if (match := BYTE.fullmatch(token))
+        }
+
+    def encode(self, text: str, after_token: bool) -> list[int]:
+        """The tokens of a text; raises `FrontendError` for a character that no token has."""
+        if self._adds_space and after_token:
+            text = " " + text
+        text = text.replace(" ", SPACE)
+        lengths = self._merged(text)
+        tokens: list[int] = []
+        for start, length in enumerate(lengths):
+            if length:
+                tokens += self._numbers(text[start : start + length])
+        return tokens
+
+    def decode(self, token: str) -> bytes:
+        """The bytes of a token."""
+        match = BYTE.fullmatch(token)
+        return bytes([int(match[1], 16)]) if match else token.replace(SPACE, " ").encode()
+
+    def _merged(self, text: str) -> list[int]:
+        """The length of the piece that begins at each character; 0 within a piece."""
+        lengths = [1] * len(text)
+        previous = list(range(-1, len(text)))
+        pairs: list[tuple[float, int, int]] = []
+
+        def offer(left: int) -> None:
+            """Queues a piece and the one behind it, if together they are a token."""
+            right = left + lengths[left]
+            if left < 0 or right >= len(text):
+                return
+            end = right + lengths[right]
+            number = self._tokens.get(text[left:end])
+            if number is not None:
+                heappush(pairs, (-self._scores[number], left, end - left))
+
+        for left in range(len(text)):
+            offer(left)
+        while pairs:
+            _, left, length = heappop(pairs)
+            right = left + lengths[left]
+            # Either has become part of another piece since the pair was queued.
+            if not lengths[left] or right >= len(text) or lengths[left] + lengths[right] != length:
+                continue
+            lengths[left], lengths[right] = length, 0
+            previous[left + length] = left
+            offer(previous[left])
+            offer(left)
+        return lengths
+
+    def _numbers(self, piece: str) -> list[int]:
+        """The token of a piece, or those of its bytes."""
+        if piece in self._tokens:
+            return [self._tokens[piece]]
+        data = piece.encode()
+        if self._bytes.keys() >= set(data):
+            return [self._bytes[byte] for byte in data]
+        if self._unknown is not None:
+            return [self._unknown]
+        raise FrontendError(
+            f"the model has no token for {piece!r}", "the prompt", "leave the character out"
+        )

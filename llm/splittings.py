@@ -1,0 +1,77 @@
+r"""
+How text is split into words before pairs of bytes are merged, by the name that a GGUF file gives.
+
+A model was trained on the tokens of one splitting; with another one it still answers, only worse.
+So a name that is not listed is refused. The patterns are those of the models' own `tokenizer.json`;
+several are applied one after the other, each to what the one before left between its matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """Patterns of words, and what else a family of tokenizers does."""
+
+    patterns: tuple[str, ...]
+    whole: bool = False
+    """Whether a word that is a token is that token, whatever the merges give."""
+    adds_start: bool = False
+    """Whether a text begins with the start token where the file does not say."""
+
+
+GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+"""What English puts behind an apostrophe."""
+REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+REST_WITH_SLASH = REST.replace(r"[\r\n]*", r"[\r\n/]*")
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+BEFORE = r"[^\r\n\p{L}\p{N}]?"
+"""A character that belongs to the letters behind it."""
+
+
+def _letters(digits: str) -> str:
+    """Words of letters, and so many digits together."""
+    return rf"{ENDINGS}|{BEFORE}\p{{L}}+|{digits}|{REST}"
+
+
+def _cased(ending: str, digits: str) -> str:
+    """Words that begin anew where capitals follow small letters."""
+    return (
+        rf"{BEFORE}{UPPER}*{LOWER}+{ending}|{BEFORE}{UPPER}+{LOWER}*{ending}"
+        rf"|{digits}|{REST_WITH_SLASH}"
+    )
+
+
+_FAMILIES: Mapping[tuple[str, ...], Splitting] = {
+    ("gpt-2", "phi-2", "olmo", "mpt", "jais", "trillion", "exaone4"): Splitting((GPT2,)),
+    (
+        *("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"),
+    ): Splitting((r"\p{N}", GPT2)),
+    ("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"): Splitting(
+        (_letters(r"\p{N}{1,3}"),), whole=True, adds_start=True
+    ),
+    ("dbrx", "smaug-bpe"): Splitting((_letters(r"\p{N}{1,3}"),)),
+    (
+        *("qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "kormo"),
+    ): Splitting((_letters(r"\p{N}"),)),
+    ("tekken",): Splitting((_cased("", r"\p{N}"),), whole=True, adds_start=True),
+    ("gpt-4o", "llama4"): Splitting((_cased(f"{ENDINGS}?", r"\p{N}{1,3}"),)),
+    ("deepseek-v3",): Splitting(
+        (
+            r"\p{N}{1,3}",
+            r"[一-龥぀-ゟ゠-ヿ]+",
+            r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"
+            r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
+            r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+        )
+    ),
+    ("default",): Splitting(
+        (r"[\p{P}\$\+<=>\^~\|]+", GPT2.removesuffix(r"|\s+"), r"\p{N}+", r"[0-9][0-9][0-9]")
+    ),
+}
+
+SPLITTINGS = {name: splitting for names, splitting in _FAMILIES.items() for name in names}

@@ -1,0 +1,142 @@
+"""
+The vocabulary of a model file: its tokens, and which of them text may never spell.
+
+A GGUF file gives each token a text and a kind. Control tokens (the start of a turn, its end) mean
+something to the model that the user's text must not be able to say, so they are looked for only in
+what the chat template writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from xdsl_spirv.frontends.errors import FrontendError
+
+PREFIX = "tokenizer.ggml."
+
+
+class Kind(IntEnum):
+    """Kinds of tokens by GGUF's numbers."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+ENDS_OF_TURNS = frozenset(
+    (
+        *("</s>", "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>"),
+        *("<|end|>", "<end_of_turn>", "<EOT>", "<｜end▁of▁sentence｜>"),
+    )
+)
+"""
+Control tokens that end an answer whatever the file says.
+
+Files often name one of several: what ends a document, but not what ends a turn.
+"""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """
+    The tokens of a model, by number.
+
+    `model` is the kind of tokenizer by GGUF's name and `splitting` what its words are ("" where
+    the kind of tokenizer has none); `merges` are pairs with a blank between, best first.
+    """
+
+    model: str
+    splitting: str
+    tokens: Sequence[str]
+    kinds: Sequence[int]
+    scores: Sequence[float]
+    merges: Sequence[str]
+    start: int | None
+    stops: frozenset[int]
+    unknown: int | None
+    adds_start: bool | None
+    """Whether a text begins with the start token; None where the file does not say."""
+    adds_space: bool
+    """Whether a text begins with a space that nobody wrote."""
+
+    def of_kinds(self, *kinds: Kind) -> dict[str, int]:
+        """The tokens of some kinds: numbers by text."""
+        return {
+            token: number
+            for number, (token, kind) in enumerate(zip(self.tokens, self.kinds, strict=True))
+            if kind in kinds
+        }
+
+
+def vocabulary_of(metadata: Mapping[str, Any], place: str) -> Vocabulary:
+    """
+    The vocabulary in a GGUF file's metadata.
+
+    Raises `FrontendError` where there is none, or where its parts do not fit together.
+    """
+    values = {
+        key.removeprefix(PREFIX): value
+        for key, value in metadata.items()
+        if key.startswith(PREFIX)
+    }
+    tokens: list[str] = values.get("tokens", [])
+    if not tokens or "model" not in values:
+        raise FrontendError(
+            "the file has no vocabulary", place, "give a model that was converted with its one"
+        )
+    count = len(tokens)
+    kinds: list[int] = values.get("token_type", [Kind.NORMAL] * count)
+    scores: list[float] = values.get("scores", [0.0] * count)
+    for name, column in (("token_type", kinds), ("scores", scores)):
+        if len(column) != count:
+            raise FrontendError(
+                f"{count} tokens, but {len(column)} values of {PREFIX}{name}",
+                place,
+                "download or convert it again",
+            )
+    if len(set(tokens)) != count:
+        twice = next(token for token in tokens if tokens.count(token) > 1)
+        raise FrontendError(
+            f"the token {twice!r} stands for two numbers", place, "download or convert it again"
+        )
+    known = {name: _token(values, name, count, place) for name in _NUMBERS}
+    ends = {known[name] for name in ("eos", "eot", "eom")} - {None}
+    ends |= {
+        number
+        for number, token in enumerate(tokens)
+        if token in ENDS_OF_TURNS and kinds[number] == Kind.CONTROL
+    }
+    return Vocabulary(
+        model=values["model"],
+        splitting=values.get("pre", ""),
+        tokens=tokens,
+        kinds=kinds,
+        scores=scores,
+        merges=values.get("merges", []),
+        start=known["bos"],
+        stops=frozenset(number for number in ends if number is not None),
+        unknown=known["unknown"],
+        adds_start=values.get("add_bos_token"),
+        adds_space=values.get("add_space_prefix", values["model"] == "llama"),
+    )
+
+
+_NUMBERS = ("bos", "eos", "eot", "eom", "unknown")
+
+
+def _token(values: Mapping[str, Any], name: str, count: int, place: str) -> int | None:
+    """The number of a token with a role; None where the file has none in it."""
+    number: int | None = values.get(f"{name}_token_id")
+    if number is not None and not 0 <= number < count:
+        raise FrontendError(
+            f"{PREFIX}{name}_token_id is {number}, of {count} tokens",
+            place,
+            "download or convert it again",
+        )
+    return number
