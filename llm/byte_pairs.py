@@ -37,13 +37,12 @@ class BytePairs:
         splitting = _splitting(vocabulary.splitting, place)
         self.adds_start = splitting.adds_start
         tokens = vocabulary.of_kinds(Kind.NORMAL, Kind.UNUSED)
-        lacking = [byte for byte, character in CHARACTERS.items() if character not in tokens]
-        self._lacking = frozenset(lacking)
+        self._lacking = {byte for byte, text in CHARACTERS.items() if text not in tokens}
         self._tokenizer = _tokenizer(vocabulary, tokens, splitting, place)
 
     def encode(self, text: str, after_token: bool) -> list[int]:
         """The tokens of a text; raises `FrontendError` for a byte that no token has."""
-        lacking = self._lacking.intersection(text.encode()) if self._lacking else ()
+        lacking = self._lacking and self._lacking.intersection(text.encode())
         if lacking:
             raise FrontendError(
                 f"the model has no token for the byte {min(lacking):#04x}",
@@ -76,8 +75,6 @@ def _splitting(name: str, place: str) -> Splitting:
 def _tokenizer(
     vocabulary: Vocabulary, tokens: dict[str, int], splitting: Splitting, place: str
 ) -> Any:
-    tokenizers = needed("tokenizers")
-    words = tokenizers.pre_tokenizers
     merges = [tuple(merge.split(" ", 1)) for merge in vocabulary.merges]
     for left, *right in merges:
         if not right or not {left, *right, left + right[0]} <= tokens.keys():
@@ -86,11 +83,16 @@ def _tokenizer(
                 f"{place}, tokenizer.ggml.merges",
                 "download or convert it again",
             )
+    tokenizers = needed("tokenizers")
     model = tokenizers.models.BPE(tokens, merges, ignore_merges=splitting.whole)
     tokenizer = tokenizers.Tokenizer(model)
-    splits = [
-        words.Split(tokenizers.Regex(pattern), "isolated") for pattern in splitting.patterns
-    ]
-    to_bytes = words.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = words.Sequence([*splits, to_bytes])
+    tokenizer.pre_tokenizer = splitter(splitting)
     return tokenizer
+
+
+def splitter(splitting: Splitting) -> Any:
+    """The pre-tokenizer of `tokenizers` that cuts text into words, and these into bytes."""
+    tokenizers = needed("tokenizers")
+    words = tokenizers.pre_tokenizers
+    cuts = [words.Split(tokenizers.Regex(pattern), "isolated") for pattern in splitting.patterns]
+    return words.Sequence([*cuts, words.ByteLevel(add_prefix_space=False, use_regex=False)])

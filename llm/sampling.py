@@ -89,7 +89,7 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
         tokens = np.flatnonzero(weights >= least)
         tokens = tokens[np.argsort(-weights[tokens], kind="stable")][: sampling.top_k]
     probabilities = weights[tokens] / weights[tokens].sum()
-    if sampling.top_p is not None:
+    if sampling.top_p is not None and sampling.top_p < 1:
         # What is left out here has together less than 1 - top_p.
         enough = np.flatnonzero(probabilities >= (1 - sampling.top_p) / len(tokens))
         likeliest = enough[np.argsort(-probabilities[enough], kind="stable")]

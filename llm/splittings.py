@@ -55,9 +55,9 @@ _FAMILIES: Mapping[tuple[str, ...], Splitting] = {
         (_letters(r"\p{N}{1,3}"),), whole=True, adds_start=True
     ),
     ("dbrx", "smaug-bpe"): Splitting((_letters(r"\p{N}{1,3}"),)),
-    (
-        *("qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "kormo"),
-    ): Splitting((_letters(r"\p{N}"),)),
+    (*("qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "kormo"),): Splitting(
+        (_letters(r"\p{N}"),)
+    ),
     ("tekken",): Splitting((_cased("", r"\p{N}"),), whole=True, adds_start=True),
     ("gpt-4o", "llama4"): Splitting((_cased(f"{ENDINGS}?", r"\p{N}{1,3}"),)),
     ("deepseek-v3",): Splitting(

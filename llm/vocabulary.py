@@ -81,9 +81,7 @@ def vocabulary_of(metadata: Mapping[str, Any], place: str) -> Vocabulary:
     Raises `FrontendError` where there is none, or where its parts do not fit together.
     """
     values = {
-        key.removeprefix(PREFIX): value
-        for key, value in metadata.items()
-        if key.startswith(PREFIX)
+        key.removeprefix(PREFIX): value for key, value in metadata.items() if key.startswith(PREFIX)
     }
     tokens: list[str] = values.get("tokens", [])
     if not tokens or "model" not in values:

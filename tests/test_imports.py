@@ -33,6 +33,10 @@ ROOMS = {
         *("dialects", "frontends", "grammar", "interpreter", "passes", "runtime", "serialization"),
         *("targets", "upstream"),
     },
+    "llm": {
+        *("compiler", "dialects", "frontends", "grammar", "interpreter", "passes", "runtime"),
+        *("serialization", "targets", "upstream"),
+    },
     "compare": {
         *("compiler", "dialects", "frontends", "grammar", "interpreter", "passes", "runtime"),
         *("serialization", "targets", "upstream"),
@@ -45,6 +49,7 @@ ROOMS = {
             "frontends",
             "grammar",
             "interpreter",
+            "llm",
             "passes",
             "runtime",
         ),

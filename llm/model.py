@@ -1,0 +1,170 @@
+"""
+A language model in use: prompts in, text out, on a session of a compiled program.
+
+The program has the functions `prefill` (some tokens) and `decode` (one), which take the `token`s
+and how many of the `past` the states hold, and give the `logits` of the token that follows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from xdsl_spirv.llm.prompts import Prompt, Prompts
+from xdsl_spirv.llm.sampling import Sampler, Sampling
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+
+PREFILL, DECODE = "prefill", "decode"
+TOKEN, PAST, LOGITS = "token", "past", "logits"
+
+PREFILLED = 512
+"""Tokens that are read at once: what kernels hand on to each other of all of them takes memory."""
+
+End = Literal["stop", "limit", "capacity", "interrupted"]
+"""
+What ended an answer: a token that says so, the caller's limit, the context's end, or the caller.
+"""
+
+
+class Session(Protocol):
+    """What runs the functions of a program on states that stay."""
+
+    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]: ...
+
+
+@dataclass
+class Work:
+    """Tokens that a function has read, and the seconds that it took."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+
+class LanguageModel:
+    """
+    Continues texts.
+
+    The states keep what was read last: of a text that begins like it, only the rest is computed.
+    """
+
+    def __init__(self, prompts: Prompts, session: Session, context: int):
+        self.prompts = prompts
+        self.session = session
+        self.context = context
+        self._read: list[int] = []
+        """The tokens whose keys and values the states hold."""
+
+    def generate(
+        self,
+        prompt: Prompt,
+        *,
+        system: str | None = None,
+        raw: bool = False,
+        max_tokens: int | None = None,
+        sampling: Sampling | None = None,
+    ) -> Answer:
+        """
+        The answer to a prompt: an iterator of text, which comes as it is computed.
+
+        `prompt` is what the user says, or a conversation; with `raw` it is text to be continued,
+        without the model's chat template. Raises `FrontendError` or `ProgramError` for what the
+        model cannot be asked, before anything is computed.
+        """
+        tokens = self.prompts.encode(prompt, self.context, system=system, raw=raw)
+        if max_tokens is not None and max_tokens < 1:
+            raise ProgramError(f"max_tokens is {max_tokens}", "generate", "give at least 1")
+        return Answer(self, tokens, max_tokens, Sampler(sampling or Sampling()), begins=not raw)
+
+    def logits(self, tokens: Sequence[int], work: Mapping[str, Work]) -> Array:
+        """The logits of what follows some tokens; `work` counts what had to be computed."""
+        past = min(_common(tokens, self._read), len(tokens) - 1)
+        logits = np.zeros(0)
+        while past < len(tokens):
+            part = list(tokens[past : past + PREFILLED])
+            function = DECODE if len(part) == 1 else PREFILL
+            # What a run that fails leaves in the states is not known.
+            del self._read[past:]
+            start = time.perf_counter()
+            inputs = {TOKEN: np.array(part, np.int32), PAST: past}
+            logits = self.session.run(function, **inputs)[LOGITS][-1]
+            work[function].seconds += time.perf_counter() - start
+            work[function].tokens += len(part)
+            self._read += part
+            past += len(part)
+        return logits
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts have in common before they differ."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+class Answer(Iterator[str]):
+    """
+    The text of an answer, piece by piece, in whole characters.
+
+    `tokens` are those that it has so far, `work` what was computed by function, and `end` says
+    what ended it.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        prompt: Sequence[int],
+        limit: int | None,
+        sampler: Sampler,
+        *,
+        begins: bool,
+    ):
+        self.prompt = tuple(prompt)
+        self.tokens: list[int] = []
+        self.end: End | None = None
+        self.work = {PREFILL: Work(), DECODE: Work()}
+        self.seed = sampler.seed
+        self._model = model
+        self._limit = limit
+        self._sampler = sampler
+        self._stream = model.prompts.tokenizer.stream(begins=begins)
+        self._pieces = self._generate()
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def interrupt(self) -> None:
+        """Ends the answer behind the token that is being computed."""
+        self.end = "interrupted"
+
+    def _generate(self) -> Iterator[str]:
+        while self.end is None:
+            piece = self._stream.push(token) if (token := self._next()) is not None else ""
+            if piece:
+                yield piece
+        rest = self._stream.finish()
+        if rest:
+            yield rest
+
+    def _next(self) -> int | None:
+        """The next token of the text; None for one that ends it."""
+        logits = self._model.logits([*self.prompt, *self.tokens], self.work)
+        token = self._sampler.choose(logits)
+        if token in self._model.prompts.tokenizer.vocabulary.stops:
+            self.end = "stop"
+            return None
+        self.tokens.append(token)
+        # An interruption stays what ended it.
+        if len(self.tokens) == self._limit:
+            self.end = self.end or "limit"
+        elif len(self.prompt) + len(self.tokens) > self._model.context:
+            self.end = self.end or "capacity"
+        return token

@@ -1,0 +1,80 @@
+"""
+What a model is asked, as tokens: known to fit before anything long starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from xdsl_spirv.frontends.gguf.metadata import read_metadata
+from xdsl_spirv.llm.chat import Chat, Message
+from xdsl_spirv.llm.tokenizer import Tokenizer
+from xdsl_spirv.llm.vocabulary import vocabulary_of
+from xdsl_spirv.runtime.errors import ProgramError
+
+Prompt: TypeAlias = str | Sequence[Message]
+"""What the user says, or a conversation that ends with it."""
+
+
+class Prompts:
+    """The tokenizer and the chat template of a model file."""
+
+    def __init__(self, metadata: Mapping[str, Any], place: str):
+        """Raises `FrontendError` for a vocabulary that is missing, broken or of an unknown kind."""
+        self.metadata = metadata
+        self.place = place
+        self.tokenizer = Tokenizer(vocabulary_of(metadata, place), place)
+
+    @staticmethod
+    def of_file(path: str | os.PathLike[str]) -> Prompts:
+        """Those of a GGUF file, of which the header is read."""
+        return Prompts(read_metadata(path), os.fspath(path))
+
+    @cached_property
+    def chat(self) -> Chat:
+        """The chat template; raises `FrontendError` where there is none."""
+        return Chat(self.metadata, self.tokenizer, self.place)
+
+    def encode(
+        self, prompt: Prompt, context: int, *, system: str | None = None, raw: bool = False
+    ) -> list[int]:
+        """
+        The tokens of a prompt, at most `context`; with `raw` of the text as it is.
+
+        Raises `FrontendError` for what the template refuses, `ProgramError` for a prompt that is
+        empty or too long.
+        """
+        tokens = self._raw(prompt, system) if raw else self._conversation(prompt, system)
+        if len(tokens) > context:
+            raise ProgramError(
+                f"the prompt has {len(tokens):,} tokens, the context {context:,}",
+                "the prompt",
+                "shorten it, or give a longer --context",
+            )
+        return tokens
+
+    def _raw(self, prompt: Prompt, system: str | None) -> list[int]:
+        if not isinstance(prompt, str) or system is not None:
+            raise ProgramError(
+                "a raw prompt is one text", "the prompt", "write the system message into it"
+            )
+        tokens = self.tokenizer.encode(prompt, control=True)
+        if not prompt:
+            raise _empty("the prompt")
+        return tokens
+
+    def _conversation(self, prompt: Prompt, system: str | None) -> list[int]:
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [*prompt]
+        if system is not None:
+            messages = [{"role": "system", "content": system}, *messages]
+        for message in messages or [{"role": "user", "content": ""}]:
+            if not message["content"].strip():
+                raise _empty(f"what the {message['role']} says")
+        return self.chat.encode(messages)
+
+
+def _empty(what: str) -> ProgramError:
+    return ProgramError(f"{what} is empty", "the prompt", "give some text")
