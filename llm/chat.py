@@ -44,9 +44,8 @@ class Chat:
                 f"{self._place}, line {error.lineno}",
                 "give the prompt as it is, --raw",
             ) from error
-        start = tokenizer.vocabulary.start
-        self._start = "" if start is None else tokenizer.vocabulary.tokens[start]
-        self._end = _end(metadata, tokenizer)
+        self._start = _text_of(metadata, "bos", tokenizer)
+        self._end = _text_of(metadata, "eos", tokenizer)
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """
@@ -90,8 +89,9 @@ class Chat:
         return text
 
 
-def _end(metadata: Mapping[str, Any], tokenizer: Tokenizer) -> str:
-    number = metadata.get("tokenizer.ggml.eos_token_id")
+def _text_of(metadata: Mapping[str, Any], role: str, tokenizer: Tokenizer) -> str:
+    """What the token with a role is called; "" where the file names none."""
+    number: int | None = metadata.get(f"tokenizer.ggml.{role}_token_id")
     return "" if number is None else tokenizer.vocabulary.tokens[number]
 
 

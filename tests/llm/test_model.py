@@ -41,7 +41,9 @@ class NumpySession:
         self.runs: list[tuple[str, int, int]] = []
         self.fails = False
 
-    def run(self, function: str, /, *, token: Array, past: int) -> Mapping[str, Array]:
+    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
+        token, past = inputs.pop("token"), inputs.pop("past")
+        assert not inputs
         self.runs.append((function, len(token), past))
         assert token.dtype == np.int32
         assert len(token) == 1 or function == PREFILL
