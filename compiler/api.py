@@ -5,7 +5,7 @@ What Python programs call: a model in, a program out, numpy arrays through it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -27,6 +27,7 @@ def compile(
     dims: Mapping[str, int | None] | None = None,
     constants: Mapping[str, Array] | None = None,
     function: str | None = None,
+    functions: Sequence[str] = (),
     weights: Mapping[str, Array] | None = None,
     jobs: int = 1,
 ) -> Program:
@@ -36,7 +37,8 @@ def compile(
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
     None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
     an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or
-    an imported model. The program is called with numpy arrays: `program(x)`. With more than one of
+    an imported model. With several `functions` of a module the program has all of them, for runs of
+    a `session`. The program is called with numpy arrays: `program(x)`. With more than one of
     `jobs`, kernels are lowered by so many forks of this process (Linux), which has to be in a state
     to be forked: other threads hold no locks.
 
@@ -47,11 +49,11 @@ def compile(
     if isinstance(source, ImportedModel):
         return compile_model(source, target, jobs=jobs)
     if isinstance(source, ModuleOp):
-        return compile_module(source, target, function, weights, jobs=jobs)
+        return compile_module(source, target, function, weights, functions=functions, jobs=jobs)
     if isinstance(source, str | os.PathLike):
         if is_onnx(source):
             return compile_model(load_model(source, dims, constants=constants), target, jobs=jobs)
-        return compile_module(source, target, function, weights, jobs=jobs)
+        return compile_module(source, target, function, weights, functions=functions, jobs=jobs)
     from xdsl_spirv.frontends.torch_import import is_exported
 
     if is_exported(source):

@@ -7,18 +7,21 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv import __version__
-from xdsl_spirv.compiler.host import HostProgram, host_function, read_host
+from xdsl_spirv.compiler.functions import HostFunction, share_buffers
+from xdsl_spirv.compiler.host import HostProgram, host_function, host_functions, read_host
 from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels
 from xdsl_spirv.compiler.layers import layers_of
 from xdsl_spirv.compiler.pipeline import (
@@ -29,8 +32,14 @@ from xdsl_spirv.compiler.pipeline import (
     lowering,
     split_after,
 )
-from xdsl_spirv.compiler.size_equations import names_of
-from xdsl_spirv.compiler.weights import constant_array, give_weights, weights_of
+from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.compiler.size_equations import Names, names_of
+from xdsl_spirv.compiler.weights import (
+    constant_array,
+    first_values_of,
+    give_weights,
+    weights_of,
+)
 from xdsl_spirv.passes.schedule.paths import PATHS, UNLIMITED, Limits
 from xdsl_spirv.runtime.buffers import Assignment, assign, marked
 from xdsl_spirv.runtime.elements import Array
@@ -41,11 +50,14 @@ from xdsl_spirv.runtime.program import (
     DYNAMIC_VERSION,
     KERNELS,
     SCHEMA,
+    SHARED,
     SOURCE,
     STATE_VERSION,
     VERSION,
     WEIGHTS,
+    Buffer,
     EntryPoint,
+    Function,
     Kernel,
     KernelCode,
     Manifest,
@@ -69,19 +81,21 @@ def compile_module(
     function: str | None = None,
     weights: Mapping[str, Array] | None = None,
     *,
+    functions: Sequence[str] = (),
     operators: Mapping[str, str] | None = None,
     limits: Limits = UNLIMITED,
     observe: Observer | None = None,
     jobs: int = 1,
 ) -> Program:
     """
-    Compile a host function of `linalg` on tensors for a target (a name or a target file's path).
+    Compile host functions of `linalg` on tensors for a target (a name or a target file's path).
 
-    `source` is a module, which is consumed, or an .mlir file. `weights` gives values to arguments
-    of the function by name; constants that kernels read become weights too. `operators` are those
-    of the model's nodes by name, for `layers`; `limits` bars paths for some layers; `observe` is
-    called before the first pass and after each one, with its name and the module. With more than
-    one of `jobs`, kernels are lowered by so many processes (on Linux, and if nobody observes).
+    `source` is a module, which is consumed, or an .mlir file. With several `functions` the program
+    has all of them; their weights and states of one name are one. `weights` gives values to
+    arguments by name; constants that kernels read become weights too. `operators` are those of the
+    model's nodes by name, for `layers`; `limits` bars paths for some layers; `observe` is called
+    before the first pass and after each one, with its name and the module. With more than one of
+    `jobs`, kernels are lowered by so many processes (on Linux, and if nobody observes).
 
     Raises `ProgramError` for what no program can hold, `TargetError` for an unknown target, and
     xDSL's errors for invalid IR and for what a pass refuses.
@@ -89,62 +103,154 @@ def compile_module(
     device = load(target)
     ctx = context()
     module = source if isinstance(source, ModuleOp) else parse(source, ctx)
-    name = host_function(module, function).sym_name.data
+    chosen = [host_function(module, name).sym_name.data for name in functions or [function]]
+    if functions:
+        _keep_only(module, chosen)
     if observe is not None:
         observe("", module)
-    give_weights(host_function(module, name), weights or {})
+    declared = {name: _argument_names(host_function(module, name)) for name in chosen}
+    _give(module, chosen, weights or {})
     passes: Passes = lowering(target, limits)
     passes = _run_until(PREPARED, passes, module, ctx, observe)
-    host = host_function(module, name)
-    values, names = weights_of(host), names_of(host)
+    facts = {name: _Facts.of(host_function(module, name)) for name in chosen}
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
     passes = _run_until(SCHEDULED, passes, module, ctx, observe)
-    layers = layers_of(module, operators)
+    layers = [
+        layer for name in chosen for layer in layers_of(_scope(module, chosen, name), operators)
+    ]
     passes = _run_until(OUTLINED, passes, module, ctx, observe)
     try:
         kernels = lower_kernels(module, ctx, passes, jobs, observe)
     except VerifyException as error:
         raise ProgramError(f"the module is not valid: {error}", culprit(module)) from error
     refuse_unmet(limits, layers)
-    sizes = {kernel: lowered.sizes for kernel, lowered in kernels.items()}
-    host_program = read_host(host_function(module, name), values, sizes, names)
-    values |= {n: constant_array(op.value) for n, op in host_program.constants.items()}
-    launched = [launch.dispatch for launch in host_program.launches]
-    dispatches = marked(host_program.buffers, launched)
-    scalars = any(buffer.kind == "scalar" for buffer in host_program.buffers)
-    dynamic = scalars or any(buffer.is_dynamic for buffer in host_program.buffers)
-    # Where temporaries lie is known when their sizes are.
-    assigned = (
-        Assignment(host_program.buffers, 0, 0)
-        if dynamic
-        else assign(host_program.buffers, dispatches)
-    )
-    values = {b.name: b.accept(values[b.name]) for b in host_program.buffers if b.kind == "weight"}
-    launched_kernels, code = _kernels(host_program, kernels)
+    hosts = [facts[name].read(host_function(module, name), kernels) for name in chosen]
+    hosts = share_buffers(hosts, declared)
+    values: dict[str, Array] = {}
+    records = [_record(host, facts[host.name].names, values) for host in hosts]
+    launched_kernels, code = _kernels([host.host for host in hosts], kernels)
+    first = records[0]
     manifest = Manifest(
         schema=SCHEMA,
-        version=STATE_VERSION if scalars else DYNAMIC_VERSION if dynamic else VERSION,
+        version=_version(records),
         generator=f"{DISTRIBUTION} {__version__}",
         target=device.name,
         subgroup_size=device.subgroup_size,
-        function=name,
-        arguments=host_program.arguments,
-        results=host_program.results,
-        buffers=assigned.buffers,
+        function=first.function,
+        arguments=first.arguments,
+        results=first.results,
+        buffers=first.buffers,
         kernels=launched_kernels,
-        dispatches=dispatches,
+        dispatches=first.dispatches,
         weights=WEIGHTS if values else None,
         source=SOURCE,
-        memory=assigned.needed or None,
-        equal=tuple(names.equations),
-        limits=tuple(names.limits),
+        memory=first.memory,
+        equal=first.equal,
+        limits=first.limits,
+        functions=tuple(records[1:]),
     )
+    dispatches = [dispatch for record in records for dispatch in record.dispatches]
     named = [
         replace(layer, entry_point=dispatch.entry_point)
         for layer, dispatch in zip(layers, dispatches, strict=True)
     ]
     return Program(manifest, code, values, text, tuple(named))
+
+
+def _keep_only(module: ModuleOp, chosen: Sequence[str]) -> None:
+    """Erase the other functions that nobody calls: nobody runs them either."""
+    for other in host_functions(module):
+        if other.sym_name.data not in chosen:
+            other.detach()
+            other.erase()
+
+
+def _argument_names(host: FuncOp) -> set[str]:
+    return {argument_name(argument, i) for i, argument in enumerate(host.body.block.args)}
+
+
+def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array]) -> None:
+    """Give each function the weights that are its arguments; the first one refuses what is none."""
+    hosts = [host_function(module, name) for name in chosen]
+    known = set[str]().union(*map(_argument_names, hosts))
+    for number, host in enumerate(hosts):
+        own = _argument_names(host) | (set(weights) - known if number == 0 else set())
+        give_weights(host, {name: array for name, array in weights.items() if name in own})
+
+
+def _scope(module: ModuleOp, chosen: Sequence[str], name: str) -> Operation:
+    """Where a function's dispatches are: all of a module for its only function."""
+    return module if len(chosen) == 1 else host_function(module, name)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of a function before its operations become dispatches."""
+
+    weights: dict[str, Array]
+    states: dict[str, Array]
+    names: Names
+
+    @staticmethod
+    def of(host: FuncOp) -> _Facts:
+        return _Facts(weights_of(host), first_values_of(host), names_of(host))
+
+    def read(self, host: FuncOp, kernels: Mapping[str, LoweredKernel]) -> HostFunction:
+        sizes = {kernel: lowered.sizes for kernel, lowered in kernels.items()}
+        read = read_host(host, self.weights, sizes, self.names)
+        constants = {n: constant_array(op.value) for n, op in read.constants.items()}
+        return HostFunction(host.sym_name.data, read, self.weights | self.states | constants)
+
+
+def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> Function:
+    """A function of the manifest; what its weights and states hold is added to `values`."""
+    host = function.host
+    dispatches = marked(host.buffers, [launch.dispatch for launch in host.launches])
+    buffers = tuple(_filled(buffer, function.values, values) for buffer in host.buffers)
+    dynamic = any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in buffers)
+    # Where temporaries lie is known when their sizes are.
+    assigned = Assignment(buffers, 0, 0) if dynamic else assign(buffers, dispatches)
+    return Function(
+        function=function.name,
+        arguments=host.arguments,
+        results=host.results,
+        buffers=assigned.buffers,
+        dispatches=dispatches,
+        memory=assigned.needed or None,
+        equal=tuple(names.equations),
+        limits=tuple(names.limits),
+    )
+
+
+def _filled(buffer: Buffer, given: Mapping[str, Array], values: dict[str, Array]) -> Buffer:
+    """A buffer, its contents among the `values` where it is a weight or a state of several."""
+    if buffer.kind not in SHARED:
+        return buffer
+    array = buffer.accept(given[buffer.name])
+    if buffer.kind == "state" and (number := _only_number(array)) is not None:
+        return replace(buffer, first=number)
+    values[buffer.name] = array
+    return buffer
+
+
+def _only_number(array: Array) -> int | float | None:
+    """The number that all elements of an array are, if JSON can write it."""
+    if not array.size or array.tobytes() != array.reshape(-1)[:1].tobytes() * array.size:
+        return None
+    number = array.reshape(-1)[0].item()
+    number = int(number) if isinstance(number, bool) else number
+    if not isinstance(number, int | float) or number != number or abs(number) == float("inf"):
+        return None
+    # A zero with a sign is none.
+    return None if number == 0 and str(number).startswith("-") else number
+
+
+def _version(records: Sequence[Function]) -> int:
+    buffers = [buffer for record in records for buffer in record.buffers]
+    if len(records) > 1 or any(buffer.kind in ("scalar", "state") for buffer in buffers):
+        return STATE_VERSION
+    return DYNAMIC_VERSION if any(buffer.is_dynamic for buffer in buffers) else VERSION
 
 
 def _run_until(
@@ -172,11 +278,11 @@ def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
 
 
 def _kernels(
-    host_program: HostProgram, lowered: Mapping[str, LoweredKernel]
+    hosts: Iterable[HostProgram], lowered: Mapping[str, LoweredKernel]
 ) -> tuple[tuple[Kernel, ...], dict[str, KernelCode]]:
-    """The kernels that the host launches, with their bytes."""
+    """The kernels that hosts launch, with their bytes."""
     entry_points: dict[str, dict[str, EntryPoint]] = {}
-    for launch in host_program.launches:
+    for launch in (launch for host in hosts for launch in host.launches):
         name = launch.dispatch.entry_point
         points = entry_points.setdefault(launch.dispatch.kernel, {})
         points[name] = EntryPoint(name, launch.workgroup_size)

@@ -27,6 +27,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
 from xdsl_spirv.compiler.size_equations import Names, names_of
 from xdsl_spirv.dialects.places import place
+from xdsl_spirv.dialects.program import states_of
 from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
@@ -200,6 +201,7 @@ class _HostReader:
                 self.arguments.append(name)
                 continue
             kind: BufferKind = "weight" if name in weights else "input"
+            kind = "state" if index in states_of(function) else kind
             self._buffer(name, kind, argument, argument_type(argument, index))
             self.arguments.append(name)
 
@@ -341,13 +343,19 @@ def _is_nothing(value: SSAValue) -> bool:
 
 
 def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
-    """The allocation behind each returned tensor, and what the result is called."""
+    """
+    The allocation behind each returned tensor, and what the result is called; none for a state,
+    whose new value is in its own memory.
+    """
     last = function.body.block.last_op
     results: dict[SSAValue, Result] = {}
+    states = {number: function.body.block.args[i] for i, number in states_of(function).items()}
     for i, value in enumerate(last.operands if isinstance(last, func.ReturnOp) else ()):
         root = value
         while isinstance(root, OpResult) and isinstance(root.op, SAME_BUFFER):
             root = root.op.operands[0]
+        if i in states and root is states[i]:
+            continue
         if root in results or not (isinstance(root.owner, memref.AllocOp) or _is_nothing(root)):
             raise ProgramError(
                 f"result {i} is not computed by a kernel of its own",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, FixedBitwidthType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, FixedBitwidthType, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -56,8 +56,11 @@ FREE = (
 """Scalar operations that are not counted as work."""
 
 
-def layers_of(module: ModuleOp, operators: Mapping[str, str] | None = None) -> list[Layer]:
-    """The layers of a module whose dispatches have schedules; `operators` by the nodes' names."""
+def layers_of(module: Operation, operators: Mapping[str, str] | None = None) -> list[Layer]:
+    """
+    The layers of a module or function whose dispatches have schedules; `operators` by the nodes'
+    names.
+    """
     return [_layer(op, operators or {}) for op in module.walk() if isinstance(op, DispatchOp)]
 
 

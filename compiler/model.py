@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from xdsl.dialects.builtin import TensorType, i8
+from xdsl.dialects.builtin import IndexType, TensorType, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -19,6 +19,7 @@ from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
 from xdsl_spirv.compiler.size_equations import names_of
 from xdsl_spirv.compiler.weights import lift_weights, weights_of
+from xdsl_spirv.dialects.program import state_of, states_of
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, is_onnx
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
@@ -27,7 +28,7 @@ from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import written
 from xdsl_spirv.runtime.modules import context, parse
-from xdsl_spirv.runtime.program import Buffer, Program
+from xdsl_spirv.runtime.program import INDEX, Buffer, Program
 from xdsl_spirv.runtime.weights import load_weights
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -81,13 +82,19 @@ def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:
     return ImportedModel(
         module,  # pyright: ignore[reportArgumentType]
         dict(weights),
-        [value for value in arguments if value.name not in weights],
-        results,
+        [
+            value
+            for i, value in enumerate(arguments)
+            if value.name not in weights and state_of(host, i) is None
+        ],
+        [value for i, value in enumerate(results) if i not in states_of(host).values()],
         function=host.sym_name.data,
     )
 
 
 def _value(name: str, type: str, of: Attribute) -> Value:
+    if isinstance(of, IndexType):
+        return Value(name, INDEX, ())
     if not isinstance(of, TensorType):
         raise ProgramError(f"{name} is of type {of}", "the host function", "use tensors")
     return Value(name, type, tuple(of.get_shape()))
@@ -107,6 +114,7 @@ def compile_model(
         target,
         model.function,
         model.weights,
+        functions=model.functions,
         operators={node.name: node.op_type for node in model.nodes},
         limits=limits,
         observe=observe,
@@ -121,8 +129,14 @@ def buffers_of(model: ImportedModel) -> list[Buffer]:
     shapes = {
         argument_name(argument, i): tuple(written(size, names.name) for size in extents(argument))
         for i, argument in enumerate(function.body.block.args)
+        if not isinstance(argument.type, IndexType)
     }
-    return [Buffer(v.name, "input", v.type, shapes[v.name]) for v in model.inputs]
+    return [
+        Buffer(v.name, "input", v.type, shapes[v.name])
+        if v.name in shapes
+        else Buffer(v.name, "scalar", INDEX, ())
+        for v in model.inputs
+    ]
 
 
 def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:

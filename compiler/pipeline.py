@@ -45,6 +45,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("form-attention", target=target),
         _pass("split-reductions", target=target, only=only, barred=barred),
         _pass("form-dispatches"),
+        _pass("update-states"),
         _pass("assign-schedule", target=target, only=only, barred=barred),
         _pass(SCHEDULED),
         _pass(OUTLINED),

@@ -30,7 +30,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.compiler.host import host_functions
 from xdsl_spirv.compiler.signature import add_weight, argument_name, note_attributes
-from xdsl_spirv.dialects.program import RANGE, VALUE, value_of
+from xdsl_spirv.dialects.program import RANGE, VALUE, first_value_of, states_of, value_of
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.upstream.held_tensors import (
@@ -103,6 +103,26 @@ def weights_of(function: FuncOp) -> dict[str, Array]:
     arguments = enumerate(function.body.block.args)
     values = {argument_name(argument, i): value_of(function, i) for i, argument in arguments}
     return {name: constant_array(value) for name, value in values.items() if value is not None}
+
+
+def first_values_of(function: FuncOp) -> dict[str, Array]:
+    """
+    The first values of a function's states by name.
+
+    Raises `ProgramError` for a state without one, and for a resource without data.
+    """
+    values: dict[str, Array] = {}
+    for index in states_of(function):
+        name = argument_name(function.body.block.args[index], index)
+        value = first_value_of(function, index)
+        if value is None:
+            raise ProgramError(
+                f"the state {name!r} has no first value",
+                f"@{function.sym_name.data}",
+                f"add {VALUE}, dense<0.0> for zeros",
+            )
+        values[name] = constant_array(value)
+    return values
 
 
 def known_weights(function: FuncOp) -> dict[int, Array]:

@@ -4,23 +4,49 @@ Attributes of a host function's arguments that say what is known of them in ever
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 VALUE = "program.value"
-"""Marks a weight: an argument that has this value, a constant's attribute, in every run."""
+"""An argument's value, a constant's attribute: of a weight in every run, of a state in the first.
+"""
+
+STATE = "program.state"
+"""Marks a state: an argument whose contents after a run are the result of this number."""
 
 RANGE = "program.range"
 """An argument's attribute: the least and the greatest number that its elements may be."""
 
 
-def value_of(function: FuncOp, index: int) -> Attribute | None:
-    """The value of an argument that is a weight; None of one that callers give."""
+def _noted(function: FuncOp, index: int, key: str) -> Attribute | None:
     entries = function.arg_attrs.data if function.arg_attrs else ()
-    return entries[index].data.get(VALUE) if index < len(entries) else None
+    return entries[index].data.get(key) if index < len(entries) else None
+
+
+def first_value_of(function: FuncOp, index: int) -> Attribute | None:
+    """What an argument that no caller gives is in the first run; None of one that callers give."""
+    return _noted(function, index, VALUE)
+
+
+def value_of(function: FuncOp, index: int) -> Attribute | None:
+    """The value of an argument that is a weight; None of any other."""
+    return None if state_of(function, index) is not None else first_value_of(function, index)
+
+
+def state_of(function: FuncOp, index: int) -> int | None:
+    """The number of the result that is an argument's value in the next run; None of no state."""
+    number = _noted(function, index, STATE)
+    return number.value.data if isinstance(number, IntegerAttr) else None
+
+
+def states_of(function: FuncOp) -> dict[int, int]:
+    """The number of the result of each argument that is a state."""
+    states = {i: state_of(function, i) for i in range(len(function.function_type.inputs))}
+    return {index: number for index, number in states.items() if number is not None}
 
 
 def inputs_of(function: FuncOp) -> list[int]:
     """The numbers of the arguments that callers give."""
     count = len(function.function_type.inputs)
-    return [index for index in range(count) if value_of(function, index) is None]
+    return [index for index in range(count) if first_value_of(function, index) is None]

@@ -63,7 +63,11 @@ class Node:
 
 @dataclass
 class ImportedModel:
-    """`module` holds a function of the inputs and the weights; from ONNX `@main`, inputs first."""
+    """
+    `module` holds a function of the inputs and the weights; from ONNX `@main`, inputs first.
+
+    With several `functions`, the first of which is `function`, inputs and outputs are of that one.
+    """
 
     module: ModuleOp
     weights: Mapping[str, Array]
@@ -71,6 +75,7 @@ class ImportedModel:
     outputs: Sequence[Value]
     nodes: Sequence[Node] = ()
     function: str = FUNCTION
+    functions: Sequence[str] = ()
 
 
 def annotate(

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.program import inputs_of, value_of
+from xdsl_spirv.dialects.program import first_value_of, inputs_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -119,7 +119,7 @@ def _with_weights(function: FuncOp, inputs: Sequence[Array]) -> Sequence[Array]:
     if len(given) != len(inputs):
         return inputs
     named = dict(zip(given, inputs, strict=True))
-    values = [value_of(function, i) for i in range(len(function.function_type.inputs))]
+    values = [first_value_of(function, i) for i in range(len(function.function_type.inputs))]
     return [named[i] if v is None else attribute_array(v) for i, v in enumerate(values)]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Buffers = dict[str, Array]
 
-FILLED = (*GIVEN, "weight")
+FILLED = (*GIVEN, "weight", "state")
 """What has contents before the first dispatch."""
 
 
@@ -76,9 +76,20 @@ def run(
             return opened.execute(program, inputs)
     if device != "interpreter":
         raise _not_here(device, checks)
+    return run_in_place(program, inputs, program.first_values(), checks, times)
+
+
+def run_in_place(
+    program: Program,
+    inputs: Mapping[str, Array],
+    states: Mapping[str, Array],
+    checks: Checks | None = None,
+    times: list[float] | None = None,
+) -> dict[str, Array]:
+    """`run` on the interpreter, on states that are updated in place."""
     program = program.at(inputs)
     refuse_beyond_memory(b for b in program.manifest.buffers if b.offset is None)
-    buffers: Buffers = bind_inputs(program, inputs) | program.weights
+    buffers: Buffers = bind_inputs(program, inputs) | program.weights | dict(states)
     buffers |= empty_buffers(program)
     _run_interpreter(program, buffers, checks, times)
     return {buffer.name: buffers[buffer.name] for buffer in program.manifest.outputs}
@@ -161,6 +172,7 @@ def _run_interpreter(
         _dispatch_all(program, kernels, buffers, options, times)
         return
     given = {b.name: buffers[b.name] for b in program.manifest.buffers if b.kind in FILLED}
+    given |= {b.name: buffers[b.name].copy() for b in program.manifest.states}
     alone = replace(checks, launches_stand_alone=False)
     _dispatch_all(program, kernels, buffers, replace(options, checks=alone))
     _explore_mappings(program, kernels, given, buffers, options)
@@ -240,9 +252,10 @@ def _explore_mappings(
         if mapping == options.component_mapping:
             continue
         again = given | empty_buffers(program)
+        again |= {b.name: given[b.name].copy() for b in program.manifest.states}
         plain = replace(options, checks=None, component_mapping=mapping)
         _dispatch_all(program, kernels, again, plain)
-        for buffer in program.manifest.outputs:
+        for buffer in (*program.manifest.outputs, *program.manifest.states):
             if own[buffer.name].tobytes() == again[buffer.name].tobytes():
                 continue
             finding = Finding(

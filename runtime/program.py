@@ -8,6 +8,7 @@ weights, and the source that `--check` compares with. A directory appears whole 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,13 +28,14 @@ from xdsl_spirv.runtime.weights import load_weights, save_weights
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.layers import Layer
+    from xdsl_spirv.runtime.session import Session
 
 SCHEMA = "xdsl-spirv-program"
 VERSION = 2
 DYNAMIC_VERSION = 3
 """The version of a program with sizes that are known only when it runs."""
 STATE_VERSION = 4
-"""The version of a program with numbers that the caller gives."""
+"""The version of a program with states, several functions, or numbers that the caller gives."""
 READABLE = (1, 2, 3, 4)
 """Versions that are read; what the second adds may be missing."""
 
@@ -46,9 +49,11 @@ LAYERS = "layers.json"
 KEPT = 16
 """Sets of sizes for which a program keeps what it is at them."""
 
-BufferKind = Literal["input", "scalar", "weight", "output", "temporary"]
+BufferKind = Literal["input", "scalar", "weight", "state", "output", "temporary"]
 GIVEN = ("input", "scalar")
 """What the caller gives."""
+SHARED = ("weight", "state")
+"""What all functions of a program have together."""
 INDEX = "index"
 """The type of a scalar: a number that sizes, grids and push constants are computed from."""
 
@@ -67,6 +72,8 @@ class Buffer:
     shape: tuple[Number, ...]
     offset: int | None = None
     """Where a temporary lies in the memory that all of them share (`Manifest.memory`)."""
+    first: int | float | None = None
+    """What all elements of a state are before the first run; None: the weights' file says it."""
 
     @property
     def is_dynamic(self) -> bool:
@@ -126,6 +133,10 @@ class Buffer:
             raise ProgramError(f"a scalar is a name of type {INDEX}, not {self}", place)
         if any(isinstance(size, int) and size < 0 for size in self.shape):
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
+        if self.first is not None and self.kind != "state":
+            raise ProgramError(f"a {self.kind} with a first value", f"{place}.first")
+        if self.kind == "state" and self.is_dynamic:
+            raise ProgramError(f"a state of dynamic sizes: {self}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
             raise ProgramError(f"a {self.kind} at {self.offset}", f"{place}.offset")
 
@@ -238,8 +249,26 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Function:
+    """What `Manifest` says of its first function, of another one."""
+
+    function: str
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    dispatches: tuple[Dispatch, ...]
+    memory: int | None = None
+    equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
+    limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """The contents of `program.json`."""
+    """
+    The contents of `program.json`; of several functions, what stands here is of the first.
+
+    Weights and states of one name are one buffer in all functions.
+    """
 
     schema: str
     version: int
@@ -260,6 +289,20 @@ class Manifest:
     """What must hold of the sizes of inputs, beside that equal names are equal sizes."""
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
     """What sizes that are computed from scalars may be."""
+    functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
+    """The functions behind the first."""
+
+    def of(self, function: Function) -> Manifest:
+        """The manifest of a program with that function alone."""
+        fields = {f.name: getattr(function, f.name) for f in dataclasses.fields(function)}
+        used = {dispatch.kernel for dispatch in function.dispatches}
+        kernels = tuple(kernel for kernel in self.kernels if kernel.name in used)
+        return replace(self, **fields, kernels=kernels, functions=())
+
+    @property
+    def states(self) -> list[Buffer]:
+        """The buffers that keep their contents between runs."""
+        return [buffer for buffer in self.buffers if buffer.kind == "state"]
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
@@ -306,6 +349,26 @@ class Manifest:
             _known(dispatch.entry_point, entry_points, "entry point", where)
             for binding in dispatch.bindings:
                 _known(binding.buffer, names, "buffer", f"{where}.bindings")
+        self._check_functions(place)
+
+    def _check_functions(self, place: str) -> None:
+        """Every function by itself; what they share is the same in all."""
+        shared: dict[str, Buffer] = {}
+        for i, function in enumerate((self, *self.functions)):
+            where = place if function is self else f"{place}.functions[{i - 1}]"
+            if isinstance(function, Function):
+                self.of(function).check(where)
+            for buffer in function.buffers:
+                if buffer.kind in SHARED and shared.setdefault(buffer.name, buffer) != buffer:
+                    other = shared[buffer.name]
+                    raise ProgramError(
+                        f"{buffer.name!r} is {buffer}, and {other} in another function",
+                        f"{where}.buffers",
+                        "compile the program again",
+                    )
+        names = [function.function for function in (self, *self.functions)]
+        if len(set(names)) != len(names):
+            raise ProgramError("two functions have one name", f"{place}.functions")
 
 
 def _known(name: str, names: object, what: str, place: str) -> None:
@@ -341,6 +404,63 @@ class Program:
     _at_sizes: dict[tuple[tuple[str, int], ...], Program] = field(
         default_factory=dict[Any, Any], repr=False, compare=False
     )
+
+    @cached_property
+    def functions(self) -> dict[str, Program]:
+        """Each function as a program of its own, which shares code and weights with the others."""
+        manifest = self.manifest
+        if not manifest.functions:
+            return {manifest.function: self}
+        first = Function(
+            **{f.name: getattr(manifest, f.name) for f in dataclasses.fields(Function)}
+        )
+        functions: dict[str, Program] = {}
+        start = 0
+        for function in (first, *manifest.functions):
+            end = start + len(function.dispatches)
+            layers = self.layers[start:end]
+            alone = manifest.of(function)
+            functions[function.function] = Program(
+                alone, self.code, self.weights, self.source, layers
+            )
+            start = end
+        return functions
+
+    def function(self, name: str | None = None) -> Program:
+        """
+        The function of a name; the only one without. Raises `ProgramError` listing what there is.
+        """
+        functions = self.functions
+        if name is None and len(functions) == 1:
+            return next(iter(functions.values()))
+        if name is None or name not in functions:
+            cause = "which function?" if name is None else f"there is no function {name!r}"
+            raise ProgramError(cause, f"functions: {', '.join(functions)}", "name one of them")
+        return functions[name]
+
+    def first_values(self) -> dict[str, Array]:
+        """What states hold before the first run, as new arrays."""
+        import numpy as np
+
+        states = {b.name: b for p in self.functions.values() for b in p.manifest.states}
+        return {
+            name: self.weights[name].copy()
+            if buffer.first is None
+            else np.full(buffer.sizes, buffer.first, dtype_of(buffer.type))
+            for name, buffer in states.items()
+        }
+
+    def session(self, device: str = "interpreter") -> Session:
+        """A session on a device (`interpreter`, `vulkan`, `vulkan:N`): runs that share states."""
+        from xdsl_spirv.runtime.session import open_session
+
+        return open_session(self, device)
+
+    def check_sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
+        """The sizes that inputs have by name; raises `ProgramError` for those that do not fit."""
+        from xdsl_spirv.runtime.concrete_sizes import sizes_of
+
+        return sizes_of(self.manifest, inputs)
 
     def at(self, inputs: Mapping[str, Array]) -> Program:
         """
@@ -503,9 +623,10 @@ def _load_layers(path: Path, manifest: Manifest) -> tuple[Layer, ...]:
     from xdsl_spirv.runtime.layers import from_text
 
     layers = from_text(_read(path).decode("utf-8", "replace"), str(path))
-    if len(layers) != len(manifest.dispatches):
+    dispatches = sum(len(f.dispatches) for f in (manifest, *manifest.functions))
+    if len(layers) != dispatches:
         raise ProgramError(
-            f"{len(layers)} layers for {len(manifest.dispatches)} dispatches",
+            f"{len(layers)} layers for {dispatches} dispatches",
             str(path),
             "compile the program again",
         )
@@ -513,14 +634,15 @@ def _load_layers(path: Path, manifest: Manifest) -> tuple[Layer, ...]:
 
 
 def _check_weights(manifest: Manifest, weights: Mapping[str, Array], path: Path) -> None:
-    for buffer in manifest.buffers:
-        if buffer.kind != "weight":
+    buffers = [buffer for f in (manifest, *manifest.functions) for buffer in f.buffers]
+    for buffer in buffers:
+        if buffer.kind not in SHARED or buffer.first is not None:
             continue
         array = weights.get(buffer.name)
         given = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
         if array is None or array.shape != buffer.shape or array.dtype != dtype_of(buffer.type):
             raise ProgramError(
-                f"the weight {buffer.name!r} should be {buffer}, found {given}",
+                f"the {buffer.kind} {buffer.name!r} should be {buffer}, found {given}",
                 str(path),
                 "compile the program again",
             )

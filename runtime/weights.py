@@ -19,7 +19,7 @@ def save_weights(path: Path, weights: dict[str, Array]) -> None:
     path.write_bytes(save(contiguous))
 
 
-def load_weights(path: Path) -> dict[str, Array]:
+def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
     """Read a safetensors file; raises `ProgramError` if it is none or has an unknown type."""
     import numpy as np
     from safetensors import SafetensorError, deserialize
@@ -27,14 +27,14 @@ def load_weights(path: Path) -> dict[str, Array]:
     try:
         tensors = deserialize(path.read_bytes())
     except OSError as error:
-        raise ProgramError(f"cannot read the weights: {error.strerror}", str(path)) from error
+        raise ProgramError(f"cannot read the {what}s: {error.strerror}", str(path)) from error
     except SafetensorError as error:
         raise ProgramError(f"not a safetensors file: {error}", str(path)) from error
     weights: dict[str, Array] = {}
     for name, tensor in tensors:
         code = str(tensor["dtype"])
         if code not in NAMES_OF_CODES:
-            raise ProgramError(f"the weight {name!r} has the unknown type {code}", str(path))
+            raise ProgramError(f"the {what} {name!r} has the unknown type {code}", str(path))
         flat = np.frombuffer(tensor["data"], dtype_of(NAMES_OF_CODES[code]))
         weights[name] = flat.reshape(tensor["shape"])
     return weights

@@ -18,6 +18,7 @@ from xdsl_spirv.dialects.schedule.attributes import (
 )
 from xdsl_spirv.dialects.schedule.loops import LoopsAttr
 from xdsl_spirv.dialects.schedule.operations import (
+    UPDATES,
     CollectiveOp,
     DispatchOp,
     ElementPtrOp,
@@ -35,6 +36,7 @@ __all__ = [
     "CONSIDERED",
     "FOR_ATTENTION",
     "SCHEDULE",
+    "UPDATES",
     "AttentionAttr",
     "AttentionOp",
     "CollectiveOp",

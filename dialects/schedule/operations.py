@@ -66,6 +66,13 @@ class YieldOp(IRDLOperation):
         super().__init__(operands=[values])
 
 
+UPDATES = "schedule.updates"
+"""
+An attribute of a dispatch: for each result the operand in whose memory it is made, or -1. The
+kernel writes what it inserts there, and leaves the rest as it is.
+"""
+
+
 @irdl_op_definition
 class DispatchOp(IRDLOperation):
     """
@@ -110,6 +117,13 @@ class DispatchOp(IRDLOperation):
             for number, (type, value) in enumerate(zip(types, needed, strict=True)):
                 if type != value.type:
                     raise VerifyException(f"{what} {number} is a {type}, not a {value.type}")
+
+    @property
+    def updates(self) -> dict[int, int]:
+        """The operand in whose memory a result is made, by the result's number."""
+        listed = self.attributes.get(UPDATES)
+        numbers = listed.get_values() if isinstance(listed, DenseArrayBase) else ()
+        return {result: int(number) for result, number in enumerate(numbers) if int(number) >= 0}
 
     @property
     def yielded(self) -> Sequence[SSAValue]:

@@ -141,7 +141,12 @@ def results_of_collective(block: Block) -> tuple[Reader, list[Result]]:
 
 def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
     """The results that a dispatch yields."""
-    reader = Reader(dispatch.body.block)
+    block = dispatch.body.block
+    reader = Reader(block)
+    for operand in dispatch.updates.values():
+        # What is not inserted stays: nobody writes it.
+        shape, element = reader.shaped(block.args[operand], dispatch)
+        reader.arrays[block.args[operand]] = Unwritten(shape, element, dispatch)
     reader.read()
     yielded = [reader.array(value, dispatch) for value in dispatch.yielded]
     return reader, [Result(a, v) for a, v in zip(yielded, dispatch.outputs, strict=True)]

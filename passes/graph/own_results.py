@@ -2,7 +2,8 @@
 Every result of a host function in a buffer of its own that a kernel writes.
 
 A result that is an argument, a constant, or another result (perhaps under another shape) is copied
-by an elementwise operation: the caller's inputs and the weights are nobody's results.
+by an elementwise operation: the caller's inputs and the weights are nobody's results. A state that
+a function leaves as it is stays where it is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.program import states_of
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
@@ -41,9 +43,14 @@ def _own(function: FuncOp) -> None:
     if not isinstance(last, func.ReturnOp):
         return
     taken: set[SSAValue] = set()
-    for index, value in enumerate(last.operands):
+    states = {result: function.body.block.args[i] for i, result in states_of(function).items()}
+    # What is a state and an output is made in the state's memory and copied out of it.
+    for index in sorted(range(len(last.operands)), key=lambda index: index not in states):
+        value = last.operands[index]
         root = source(value)
         computed = isinstance(root, OpResult) and not isinstance(root.op, arith.ConstantOp)
+        if root is states.get(index):
+            continue
         if computed and root not in taken:
             taken.add(root)
         elif isinstance(value.type, TensorType):

@@ -273,8 +273,7 @@ def _launch(
         for value in body.inputs
     ]
     results = [
-        memref.AllocOp(_sizes(dispatch, value, code), (), buffer_type(value.type))
-        for value in dispatch.yielded
+        _result(dispatch, number, value, code) for number, value in enumerate(dispatch.yielded)
     ]
     sizes = [*shape.grid, *shape.block]
     static_sizes = sorted({size for size in sizes if not is_dynamic(size)})
@@ -285,7 +284,7 @@ def _launch(
         SymbolRefAttr(KERNELS, [name]), numbers[:3], numbers[3:], kernelOperands=arguments
     )
     launch.location = dispatch.location
-    tensors = [bufferization.ToTensorOp(result, restrict=True) for result in results]
+    tensors = [bufferization.ToTensorOp(result.results[0], restrict=True) for result in results]
     for tensor_op, old in zip(tensors, dispatch.outputs, strict=True):
         tensor_op.results[0].name_hint = old.name_hint
     Rewriter.replace_op(
@@ -293,6 +292,15 @@ def _launch(
         [*buffers, *results, *constants.values(), launch, *tensors],
         [tensor.results[0] for tensor in tensors],
     )
+
+
+def _result(dispatch: DispatchOp, number: int, value: SSAValue, code: SizeCode) -> Operation:
+    """The memory of a result: new, or that of the operand that it updates."""
+    type = buffer_type(value.type)
+    if number not in dispatch.updates:
+        return memref.AllocOp(_sizes(dispatch, value, code), (), type)
+    updated = dispatch.inputs[dispatch.updates[number]]
+    return bufferization.ToBufferOp.create(operands=[updated], result_types=[type])
 
 
 def _sizes(dispatch: DispatchOp, value: SSAValue, code: SizeCode) -> list[SSAValue]:

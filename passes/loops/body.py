@@ -41,6 +41,9 @@ class LoopsBody(KernelBody):
     """
 
     def __init__(self, dispatch: DispatchOp, schedule: LoopsAttr):
+        block = dispatch.body.block
+        self.updated = {block.args[operand] for operand in dispatch.updates.values()}
+        """Operands in whose memory results are made: what is not inserted is there."""
         super().__init__(dispatch, None)
         for op in self.block.ops:
             if isinstance(op, CollectiveOp):
@@ -164,7 +167,7 @@ class LoopsBody(KernelBody):
 
     def _inserted(self, op: tensor.InsertSliceOp) -> None:
         place = self._place(op.result)
-        if not isinstance(op.dest.owner, tensor.EmptyOp):
+        if not isinstance(op.dest.owner, tensor.EmptyOp) and op.dest not in self.updated:
             self._copy(self._of(op.dest), place)
         source = self._of(op.source)
         self._copy(source, self._subview(place, *_places(op), extents(op.source)))

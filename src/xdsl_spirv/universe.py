@@ -51,6 +51,7 @@ PASSES: dict[str, str] = {
     "linalg-quantized-to-contraction": (
         "passes.graph.quantized_contractions:QuantizedContractionsPass"
     ),
+    "update-states": "passes.graph.update_states:UpdateStatesPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
     "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",

@@ -144,6 +144,13 @@ SCALED_TWICE = f"""func.func @main(%a: tensor<12xf32>, %b: tensor<12xf32>) -> (t
   func.return %ra, %rb : tensor<12xf32>, tensor<12xf32>
 }}"""  # noqa: E501
 
+STATE = """func.func @main(%n: tensor<1x4xf32>, %k: tensor<8x4xf32>
+    {program.state = 0 : i64, program.value = dense<1.0> : tensor<8x4xf32>}) -> tensor<8x4xf32> {
+  %r = tensor.insert_slice %n into %k[3, 0] [1, 4] [1, 1]
+      : tensor<1x4xf32> into tensor<8x4xf32>
+  func.return %r : tensor<8x4xf32>
+}"""
+
 IDENTICAL = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   func.return %a : tensor<4xf32>
 }"""
@@ -252,6 +259,7 @@ CASES: dict[str, tuple[str, str, str]] = {
         matmul("f16", "f32"), "linalg-to-contraction", "split-reductions{parts=4}"
     ),
     "form-dispatches": (matmul("f16", "f32"), "linalg-to-contraction", "form-dispatches"),
+    "update-states": (STATE, "form-dispatches", "update-states"),
     "assign-schedule": (
         matmul("f16", "f32"), "linalg-to-contraction,form-dispatches", LAVAPIPE
     ),

@@ -1,0 +1,120 @@
+"""
+Several functions become one program: what they name alike is one buffer.
+
+Weights that are equal are one, too, whatever they were made from; others whose names meet, because
+two functions were folded alike, are called after their function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from xdsl_spirv.compiler.host import HostProgram
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import SHARED, Buffer
+
+Named = TypeVar("Named", Buffer, Array)
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A function's host program, and the values of its weights and states."""
+
+    name: str
+    host: HostProgram
+    values: Mapping[str, Array]
+
+
+def share_buffers(
+    functions: Sequence[HostFunction], declared: Mapping[str, set[str]]
+) -> list[HostFunction]:
+    """
+    The functions, in which a name of a weight or a state stands for one value.
+
+    `declared` are the names that each function's source gives. Raises `ProgramError` for a name
+    that it gives to different things.
+    """
+    if len(functions) == 1:
+        return list(functions)
+    buffers: dict[str, Buffer] = {}
+    values: dict[str, Array] = {}
+    by_contents: dict[tuple[object, ...], str] = {}
+    shared: list[HostFunction] = []
+    for function in functions:
+        new_names: dict[str, str] = {}
+        for buffer in function.host.buffers:
+            if buffer.kind not in SHARED:
+                continue
+            name, value = buffer.name, function.values[buffer.name]
+            own = name in declared[function.name]
+            if own and name in values and values[name] is value and buffers[name] == buffer:
+                continue
+            key = _key(buffer, value)
+            if not own and key in by_contents:
+                name = by_contents[key]
+            elif name in buffers and not _is_same(buffer, value, buffers[name], values[name]):
+                if own:
+                    raise _differs(function, buffer, buffers[name])
+                name = f"{name}.{function.name}"
+            new_names[buffer.name] = name
+            buffers.setdefault(name, buffer)
+            values.setdefault(name, value)
+            if buffer.kind == "weight":
+                by_contents.setdefault(key, name)
+        shared.append(_renamed(function, new_names))
+    return shared
+
+
+def _key(buffer: Buffer, value: Array) -> tuple[object, ...]:
+    """Equal for equal arrays, told by a hash of their bytes."""
+    from hashlib import blake2b
+
+    return (buffer.type, value.shape, blake2b(value.tobytes(), digest_size=16).digest())
+
+
+def _is_same(buffer: Buffer, value: Array, other: Buffer, other_value: Array) -> bool:
+    if (buffer.kind, buffer.type, buffer.shape) != (other.kind, other.type, other.shape):
+        return False
+    return value is other_value or value.tobytes() == other_value.tobytes()
+
+
+def _differs(function: HostFunction, buffer: Buffer, other: Buffer) -> ProgramError:
+    found = f"the {buffer.kind} {buffer.name!r} is {buffer}, and the {other.kind} {other}"
+    if str(buffer) == str(other) and buffer.kind == other.kind:
+        found = f"the {buffer.kind} {buffer.name!r} has another value"
+    return ProgramError(
+        f"{found} in another function",
+        f"@{function.name}",
+        "give them one value, or different names",
+    )
+
+
+def _renamed(function: HostFunction, names: Mapping[str, str]) -> HostFunction:
+    """The function with other names of buffers; two that have one name now are one."""
+    host = function.host
+
+    def name(old: str) -> str:
+        return names.get(old, old)
+
+    buffers = {name(b.name): replace(b, name=name(b.name)) for b in reversed(host.buffers)}
+    launches = tuple(
+        replace(
+            launch,
+            dispatch=replace(
+                launch.dispatch,
+                bindings=tuple(replace(b, buffer=name(b.buffer)) for b in launch.dispatch.bindings),
+            ),
+        )
+        for launch in host.launches
+    )
+    renamed = replace(
+        host,
+        arguments=tuple(map(name, host.arguments)),
+        buffers=tuple(reversed(buffers.values())),
+        launches=launches,
+    )
+    values = {name(old): value for old, value in function.values.items()}
+    return replace(function, host=renamed, values=values)

@@ -1,0 +1,173 @@
+"""
+States that are updated where they lie.
+
+    %k1 = schedule.dispatch(%new, %k)                 the same, with
+      ^bb0(%n, %old):                           ->    schedule.updates = array<i64: 1>:
+        tensor.insert_slice %n into %old ...          result 0 is operand 1, but for a slice
+    return %k1
+
+A kernel then writes only what it inserts, into the state's own memory; whoever reads the new value
+reads that memory. That is right if nobody reads the old value later on, and the dispatch itself
+does nothing with it but insert. A state of which that is not known gets its new value at the end,
+copied from where it was computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func, tensor
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.program import first_value_of, states_of
+from xdsl_spirv.dialects.schedule import UPDATES, DispatchOp, YieldOp
+from xdsl_spirv.passes.graph.own_results import VIEWS, source
+from xdsl_spirv.passes.refusal import refuse
+
+PASS = "update-states"
+
+Update = tuple[DispatchOp, int, int]
+"""A dispatch, the number of a result, and that of the operand in whose memory it is made."""
+
+
+@dataclass(frozen=True)
+class UpdateStatesPass(ModulePass):
+    """Marks the dispatches that write into a state's own memory, and adds copies for the rest."""
+
+    name = PASS
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, FuncOp) and not function.is_declaration:
+                _update(function)
+
+
+def _update(function: FuncOp) -> None:
+    block, last = function.body.block, function.body.block.last_op
+    states = states_of(function)
+    if not states or not isinstance(last, func.ReturnOp):
+        return
+    copied: list[tuple[int, SSAValue]] = []
+    for index, number in states.items():
+        state = block.args[index]
+        _check(function, state, number, last)
+        updates = _updates(last.operands[number], state)
+        if updates is None:
+            copied.append((number, state))
+            continue
+        for dispatch, result, operand in updates:
+            _mark(dispatch, result, operand)
+    # Behind everything else: until then the states are what they were.
+    for number, state in copied:
+        last.operands[number] = _copied(last.operands[number], state, last)
+
+
+def _check(function: FuncOp, state: BlockArgument, number: int, last: func.ReturnOp) -> None:
+    """Refuse a tie between an argument and a result that cannot be one memory."""
+    what = f"argument {state.index}"
+    if not 0 <= number < len(last.operands):
+        refuse(PASS, function, f"{what} is the state of result {number}, which there is not")
+    if not isinstance(state.type, TensorType) or not state.type.has_static_shape():
+        refuse(PASS, function, f"{what} is a state of type {state.type}: its sizes must be static")
+    if last.operands[number].type != state.type:
+        given = last.operands[number].type
+        refuse(PASS, function, f"{what} is a {state.type}, its result {number} a {given}")
+    if list(states_of(function).values()).count(number) > 1:
+        refuse(PASS, function, f"result {number} is the new value of two states")
+    if first_value_of(function, state.index) is None:
+        refuse(PASS, function, f"{what} is a state without a first value: add program.value")
+
+
+def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
+    """The dispatches that make a state's new value in its memory; None if it must be copied."""
+    updates: list[Update] = []
+    value = source(value)
+    while value is not state:
+        if not isinstance(value, OpResult) or not isinstance(value.op, DispatchOp):
+            return None
+        operand = _inserted_into(value.op, value.index)
+        if operand is None:
+            return None
+        updates.append((value.op, value.index, operand))
+        old = source(value.op.inputs[operand])
+        if not _is_last_reader(value.op, old):
+            return None
+        value = old
+    return updates
+
+
+def _inserted_into(dispatch: DispatchOp, number: int) -> int | None:
+    """The operand that a dispatch inserts into, and does nothing else with, to make a result."""
+    value = dispatch.yielded[number]
+    while isinstance(value, OpResult) and isinstance(value.op, tensor.InsertSliceOp):
+        uses = list(value.uses)
+        if len(uses) != 1:
+            return None
+        value = value.op.dest
+    if not isinstance(value, BlockArgument) or len(list(value.uses)) != 1:
+        return None
+    whole = source(dispatch.inputs[value.index])
+    if sum(source(operand) is whole for operand in dispatch.inputs) != 1:
+        return None
+    return value.index if value.first_use is not None and _is_insertion(value) else None
+
+
+def _is_insertion(value: SSAValue) -> bool:
+    use = value.first_use
+    return use is not None and isinstance(use.operation, tensor.InsertSliceOp) and use.index == 1
+
+
+def _is_last_reader(dispatch: DispatchOp, value: SSAValue) -> bool:
+    """Whether all others that read a tensor, perhaps under another shape, come before."""
+    block = dispatch.parent_block()
+    assert block is not None
+    readers = {block.find_ancestor_op_in_block(op) for op in _readers(value)} - {dispatch}
+    following = dispatch.next_op
+    while following is not None and following not in readers:
+        following = following.next_op
+    return following is None
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    for use in value.uses:
+        if isinstance(use.operation, VIEWS):
+            yield from _readers(use.operation.results[0])
+        else:
+            yield use.operation
+
+
+def _mark(dispatch: DispatchOp, result: int, operand: int) -> None:
+    known = dispatch.attributes.get(UPDATES)
+    operands = [-1] * len(dispatch.outputs)
+    if isinstance(known, DenseArrayBase):
+        operands = [int(number) for number in known.get_values()]
+    operands[result] = operand
+    dispatch.attributes[UPDATES] = DenseArrayBase.from_list(i64, operands)
+
+
+def _copied(value: SSAValue, state: SSAValue, last: func.ReturnOp) -> SSAValue:
+    """A dispatch that copies a tensor into a state."""
+    type = state.type
+    assert isinstance(type, TensorType)
+    block = Block(arg_types=[type, type])
+    whole = tensor.InsertSliceOp.build(
+        operands=[block.args[0], block.args[1], [], [], []],
+        result_types=[type],
+        properties={
+            "static_offsets": DenseArrayBase.from_list(i64, [0] * type.get_num_dims()),
+            "static_sizes": DenseArrayBase.from_list(i64, type.get_shape()),
+            "static_strides": DenseArrayBase.from_list(i64, [1] * type.get_num_dims()),
+        },
+    )
+    block.add_ops([whole, YieldOp(whole.result)])
+    dispatch = DispatchOp([value, state], [type], Region(block))
+    dispatch.location = last.location
+    _mark(dispatch, 0, 1)
+    Rewriter.insert_op(dispatch, InsertPoint.before(last))
+    return dispatch.outputs[0]

@@ -1,0 +1,218 @@
+"""
+Runs that share what a program keeps: weights and states stay where they are between them.
+
+    with program.session("vulkan") as session:
+        logits = session.run("prefill", tokens=prompt, past=0)
+        logits = session.run("decode", token=next, past=len(prompt))
+        session.reset()
+
+A session belongs to one program and one device. What a run is refused for, it is refused for before
+anything has changed; a run that fails later on (a device that is lost) leaves states that nobody
+knows, so the session takes no further run until it is reset or loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import bind_inputs, run_in_place
+from xdsl_spirv.runtime.memory import refuse_beyond_memory
+from xdsl_spirv.runtime.program import SHARED, Buffer, Program
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks import Checks
+
+STATE_SCHEMA = "xdsl-spirv-state"
+STATE_FILE_VERSION = 1
+SAMPLED = 1 << 16
+"""Bytes of each weight that tell two programs apart."""
+
+
+class Session(ABC):
+    """A program on a device, with its states; a context manager."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.states: dict[str, Buffer] = {
+            buffer.name: buffer
+            for function in program.functions.values()
+            for buffer in function.manifest.states
+        }
+        self._is_lost = False
+
+    def run(
+        self,
+        function: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        /,
+        *,
+        checks: Checks | None = None,
+        **named: Any,
+    ) -> dict[str, Array]:
+        """
+        Run a function (a program's only one without a name) on its inputs, by name.
+
+        Returns its results by name. On the interpreter `checks` look for undefined behaviour.
+        Raises `ProgramError` for inputs that do not fit, and the device's errors.
+        """
+        if self._is_lost:
+            raise ProgramError("an earlier run failed: the states are not known", "", "reset first")
+        chosen = self.program.function(function)
+        given = {**(inputs or {}), **named}
+        arrays = bind_inputs(chosen, {name: np.asarray(value) for name, value in given.items()})
+        chosen.check_sizes(arrays)
+        self._is_lost = bool(self.states)
+        results = self._run(chosen, arrays, checks)
+        self._is_lost = False
+        return results
+
+    def reset(self) -> None:
+        """Give every state its first value."""
+        self._write(self.program.first_values())
+        self._is_lost = False
+
+    def state(self) -> dict[str, Array]:
+        """What the states hold, as copies."""
+        return self._read()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the states to a safetensors file; raises `ProgramError` if it cannot be written."""
+        from safetensors.numpy import save
+
+        header = {
+            "schema": STATE_SCHEMA,
+            "version": str(STATE_FILE_VERSION),
+            "program": fingerprint(self.program),
+        }
+        contents = {name: np.asarray(array, order="C") for name, array in self._read().items()}
+        target = Path(path)
+        scratch = target.with_name(f".{target.name}.new")
+        try:
+            scratch.write_bytes(save(contents, header))
+            scratch.replace(target)
+        except OSError as error:
+            raise ProgramError(
+                f"cannot write the state: {error.strerror}", str(error.filename or target)
+            ) from error
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """
+        Read the states from a file that `save` wrote.
+
+        Raises `ProgramError` for a damaged file, and for one of another program.
+        """
+        self._write(load_states(self.program, self.states, Path(path)))
+        self._is_lost = False
+
+    @abstractmethod
+    def _run(
+        self, function: Program, inputs: Mapping[str, Array], checks: Checks | None
+    ) -> dict[str, Array]: ...
+
+    @abstractmethod
+    def _read(self) -> dict[str, Array]: ...
+
+    @abstractmethod
+    def _write(self, states: Mapping[str, Array]) -> None: ...
+
+    def close(self) -> None:
+        """Take everything back; closing twice does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class InterpreterSession(Session):
+    """A session on the interpreter: states are arrays."""
+
+    def __init__(self, program: Program):
+        super().__init__(program)
+        refuse_beyond_memory(self.states.values())
+        self._arrays = program.first_values()
+
+    def _run(
+        self, function: Program, inputs: Mapping[str, Array], checks: Checks | None
+    ) -> dict[str, Array]:
+        names = [buffer.name for buffer in function.manifest.states]
+        return run_in_place(function, inputs, {name: self._arrays[name] for name in names}, checks)
+
+    def _read(self) -> dict[str, Array]:
+        return {name: array.copy() for name, array in self._arrays.items()}
+
+    def _write(self, states: Mapping[str, Array]) -> None:
+        self._arrays = dict(states)
+
+
+def open_session(program: Program, device: str = "interpreter") -> Session:
+    """A session on a device by its name. Raises `ProgramError` and the device's errors."""
+    if device == "interpreter":
+        return InterpreterSession(program)
+    raise ProgramError(f"there is no device {device!r}", "", "use the interpreter")
+
+
+def fingerprint(program: Program) -> str:
+    """Tells programs apart whose states are alike: by their weights."""
+    from hashlib import blake2b
+
+    digest = blake2b(digest_size=16)
+    functions = program.functions.values()
+    shared = {b.name: b for f in functions for b in f.manifest.buffers if b.kind in SHARED}
+    for name, buffer in sorted(shared.items()):
+        digest.update(json.dumps([name, buffer.kind, str(buffer)]).encode())
+        if name in program.weights:
+            flat = program.weights[name].reshape(-1)
+            digest.update(flat[: SAMPLED // max(1, flat.itemsize)].tobytes())
+    return digest.hexdigest()
+
+
+def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> dict[str, Array]:
+    """The states of a file; raises `ProgramError` for what is no state of the program."""
+    from safetensors import SafetensorError, safe_open
+
+    from xdsl_spirv.runtime.weights import load_weights
+
+    arrays = load_weights(path, "state")
+    try:
+        with safe_open(path, framework="np") as file:
+            header = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise ProgramError(f"cannot read the state: {error}", str(path)) from error
+    known = header.get("schema"), header.get("version")
+    if known != (STATE_SCHEMA, str(STATE_FILE_VERSION)):
+        raise ProgramError(
+            f"expected the schema {STATE_SCHEMA!r}, version {STATE_FILE_VERSION}, found {known}",
+            str(path),
+            "give a file that `Session.save` of this version wrote",
+        )
+    for name, buffer in states.items():
+        array = arrays.get(name)
+        found = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
+        if array is None or array.shape != buffer.shape or array.dtype != dtype_of(buffer.type):
+            raise ProgramError(
+                f"the state {name!r} should be {buffer}, found {found}",
+                str(path),
+                "save it again: the program was compiled with another capacity",
+            )
+    if set(arrays) != set(states) or header.get("program") != fingerprint(program):
+        raise ProgramError(
+            "the state is that of another program", str(path), "save it again from this program"
+        )
+    return {name: arrays[name].copy() for name in states}

@@ -1,0 +1,289 @@
+"""
+Programs with states and several functions: what a session keeps, refuses, saves and loads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.session import Session
+
+MAPS = """
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(m, n, k) -> (m, k)>
+#column = affine_map<(m, n, k) -> (n, k)>
+#result = affine_map<(m, n, k) -> (m, n)>
+"""
+
+
+def scores(name: str, rows: str, capacity: int = 32, first: str = "dense<0.0>") -> str:
+    """exp(x w) goes into a cache at `past`; the result is x times what the cache holds by then."""
+    x, n, e = (f"tensor<{rows}x8xf32>", "%n", "%n") if rows == "?" else ("", rows, "")
+    x, both = x or f"tensor<{rows}x8xf32>", f"{e}, %total" if e else "%total"
+    k, s = f"tensor<{capacity}x8xf32>", f"tensor<{rows}x?xf32>"
+    return f"""
+func.func @{name}(%x: {x} {{program.name = "x", program.sizes = ["n", ""]}},
+    %past: index {{program.name = "past"}}, %w: tensor<8x8xf32> {{program.name = "w"}},
+    %k: {k} {{program.name = "k", program.state = 1 : i64, program.value = {first} : {k}}})
+    -> ({s}, {k}) {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : {x}
+  %z = arith.constant 0.0 : f32
+  %e0 = tensor.empty({e}) : {x}
+  %i0 = linalg.fill ins(%z : f32) outs(%e0 : {x}) -> {x}
+  %new = linalg.matmul ins(%x, %w : {x}, tensor<8x8xf32>) outs(%i0 : {x}) -> {x}
+  %y = linalg.exp ins(%new : {x}) outs(%e0 : {x}) -> {x}
+  %k1 = tensor.insert_slice %y into %k[%past, 0] [{n}, 8] [1, 1] : {x} into {k}
+  %total = arith.addi %past, %n : index
+  %keys = tensor.extract_slice %k1[0, 0] [%total, 8] [1, 1] : {k} to tensor<?x8xf32>
+  %e = tensor.empty({both}) : {s}
+  %i = linalg.fill ins(%z : f32) outs(%e : {s}) -> {s}
+  %s = linalg.matmul indexing_maps = [#row, #column, #result]
+      ins(%x, %keys : {x}, tensor<?x8xf32>) outs(%i : {s}) -> {s}
+  return %s, %k1 : {s}, {k}
+}}"""
+
+
+WEIGHT = np.random.default_rng(5).uniform(-1, 1, (8, 8)).astype("f4")
+FUNCTIONS = ("prefill", "decode")
+
+
+def compiled(capacity: int = 32, weight: Array = WEIGHT, first: str = "dense<0.0>") -> Program:
+    functions = (scores(n, r, capacity, first) for n, r in zip(FUNCTIONS, "?1", strict=True))
+    module = parse_text(MAPS + "\n".join(functions))
+    return compile_module(module, "lavapipe", weights={"w": weight}, functions=FUNCTIONS)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return compiled()
+
+
+@pytest.fixture
+def session(program: Program) -> Iterator[Session]:
+    with program.session() as session:
+        yield session
+
+
+def rows(n: int, seed: int = 1) -> Array:
+    return np.random.default_rng(seed).uniform(-1, 1, (n, 8)).astype("f4")
+
+
+def expected(cache: Array, x: Array, past: int) -> Array:
+    cache[past : past + len(x)] = np.exp(x @ WEIGHT)
+    return x @ cache[: past + len(x)].T
+
+
+STEPS = (("prefill", 5), ("decode", 1), ("decode", 1), ("prefill", 3), ("prefill", 0))
+
+
+def assert_steps(session: Session, checks: bool) -> None:
+    """Several runs give what numpy gives, and leave in the state what they should."""
+    cache, past = np.zeros((32, 8), "f4"), 0
+    for function, n in STEPS:
+        x = rows(n, past)
+        sanitizer = Checks.of("all") if checks else None
+        (result,) = session.run(function, x=x, past=past, checks=sanitizer).values()
+        assert sanitizer is None or not sanitizer.report.findings, str(sanitizer.report)
+        np.testing.assert_allclose(result, expected(cache, x, past), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(session.state()["k"], cache, rtol=1e-5, atol=1e-6)
+        past += n
+
+
+def test_runs_share_the_state(session: Session) -> None:
+    assert_steps(session, checks=True)
+    session.reset()
+    assert not session.state()["k"].any()
+    assert_steps(session, checks=False)
+
+
+def test_functions_share_weights_and_states(program: Program) -> None:
+    assert program.manifest.version == 4
+    assert list(program.weights) == ["w"]
+    for function in program.functions.values():
+        kinds = {buffer.name: buffer.kind for buffer in function.manifest.buffers}
+        assert (kinds["w"], kinds["k"], kinds["past"]) == ("weight", "state", "scalar")
+        assert [buffer.name for buffer in function.manifest.outputs] == ["result0"]
+        assert len(function.layers) == len(function.manifest.dispatches)
+
+
+def test_a_kernel_writes_only_what_is_new(program: Program) -> None:
+    decode = program.functions["decode"].manifest
+    (writer, *_) = [d for d in decode.dispatches if any(b.buffer == "k" for b in d.bindings)]
+    assert decode.dispatches.index(writer) == 1
+    assert writer.grid == (1, 1, 1)
+    assert not any(b.kind == "temporary" and b.shape == (32, 8) for b in decode.buffers)
+
+
+def test_a_program_is_saved_with_its_functions(program: Program, tmp_path: Path) -> None:
+    program.save(tmp_path / "program")
+    loaded = Program.load(tmp_path / "program")
+    assert loaded.manifest == program.manifest
+    with loaded.session() as session:
+        assert_steps(session, checks=False)
+
+
+def test_a_state_outlives_its_session(program: Program, session: Session, tmp_path: Path) -> None:
+    session.run("prefill", x=rows(4), past=0)
+    session.save(tmp_path / "state")
+    (wanted,) = session.run("decode", x=rows(1), past=4).values()
+    with program.session() as other:
+        other.load(tmp_path / "state")
+        (result,) = other.run("decode", x=rows(1), past=4).values()
+    np.testing.assert_array_equal(result, wanted)
+
+
+def test_a_first_value_of_several_numbers_is_kept(tmp_path: Path) -> None:
+    first = np.arange(32 * 8, dtype="f4").reshape(32, 8)
+    text = f"dense<{first.tolist()}>"
+    compiled(first=text).save(tmp_path / "program")
+    with Program.load(tmp_path / "program").session() as session:
+        np.testing.assert_array_equal(session.state()["k"], first)
+        session.run("decode", x=rows(1), past=0)
+        session.reset()
+        np.testing.assert_array_equal(session.state()["k"], first)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "message"),
+    [
+        ("decode", {"x": rows(1), "past": 32}, "past . 1 is 33, but should be at most 32"),
+        ("prefill", {"x": rows(9), "past": 30}, "past . n is 39, but should be at most 32"),
+        ("decode", {"x": rows(1)}, "the input 'past' is missing"),
+        ("decode", {"x": rows(2), "past": 0}, "'x' should be 1x8xf32"),
+        ("decode", {"x": rows(1), "past": 0, "k": rows(32)}, "there is no input 'k'"),
+        ("encode", {}, "there is no function 'encode'"),
+        (None, {}, "which function"),
+    ],
+)
+def test_what_a_run_refuses_changes_nothing(
+    session: Session, function: str | None, inputs: dict[str, Array], message: str
+) -> None:
+    session.run("prefill", x=rows(3), past=0)
+    before = session.state()["k"]
+    with pytest.raises(ProgramError, match=message):
+        session.run(function, inputs)
+    np.testing.assert_array_equal(session.state()["k"], before)
+    session.run("decode", x=rows(1), past=3)
+
+
+def test_a_state_file_is_refused_by_another_program(
+    program: Program, session: Session, tmp_path: Path
+) -> None:
+    session.save(tmp_path / "state")
+    with (
+        compiled(capacity=64).session() as other,
+        pytest.raises(ProgramError, match="should be 64x8xf32, found"),
+    ):
+        other.load(tmp_path / "state")
+    with (
+        compiled(weight=WEIGHT + 1).session() as other,
+        pytest.raises(ProgramError, match="another program"),
+    ):
+        other.load(tmp_path / "state")
+
+
+def test_a_damaged_state_file_is_refused(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    session.run("prefill", x=rows(3), past=0)
+    session.save(path)
+    whole, before = path.read_bytes(), session.state()["k"]
+    older = whole.replace(b'"version":"1"', b'"version":"0"')
+    assert older != whole
+    for damaged in (b"", whole[:20], whole[:-5], older, whole.replace(b'"k"', b'"q"')):
+        path.write_bytes(damaged)
+        with pytest.raises(ProgramError):
+            session.load(path)
+    path.unlink()
+    with pytest.raises(ProgramError, match="cannot read the state"):
+        session.load(path)
+    np.testing.assert_array_equal(session.state()["k"], before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"kind": "state"', '"kind": "output"', "first"),
+        ('"first": 0.0', '"first": "zero"', "expected int or float"),
+        ('"limits"', '"limit"', "unknown field"),
+        ('"function": "decode"', '"function": "prefill"', "two functions have one name"),
+        ('"version": 4', '"version": 5', "expected the schema"),
+        ('"shape": [32, 8]', '"shape": ["n", 8]', "a state of dynamic sizes"),
+    ],
+)
+def test_a_damaged_manifest_is_refused(
+    program: Program, tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    program.save(tmp_path / "program")
+    path = tmp_path / "program" / "program.json"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    json.loads(path.read_text())
+    with pytest.raises(ProgramError, match=message):
+        Program.load(tmp_path / "program")
+
+
+STATE = "program.state = 0 : i64, program.value = dense<1.0> : tensor<4xf32>"
+REFUSED = {
+    "no first value": ("program.state = 0 : i64", "tensor<4xf32>", "no first value"),
+    "no result": (STATE.replace("= 0", "= 3"), "tensor<4xf32>", "result 3, which there is not"),
+    "another type": (STATE, "tensor<2xf32>", "its result 0 a tensor<2xf32>"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_state_that_is_none_is_refused(case: str) -> None:
+    attributes, result, message = REFUSED[case]
+    size = result.partition("<")[2].partition("x")[0]
+    source = f"""func.func @main(%k: tensor<4xf32> {{{attributes}}}) -> {result} {{
+      %r = tensor.extract_slice %k[0] [{size}] [1] : tensor<4xf32> to {result}
+      return %r : {result}
+    }}"""
+    with pytest.raises(Exception, match=message):
+        compile_module(parse_text(source), "lavapipe")
+
+
+def test_names_that_stand_for_different_things_are_refused() -> None:
+    text = scores("prefill", "?") + scores("decode", "1", 64)
+    with pytest.raises(ProgramError, match="the state 'k' is 64x8xf32"):
+        compile_module(
+            parse_text(MAPS + text), "lavapipe", weights={"w": WEIGHT}, functions=FUNCTIONS
+        )
+
+
+COUNTERS = f"""
+func.func @main(%a: tensor<4xf32> {{{STATE.replace("= 0", "= 2")}}},
+                %b: tensor<4xf32> {{{STATE.replace("1.0", "2.0").replace("= 0", "= 1")}}})
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {{
+  %e = tensor.empty() : tensor<4xf32>
+  %sum = linalg.add ins(%a, %b : tensor<4xf32>, tensor<4xf32>)
+      outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  return %sum, %a, %sum : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}}"""
+
+
+def test_states_that_need_each_others_old_values() -> None:
+    """Fibonacci: the first state becomes the sum, the second what the first was."""
+    program = compile_module(parse_text(COUNTERS), "lavapipe")
+    a, b = 1.0, 2.0
+    with program.session() as session:
+        for _ in range(5):
+            (result,) = session.run(checks=Checks.of("all")).values()
+            a, b = a + b, a
+            np.testing.assert_array_equal(result, np.full(4, a))
+            held = [array[0] for array in session.state().values()]
+            assert held == [a, b]
+    (once,) = (program(device="interpreter"),)
+    np.testing.assert_array_equal(once, np.full(4, 3.0))
