@@ -106,7 +106,14 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
         raise ProgramError(
             f"there is no function @{wanted} with a body", f"functions: {there}", "name one of them"
         )
-    return functions[wanted]
+    function = functions[wanted]
+    if len(function.body.blocks) != 1:
+        raise ProgramError(
+            f"@{wanted} has {len(function.body.blocks)} blocks",
+            f"function @{wanted}",
+            "write branches as scf.if, loops as scf.for: a program is a list of kernels",
+        )
+    return function
 
 
 def host_functions(module: ModuleOp) -> list[func.FuncOp]:

@@ -5,7 +5,9 @@ MLIR modules from files and text and back, parsed with every dialect of xDSL and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -15,11 +17,16 @@ from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.universe import XDSL_UNIVERSE, Universe
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import (
+    ParseError,
+    UnregisteredConstructException,
+    VerifyException,
+)
 
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.universe import UNIVERSE
+from xdsl_spirv.upstream.order import verify_order
 
 
 class Dialects(dict[str, Callable[[], Dialect]]):
@@ -80,14 +87,51 @@ def parse_text(
 ) -> ModuleOp:
     """Parse and verify MLIR text; `name` is what errors call it."""
     chosen = parser(ctx or context(), text, name)
-    try:
+    with reading(chosen):
         module = chosen.parse_module()
-    except VerifyException as error:
-        # An attribute or a type that is made where it stands, before any operation has it.
-        line = text.count("\n", 0, chosen.pos) + 1
-        raise ProgramError(f"the module is not valid: {error}", f"{name}:{line}") from error
     verify(module)
     return module
+
+
+@contextmanager
+def reading(parser: Parser) -> Generator[None]:
+    """Within, whatever the text makes a parser raise is said of the line that it has come to."""
+    try:
+        yield
+    except (ParseError, UnregisteredConstructException):
+        raise
+    except (VerifyException, *UNFORESEEN) as error:
+        source = parser.lexer.input
+        line = source.content.count("\n", 0, parser.pos) + 1
+        # An attribute or a type that is made where it stands, before any operation has it.
+        verb = "is not valid" if isinstance(error, VerifyException) else "does not parse"
+        raise ProgramError(
+            f"the module {verb}: {_said(error)}", f"{source.name}:{line}", "correct the text there"
+        ) from error
+
+
+UNFORESEEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""
+What parsers and verifiers, xDSL's and ours, raise for text that their authors did not think of.
+
+They are functions of that text alone: it is what is wrong.
+"""
+
+
+def _said(error: Exception) -> str:
+    """An error as a sentence; one of Python's with its kind, since its text alone says little."""
+    text = str(error).strip().partition("\n")[0]
+    return text if isinstance(error, VerifyException) else f"{type(error).__name__}: {text}"
 
 
 def text_of(op: Operation, generic: bool = False) -> str:
@@ -100,15 +144,27 @@ def text_of(op: Operation, generic: bool = False) -> str:
 def verify(module: ModuleOp) -> None:
     """Verify a module; raises `ProgramError` that names the operation at fault."""
     try:
-        module.verify()
+        with verifying():
+            module.verify()
+            verify_order(module)
     except VerifyException as error:
         raise ProgramError(f"the module is not valid: {error}", culprit(module)) from error
 
 
+@contextmanager
+def verifying() -> Generator[None]:
+    """Within, whatever a verifier raises is that the module is not valid."""
+    try:
+        yield
+    except UNFORESEEN as error:
+        raise VerifyException(_said(error)) from error
+
+
 def culprit(module: ModuleOp) -> str:
+    """Where the first operation stands whose own verifier refuses it; nothing if there is none."""
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)
-        except VerifyException:
+        except (VerifyException, *UNFORESEEN):
             return place(op)
     return ""

@@ -14,18 +14,21 @@ import sys
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from xdsl_spirv.compiler.compiler import said_of_passes
 from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import reading, verifying
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.pass_help import passes_help
 from xdsl_spirv.tools.trace import Trace, tracing
+from xdsl_spirv.upstream.order import verify_order
 
 
 class SPIRVOpt(xDSLOptMain):
@@ -57,8 +60,6 @@ class SPIRVOpt(xDSLOptMain):
     def setup_pipeline(self) -> None:
         with said_of_passes(self.available_passes):
             super().setup_pipeline()
-        if self.args.trace_passes is None:
-            return
         before = self.pipeline.callback
 
         def callback(
@@ -67,9 +68,12 @@ class SPIRVOpt(xDSLOptMain):
             if self.trace is not None:
                 self.trace.observe(previous.name if previous is not None else "", module)
             if before is not None:
-                before(previous, module, following)
+                with verifying():
+                    before(previous, module, following)
 
-        self.pipeline = PassPipeline(tuple(expanded(self.pipeline.passes)), callback)
+        passes = self.pipeline.passes
+        shown = passes if self.args.trace_passes is None else expanded(passes)
+        self.pipeline = PassPipeline(tuple(shown), callback)
 
     def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
         try:
@@ -93,8 +97,21 @@ class SPIRVOpt(xDSLOptMain):
 
     def register_all_frontends(self) -> None:
         super().register_all_frontends()
+        self.available_frontends["mlir"] = self._text
         self.available_frontends["spv"] = self._binary
         self.available_frontends["spvasm"] = self._assembly
+
+    def _text(self, source: IO[bytes]) -> ModuleOp:
+        try:
+            text = source.read().decode()
+        except UnicodeDecodeError as error:
+            raise ProgramError("the input is not text", self._name(), "give MLIR") from error
+        parser = Parser(self.ctx, text, self.get_input_name())
+        with reading(parser):
+            module = parser.parse_module(not self.args.no_implicit_module)
+        if not self.args.disable_verify:
+            verify_order(module)
+        return module
 
     def _binary(self, source: IO[bytes]) -> ModuleOp:
         return self._decoded(source.read())
