@@ -561,7 +561,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     top = parser()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["opt"]:
-        given.insert(1, "--")  # What follows is not ours to understand.
+        # What follows is not ours to understand, but for this.
+        debug = ["--debug"] if "--debug" in given else []
+        given = ["opt", *debug, "--", *(text for text in given[1:] if text != "--debug")]
     parsed = top.parse_args(given)
     if parsed.version:
         from importlib.metadata import version

@@ -2,8 +2,8 @@
 What xDSL 0.74 does not verify: that a value is made before it is used, and loops are counted.
 
 A module whose operation reads its own result, or one further down, verifies in xDSL; passes that
-follow values then never end. So does a `linalg.index` of a loop that is not there. The pull request:
-MLIR's dominance verification, and a verifier of `linalg.index`.
+follow values then never end. So does a `linalg.index` of a loop that is not there. The pull
+request: MLIR's dominance verification, and a verifier of `linalg.index`.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     TensorType,
+    i1,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
@@ -343,6 +344,9 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
             verb = "multiplies" if kind == "input" else "writes"
             ending = "" if count == 1 else "s"
             raise NotAContraction(f"it has {count} {kind}{ending} (a contraction {verb} {wanted})")
+    for value in (*op.inputs, *op.outputs):
+        if element_type(value) == i1:
+            raise NotAContraction("truth values are counted, not multiplied")
     signed = _signs(op.body.block)
     x, y, out = (attr.data for attr in op.get_indexing_maps())
     ranges = _sizes(op, (x, y, out))

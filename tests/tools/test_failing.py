@@ -146,3 +146,8 @@ def test_a_reader_that_has_read_enough(tmp_path: Path) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_debug_shows_where_an_error_was_raised() -> None:
+    with pytest.raises(FileNotFoundError):
+        main(["opt", "none.mlir", "--debug"])
