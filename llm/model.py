@@ -32,9 +32,11 @@ What ended an answer: a token that says so, the caller's limit, the context's en
 
 
 class Session(Protocol):
-    """What runs the functions of a program on states that stay."""
+    """What runs the functions of a program on states that stay, until one fails."""
 
     def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]: ...
+
+    def reset(self) -> None: ...
 
 
 @dataclass
@@ -61,8 +63,8 @@ class LanguageModel:
         self.prompts = prompts
         self.session = session
         self.context = context
-        self._read: list[int] = []
-        """The tokens whose keys and values the states hold."""
+        self._read: list[int] | None = []
+        """The tokens whose keys and values the states hold; None where a run has failed."""
 
     def generate(
         self,
@@ -87,20 +89,21 @@ class LanguageModel:
 
     def logits(self, tokens: Sequence[int], work: Mapping[str, Work]) -> Array:
         """The logits of what follows some tokens; `work` counts what had to be computed."""
-        past = min(_common(tokens, self._read), len(tokens) - 1)
+        if self._read is None:
+            self.session.reset()
+        read, self._read = self._read or [], None
+        past = min(_common(tokens, read), len(tokens) - 1)
         logits = np.zeros(0)
         while past < len(tokens):
-            part = list(tokens[past : past + PREFILLED])
+            part = tokens[past : past + PREFILLED]
             function = DECODE if len(part) == 1 else PREFILL
-            # What a run that fails leaves in the states is not known.
-            del self._read[past:]
             start = time.perf_counter()
             inputs = {TOKEN: np.array(part, np.int32), PAST: past}
             logits = self.session.run(function, **inputs)[LOGITS][-1]
             work[function].seconds += time.perf_counter() - start
             work[function].tokens += len(part)
-            self._read += part
             past += len(part)
+        self._read = list(tokens)
         return logits
 
 

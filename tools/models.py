@@ -157,9 +157,9 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
         )
     if not arguments.target:
         # Looking for devices takes the whole Vulkan layer, which a named target does not need.
-        from xdsl_spirv.tools.own_target import own_target
+        from xdsl_spirv.runtime.vulkan.own_target import own_target
 
-        arguments.target = own_target(arguments)
+        arguments.target = own_target(arguments.device)
     load(arguments.target)
 
 

@@ -39,16 +39,22 @@ class NumpySession:
         self.output = generator.normal(size=(WIDTH, vocabulary))
         self.state = np.full((context, WIDTH), np.nan)
         self.runs: list[tuple[str, int, int]] = []
-        self.fails = False
+        self.fails = self.lost = False
+
+    def reset(self) -> None:
+        self.state[:] = np.nan
+        self.lost = False
 
     def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
         token, past = inputs.pop("token"), inputs.pop("past")
         assert not inputs
+        assert not self.lost
         self.runs.append((function, len(token), past))
         assert token.dtype == np.int32
         assert len(token) == 1 or function == PREFILL
         self.state[past : past + len(token)] = self.embedding[token]
         if self.fails:
+            self.lost = True
             raise ProgramError("the device is gone")
         count = past + len(token)
         mixed = np.tanh(self.state[:count] * self.places[:count]).sum(0)
@@ -132,7 +138,7 @@ def test_answers_may_take_turns():
     assert [answer.tokens for answer in together] == expected
 
 
-def test_after_a_run_that_failed_its_tokens_are_read_again():
+def test_after_a_run_that_failed_all_tokens_are_read_again():
     model, session = model_of()
     list(model.generate("Hello", raw=True, max_tokens=1))
     session.fails = True
@@ -142,7 +148,7 @@ def test_after_a_run_that_failed_its_tokens_are_read_again():
     session.runs.clear()
     answer = model.generate("Help", raw=True, max_tokens=1)
     list(answer)
-    assert session.runs == [(DECODE, 1, 3)]
+    assert session.runs == [(PREFILL, 4, 0)]
     assert answer.tokens == [int(np.argmax(logits_of(list(answer.prompt), session)))]
 
 

@@ -106,7 +106,7 @@ OWN_TARGET = """
 from dataclasses import replace
 from xdsl_spirv.runtime.vulkan.worker import list_devices
 from xdsl_spirv.targets import load
-from xdsl_spirv.tools.own_target import target_for
+from xdsl_spirv.runtime.vulkan.own_target import target_for
 info = list_devices().best_first()[0]
 print(target_for(info))
 print(load(target_for(replace(info, name="Some GPU", workgroup_memory_bytes=16384))).name)

@@ -8,7 +8,6 @@ interpreter runs fastest.
 
 from __future__ import annotations
 
-import argparse
 import atexit
 import datetime
 import os
@@ -26,9 +25,9 @@ from xdsl_spirv.targets import Target, load, names
 DEFAULT_TARGET = "lavapipe"
 
 
-def own_target(arguments: argparse.Namespace) -> str:
-    """The target for the device that a command names, or for the best one: a name or a path."""
-    name: str | None = arguments.device or os.environ.get(VARIABLE)
+def own_target(device: str | None) -> str:
+    """The target of the device of that name, or of the best one: a name or a path."""
+    name = device or os.environ.get(VARIABLE)
     if name is not None and name.partition(":")[0] != "vulkan":
         return DEFAULT_TARGET
     number = None if name is None else parse_name(name)
@@ -36,8 +35,8 @@ def own_target(arguments: argparse.Namespace) -> str:
         offered = list_devices().best_first()
     except VulkanError:
         return DEFAULT_TARGET
-    device = next((d for d in offered if number is None or d.index == number), None)
-    return DEFAULT_TARGET if device is None else target_for(device)
+    info = next((d for d in offered if number is None or d.index == number), None)
+    return DEFAULT_TARGET if info is None else target_for(info)
 
 
 def target_for(info: DeviceInfo) -> str:
