@@ -6,16 +6,17 @@ A compiler stops at the first refusal; a user wants to know of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region
+from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from xdsl_spirv.compiler.host import host_function, on_host
-from xdsl_spirv.compiler.pipeline import Passes, linalg_to_spirv, split_after
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv, split_after
 from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.dialects.places import labels_of
 from xdsl_spirv.dialects.schedule import DispatchOp
@@ -58,7 +59,7 @@ def refused_layers(
     return reasons
 
 
-def _refusal(dispatch: DispatchOp, passes: Passes, ctx: Context) -> str | None:
+def _refusal(dispatch: DispatchOp, passes: Sequence[ModulePass], ctx: Context) -> str | None:
     alone = _alone(dispatch)
     try:
         for lowering in passes:

@@ -1,0 +1,191 @@
+"""
+A llama of random weights in Q4 on a Vulkan device, beside PyTorch in f16 under CUDA graphs.
+
+    python benchmarks/language_model.py --shapes llama-3-8b -o benchmarks/results/h200-llama.json
+
+The model is written as a GGUF file (random blocks of `--format`, drawn once and repeated), and
+compiled; a session runs one token behind `--past` others, and `--prompt` tokens from nothing. Times
+are the device's own, summed over the dispatches of a run, and the host's clock around `session.run`,
+medians after a warm-up of 150 ms; weights do not fit into a cache, and a run reads each of them once.
+`floor_ms` is what one token has to read (packed weights, and f16 keys and values of the past) at
+the bandwidth of a copy in the same call, which counts bytes read and bytes written.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+from device_runs import CUDA, WARM_UP, parser_of, torch
+from llama_peer import SHAPES, Shapes, copy_bandwidth, peer_ms
+
+from xdsl_spirv.compiler import compile as compile_model
+from xdsl_spirv.runtime.program import Program
+
+Type = gguf.GGMLQuantizationType
+FORMATS = {"Q4_0": Type.Q4_0, "Q4_1": Type.Q4_1, "Q8_0": Type.Q8_0}
+RUNS = 25
+REPEATED = 1 << 20
+"""Blocks that are drawn; a tensor of more repeats them."""
+
+
+def blocks_of(type: Type, count: int, deviation: float) -> Any:
+    """Bytes of random blocks whose weights are about normal with this deviation."""
+    draw = np.random.default_rng(1)
+    _, size = gguf.GGML_QUANT_SIZES[type]
+    drawn = min(count, REPEATED)
+    blocks = draw.integers(0, 256, (drawn, size), np.uint8)
+    scale = deviation / {Type.Q4_0: 4.6, Type.Q4_1: 4.6, Type.Q8_0: 74}[type]
+    blocks[:, 0:2] = (draw.uniform(0.8, 1.2, (drawn, 1)) * scale).astype("<f2").view(np.uint8)
+    if type is Type.Q4_1:
+        blocks[:, 2:4] = np.full((drawn, 1), -7.5 * scale, "<f2").view(np.uint8)
+    return np.resize(blocks, (count, size))
+
+
+def write_model(path: Path, shapes: Shapes, type: Type, context: int) -> None:
+    """A GGUF file of a llama of random weights."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_vocab_size(shapes.vocabulary)
+    writer.add_block_count(shapes.blocks)
+    writer.add_context_length(context)
+    writer.add_embedding_length(shapes.width)
+    writer.add_feed_forward_length(shapes.hidden)
+    writer.add_head_count(shapes.heads)
+    writer.add_head_count_kv(shapes.kv_heads)
+    writer.add_rope_dimension_count(shapes.head)
+    writer.add_rope_freq_base(500000.0)
+    writer.add_layer_norm_rms_eps(1e-5)
+    elements, size = gguf.GGML_QUANT_SIZES[type]
+
+    def matrix(name: str, rows: int, columns: int) -> None:
+        blocks = blocks_of(type, rows * columns // elements, columns**-0.5)
+        data = blocks.reshape(rows, columns // elements * size)
+        writer.add_tensor(f"{name}.weight", data, raw_dtype=type)
+
+    def norm(name: str) -> None:
+        writer.add_tensor(f"{name}.weight", np.ones(shapes.width, np.float32))
+
+    queries, keys = shapes.heads * shapes.head, shapes.kv_heads * shapes.head
+    matrix("token_embd", shapes.vocabulary, shapes.width)
+    matrix("output", shapes.vocabulary, shapes.width)
+    norm("output_norm")
+    for number in range(shapes.blocks):
+        block = f"blk.{number}"
+        norm(f"{block}.attn_norm")
+        norm(f"{block}.ffn_norm")
+        for name, rows, columns in (
+            ("attn_q", queries, shapes.width),
+            ("attn_k", keys, shapes.width),
+            ("attn_v", keys, shapes.width),
+            ("attn_output", shapes.width, queries),
+            ("ffn_gate", shapes.hidden, shapes.width),
+            ("ffn_up", shapes.hidden, shapes.width),
+            ("ffn_down", shapes.width, shapes.hidden),
+        ):
+            matrix(f"{block}.{name}", rows, columns)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def median_ms(run: Callable[[], Any]) -> float:
+    """Milliseconds on the host's clock."""
+    end = time.monotonic() + WARM_UP
+    while time.monotonic() < end:
+        run()
+    times: list[float] = []
+    for _ in range(RUNS):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
+def kinds_ms(program: Program, function: str, times: Any) -> dict[str, float]:
+    """Milliseconds of a run's dispatches by path and kernel, the longest first."""
+    layers = program.function(function).layers
+    total: dict[str, float] = {}
+    for layer, measured in zip(layers, times, strict=True):
+        name = f"{layer.path} {layer.kernel}"
+        total[name] = total.get(name, 0.0) + measured.median / 1e6
+    longest = sorted(total.items(), key=lambda item: -item[1])
+    return {name: round(ms, 4) for name, ms in longest[:16]}
+
+
+def step(session: Any, program: Program, function: str, tokens: int, past: int) -> dict[str, Any]:
+    """Times of one function at one size."""
+    draw = np.random.default_rng(2)
+    vocabulary = program.function(function).manifest.outputs[0].shape[-1]
+    token = draw.integers(0, vocabulary, tokens).astype(np.int32)
+    logits = session.run(function, token=token, past=past)["logits"]
+    record: dict[str, Any] = {"finite": bool(np.isfinite(logits).all())}
+    record["host_ms"] = round(median_ms(lambda: session.run(function, token=token, past=past)), 4)
+    times = session.times(function, token=token, past=past, repeat=RUNS, warm_up=WARM_UP)
+    record["device_ms"] = round(sum(measured.median for measured in times) / 1e6, 4)
+    record["dispatches"] = len(times)
+    record["kernels"] = kinds_ms(program.function(function), function, times)
+    return record
+
+
+def measure(options: Any) -> dict[str, Any]:
+    shapes, type = SHAPES[options.shapes], FORMATS[options.format]
+    context = max(options.past + 1, options.prompt)
+    record: dict[str, Any] = {"shapes": options.shapes, "format": options.format}
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        path = Path(folder, "model.gguf")
+        begin = time.perf_counter()
+        write_model(path, shapes, type, context)
+        record["write_s"] = round(time.perf_counter() - begin, 1)
+        begin = time.perf_counter()
+        program = compile_model(path, options.target, context=context, jobs=options.jobs)
+        record["compile_s"] = round(time.perf_counter() - begin, 1)
+    begin = time.perf_counter()
+    with program.session(options.device) as session:
+        record["load_s"] = round(time.perf_counter() - begin, 1)
+        record["prefill"] = step(session, program, "prefill", options.prompt, 0)
+        record["decode"] = step(session, program, "decode", 1, options.past)
+    elements, size = gguf.GGML_QUANT_SIZES[type]
+    record["bytes"] = shapes.weights // elements * size + 2 * shapes.cached(options.past)
+    if CUDA:
+        bandwidth = copy_bandwidth()
+        record["copy_TB_s"] = round(bandwidth, 3)
+        record["floor_ms"] = round(record["bytes"] / bandwidth / 1e9, 4)
+        record["torch_decode_ms"] = peer_ms(shapes, 1, options.past)
+        record["torch_prefill_ms"] = peer_ms(shapes, options.prompt, 0)
+    return record
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--shapes", choices=SHAPES, default="llama-3-8b")
+    parser.add_argument("--format", choices=FORMATS, default="Q4_1")
+    parser.add_argument("--past", type=int, default=1024)
+    parser.add_argument("--prompt", type=int, default=512)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that lower kernels")
+    parser.add_argument("--scratch", help="where the model is written; it takes 0.6 bytes a weight")
+    options = parser.parse_args(arguments)
+    record = measure(options)
+    record |= {
+        "date": datetime.date.today().isoformat(),
+        "target": options.target,
+        "torch": getattr(torch, "__version__", None),
+    }
+    print(json.dumps(record, indent=1))
+    if options.output is not None:
+        options.output.write_text(json.dumps(record, indent=1) + "\n")
+    return 0 if record["prefill"]["finite"] and record["decode"]["finite"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
