@@ -5,8 +5,8 @@ A llama of random weights in Q4 on a Vulkan device, beside PyTorch in f16 under 
 
 The model is written as a GGUF file (random blocks of `--format`, drawn once and repeated), and
 compiled; a session runs one token behind `--past` others, and `--prompt` tokens from nothing. Times
-are the device's own, summed over the dispatches of a run, and the host's clock around `session.run`,
-medians after a warm-up of 150 ms; weights do not fit into a cache, and a run reads each of them once.
+are the device's own, summed over the dispatches of a run, and the host's around `session.run`,
+medians after a warm-up of 150 ms; weights do not fit into a cache, and a run reads each once.
 `floor_ms` is what one token has to read (packed weights, and f16 keys and values of the past) at
 the bandwidth of a copy in the same call, which counts bytes read and bytes written.
 """
