@@ -216,6 +216,16 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
         yield name, converted
 
 
+def size_inputs(model: Model, dims: Mapping[str, int | None]) -> list[str]:
+    """The inputs of one integer each that `dims` says are sizes, open until the program runs."""
+    inputs = [value for value in inputs_of(model) if dims.get(value.name, 0) is None]
+    return [
+        value.name
+        for value in inputs
+        if set(shape_of(value)) <= {1} and element_type(value) in ("i32", "i64")
+    ]
+
+
 def dimension_name(value: Any, position: int) -> str:
     """What `--dim` calls a dimension: its own name where it is one, else `input.position`."""
     name = value.type.tensor_type.shape.dim[position].dim_param

@@ -44,7 +44,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.dimensions import broadcast, broadcast_map, groups_of, product
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Tensor, tensor_type
+from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Front, Tensor, tensor_type
 
 LARGE = 1024
 """Bytes from which a constant is a weight: an argument of the function."""
@@ -152,6 +152,8 @@ class TensorBuilder:
 
     def _atom(self, atom: Any) -> SSAValue:
         if isinstance(atom, Extent):
+            if isinstance(atom.value.type, IndexType):
+                return atom.value
             return self.insert(tensor.DimOp(atom.value, self.index(atom.dimension)))
         if isinstance(atom, Quotient):
             divide = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
@@ -468,17 +470,36 @@ class TensorBuilder:
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Tensors one after another along an axis."""
-        sizes = list(tensors[0].sizes)
+        """Tensors one after another along an axis; behind a state's front they are inserted."""
+        first = tensors[0]
+        if isinstance(first, Front) and first.axis == axis:
+            return self._appended(first, tensors[1:])
+        sizes = list(first.sizes)
         sizes[axis] = sum((t.sizes[axis] for t in tensors), start=0)
-        result = self.empty(sizes, tensors[0].element)
+        result = self.empty(sizes, first.element)
         start: Size = 0
         for t in tensors:
             starts: list[Size] = [0] * len(sizes)
             starts[axis] = start
             result = self.insert_slice(t, result, starts, [1] * len(sizes))
             start = start + t.sizes[axis]
-        return Tensor(tensors[0].element, sizes, result)
+        return Tensor(first.element, sizes, result)
+
+    def front(self, state: SSAValue, whole: Tensor, size: Size, axis: int) -> Front:
+        """So many first elements of a state along an axis, of what it is by now."""
+        sizes = [size if i == axis else s for i, s in enumerate(whole.sizes)]
+        part = self.slice(whole, [0] * whole.rank, sizes, [1] * whole.rank)
+        return Front(state, whole, sizes, axis, self.value(part))
+
+    def _appended(self, front: Front, tensors: Sequence[Tensor]) -> Front:
+        """A state's front with more behind it."""
+        whole, size, axis = front.whole, front.sizes[front.axis], front.axis
+        for t in tensors:
+            starts: list[Size] = [size if i == axis else 0 for i in range(whole.rank)]
+            value = self.insert_slice(t, self.value(whole), starts, [1] * whole.rank)
+            whole = Tensor(whole.element, whole.sizes, value)
+            size = size + t.sizes[axis]
+        return self.front(front.state, whole, size, axis)
 
     def pad(self, t: Tensor, low: Sequence[int], high: Sequence[int], number: float) -> Tensor:
         """More elements around a tensor, all of one number; amounts are not negative."""

@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSiz
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.declared import OF_AXES, Sizes, declared_sizes, deduced, with_data
+from xdsl_spirv.frontends.onnx.progressions import with_progressions
 from xdsl_spirv.frontends.onnx.reading import chosen_by_data
 from xdsl_spirv.frontends.onnx.registry import (
     DOMAINS,
@@ -156,7 +157,9 @@ class Nodes(TensorBuilder):
             self.refuse(f"a size that is open decides: {error}", "give the sizes of inputs: --dim")
         except (ValueError, TypeError, IndexError) as error:
             self.refuse(str(error), "see what ONNX asks of the operator, or cut the model there")
-        return _several(results)
+        if domain:
+            return _several(results)
+        return with_progressions(node.op_type, inputs, attributes, _several(results))
 
     def _arguments(
         self, entry: Operator, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any]

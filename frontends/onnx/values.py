@@ -169,6 +169,11 @@ class Tensor:
         self.known = known
         self.name = name
         """What a weight is called."""
+        self.progression: tuple[Size, int] | None = None
+        """
+        The first number and the step from each to the next along the last axis, where elements are
+        such, along the others equal: of a mask of ones 1 and 0.
+        """
 
     @staticmethod
     def of(array: Array, name: str = "") -> Tensor:
@@ -198,6 +203,18 @@ class Tensor:
             for text in map(str, self.sizes)
         ]
         return "x".join([*sizes, str(self.element)])
+
+
+class Front(Tensor):
+    """The first elements of a state along an axis; `whole` is the state, as it is by then."""
+
+    def __init__(
+        self, state: SSAValue, whole: Tensor, sizes: Sequence[Size], axis: int, value: SSAValue
+    ):
+        super().__init__(whole.element, sizes, value)
+        self.state = state
+        self.whole = whole
+        self.axis = axis
 
 
 class Listed(Tensor):

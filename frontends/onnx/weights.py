@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,15 @@ class Weights:
 
     tensors: dict[str, Any]
     folder: Path | None = None
+    _arrays: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def array(self, name: str) -> Array:
         """The values; raises `FrontendError` for data that is too short, or not there."""
-        tensor = self.tensors[name]
+        if name not in self._arrays:
+            self._arrays[name] = self._read(self.tensors[name])
+        return self._arrays[name]
+
+    def _read(self, tensor: Any) -> Array:
         if tensor.data_location == EXTERNAL:
             return _mapped(tensor, self.folder)
         try:
@@ -98,15 +103,15 @@ def with_declarations(model: Any, weights: Weights) -> Any:
 def _copied(message: Any, left_out: str) -> Any:
     """A copy of a message without one of its fields."""
     copy = type(message)()
-    for field, value in message.ListFields():
-        if field.name == left_out:
+    for descriptor, value in message.ListFields():
+        if descriptor.name == left_out:
             continue
         if hasattr(value, "extend"):
-            getattr(copy, field.name).extend(value)
+            getattr(copy, descriptor.name).extend(value)
         elif hasattr(value, "CopyFrom"):
-            getattr(copy, field.name).CopyFrom(value)
+            getattr(copy, descriptor.name).CopyFrom(value)
         else:
-            setattr(copy, field.name, value)
+            setattr(copy, descriptor.name, value)
     return copy
 
 

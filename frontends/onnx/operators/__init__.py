@@ -22,6 +22,8 @@ FILES = (
     "training",
     "attention",
     "contrib_attention",
+    "rotary",
+    "grouped_attention",
     "contrib_norms",
     "contrib",
 )

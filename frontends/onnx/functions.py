@@ -1,0 +1,177 @@
+"""
+Functions of `linalg` on tensors from a graph's inputs, nodes and outputs.
+
+A function takes the inputs, then weights; every operation has the location of the node that it
+comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FunctionType,
+    IndexType,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
+from xdsl_spirv.frontends import onnx_file
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.model import FLOATS, Node, Value, annotate
+from xdsl_spirv.frontends.onnx.nodes import (
+    MOST_ELEMENTS,
+    Nodes,
+    element_numbered,
+    least_count,
+)
+from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
+from xdsl_spirv.frontends.onnx.weights import Weights
+
+
+def import_nodes(nodes: Nodes, weights: Weights) -> None:
+    """Import the graph of a model whose inputs are declared."""
+    graph = nodes.model.graph
+    numpy_helper: Any = import_module("onnx.numpy_helper")
+    for tensor in graph.initializer:
+        nodes.values[tensor.name] = Tensor.of(numpy_helper.to_array(tensor), tensor.name)
+    for name in weights.tensors:
+        nodes.values[name] = Tensor.of(weights.array(name), name)
+    nodes.run(graph.node)
+
+
+def results_of(nodes: Nodes) -> dict[str, Tensor]:
+    """The outputs by name; raises `FrontendError` for what is no tensor of the declared type."""
+    outputs = nodes.model.graph.output
+    results = [nodes.values[value.name] for value in outputs]
+    _refuse_sequences(outputs, results)
+    _refuse_other_types(outputs, results)
+    return {value.name: t for value, t in zip(outputs, results, strict=True)}
+
+
+def function_of(
+    nodes: Nodes, name: str, inputs: Mapping[str, Tensor], results: Mapping[str, Tensor]
+) -> FuncOp:
+    """The function of a block of imported nodes; `inputs` are its first arguments."""
+    entry = nodes.entry
+    returned = [nodes.value(t) for t in results.values()]
+    entry.add_op(ReturnOp(*returned))
+    _erase_unused(entry)
+    type = FunctionType.from_lists([a.type for a in entry.args], [v.type for v in returned])
+    function = FuncOp(name, type, Region(entry))
+    weights = [
+        Value(name, _element_name(array), array.shape) for name, array in nodes.weights.items()
+    ]
+    given = [value_of(name, t) for name, t in inputs.items()]
+    sizes = {v.name: onnx_file.names_of(v) for v in onnx_file.inputs_of(nodes.model)}
+    outputs = [value_of(name, t) for name, t in results.items()]
+    annotate(function, [*given, *weights], outputs, sizes)
+    tensors = [t for t in nodes.values.values() if not isinstance(t, Listed)]
+    floats = [t.element for t in tensors if t.element.is_float]
+    if floats:
+        widest = max(floats, key=lambda element: element.bits)
+        function.attributes[FLOATS] = StringAttr(widest.name)
+    return function
+
+
+def nodes_of(nodes: Nodes) -> list[Node]:
+    """The nodes that are computed when the model runs."""
+    return [
+        Node(n.name, n.op_type, tuple(n.input), tuple(n.output))
+        for n in nodes.model.graph.node
+        if n.name not in nodes.folded
+    ]
+
+
+def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None:
+    for value, result in zip(outputs, results, strict=True):
+        if isinstance(result, Listed):
+            raise FrontendError(
+                f"the output {value.name!r} is a sequence or an optional value",
+                f"output {value.name!r}",
+                "make a tensor of it: SequenceAt, ConcatFromSequence, OptionalGetElement",
+            )
+
+
+def _refuse_other_types(outputs: Sequence[Any], results: Sequence[Tensor]) -> None:
+    """Raises for an output that is not of its declared type; a declared shape does not count."""
+    for value, result in zip(outputs, results, strict=True):
+        declared = value.type.tensor_type.elem_type
+        if declared and element_numbered(declared) != result.element:
+            raise FrontendError(
+                f"the output {value.name!r} is declared as {element_numbered(declared)}, and "
+                f"computed as {result.element}",
+                f"output {value.name!r}",
+                "mend the declaration, or cast the result",
+            )
+
+
+def _erase_unused(block: Block) -> None:
+    """Erase what no result needs: the shapes and masks that nobody reads."""
+    for op in list(reversed(block.ops)):
+        if op.results and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
+            continue
+        for region in op.regions:
+            for inner in region.blocks:
+                _erase_unused(inner)
+
+
+def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) -> None:
+    """
+    Arguments for the inputs; open sizes of one name are one size.
+
+    Those of `numbers`, integers that decide sizes, are numbers that the caller gives.
+    """
+    named: dict[str, Size] = {}
+    for value in inputs:
+        if value.name in numbers:
+            nodes.values[value.name] = _number(nodes, value)
+            continue
+        try:
+            element = element_numbered(value.type.tensor_type.elem_type)
+        except ValueError as error:
+            raise FrontendError(str(error), f"input {value.name!r}", "cast it before") from error
+        shape = onnx_file.shape_of(value)
+        type = TensorType(element.type, [s if s >= 0 else DYNAMIC_INDEX for s in shape])
+        argument = nodes.entry.insert_arg(type, len(nodes.entry.args))
+        names = onnx_file.names_of(value)
+        sizes: list[Size] = []
+        for dimension, (size, name) in enumerate(zip(shape, names, strict=True)):
+            own: Size = size if size >= 0 else symbol(Extent(argument, dimension, name))
+            sizes.append(own if size >= 0 or not name else named.setdefault(name, own))
+        nodes.values[value.name] = tensor = Tensor(element, sizes, argument)
+        if least_count(tensor) > MOST_ELEMENTS:
+            raise FrontendError(
+                f"the input {value.name!r} is too large: {tensor}",
+                f"input {value.name!r}",
+                f"use at most {MOST_ELEMENTS} elements",
+            )
+
+
+def _number(nodes: Nodes, value: Any) -> Tensor:
+    """An integer that is known as a size, of the type and shape that the model declares."""
+    argument = nodes.entry.insert_arg(IndexType(), len(nodes.entry.args))
+    known = np.empty([1] * len(onnx_file.shape_of(value)), object)
+    known[...] = symbol(Extent(argument, 0, value.name))
+    element = element_numbered(value.type.tensor_type.elem_type)
+    return Tensor(element, known.shape, known=known)
+
+
+def _element_name(array: Array) -> str:
+    return Tensor.of(array).element.name
+
+
+def value_of(name: str, t: Tensor) -> Value:
+    """What callers see of a value; a size is a number without a type of its own."""
+    if t.known is not None and t.numbers is None and t.value is None:
+        return Value(name, "index", ())
+    return Value(name, t.element.name, tuple(s if isinstance(s, int) else -1 for s in t.sizes))

@@ -1,0 +1,76 @@
+"""
+What is known of tensors whose elements follow from where they are: masks of ones, and positions.
+
+    ReduceSum(ones of 1 x total) is total; And(x, true) is x; Gather(ones, anything) is ones
+
+Their data is computed like any other, unless nobody needs it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
+from xdsl_spirv.frontends.onnx.dimensions import product
+from xdsl_spirv.frontends.onnx.values import Listed, Tensor
+
+MOVING = frozenset(
+    "Identity Reshape Flatten Squeeze Unsqueeze Transpose Expand Slice Gather GatherND Tile".split()
+)
+"""Operators whose result has elements of the first operand alone."""
+
+UNCHANGED = frozenset("Identity Cast Unsqueeze Squeeze Reshape Flatten".split())
+"""Those that also keep a progression where the last axis stays."""
+
+
+def with_progressions(
+    operator: str,
+    inputs: Sequence[Tensor | None],
+    attributes: Mapping[str, Any],
+    results: Sequence[Tensor | None],
+) -> Sequence[Tensor | None]:
+    """A node's results, with what follows from what is known of its operands."""
+    given = [t for t in inputs if t is not None and not isinstance(t, Listed)]
+    if not any(t.progression for t in given) or len(results) != 1:
+        return results
+    x, (result,) = given[0], results
+    if result is None or isinstance(result, Listed) or result.known is not None:
+        return results
+    if operator == "And":
+        return [_conjunction(given, result)]
+    if x.progression is None:
+        return results
+    first, step = x.progression
+    if operator == "ReduceSum" and step == 0:
+        return [_total(x, first, result)]
+    if operator == "Cast" and result.element.is_bool and step == 0 and isinstance(first, int):
+        result.progression = (int(first != 0), 0)
+    elif (operator == "Cast" and not result.element.is_float) or (operator in MOVING and step == 0):
+        result.progression = x.progression
+    elif operator in UNCHANGED and x.sizes[-1] == result.sizes[-1]:
+        result.progression = x.progression if not result.element.is_float else None
+    return results
+
+
+def _conjunction(given: Sequence[Tensor], result: Tensor) -> Tensor:
+    """What is left of a conjunction without operands that are true everywhere."""
+    left = [t for t in given if t.progression != (1, 0)]
+    if not left:
+        result.progression = (1, 0)
+        return result
+    return left[0] if len(left) == 1 and left[0].sizes == result.sizes else result
+
+
+def _total(x: Tensor, first: Size, result: Tensor) -> Tensor:
+    """A sum of equal numbers, as sizes."""
+    if result.element.is_float or not all(isinstance(size, int) for size in result.sizes):
+        return result
+    count = exact_quotient(product(x.sizes), product(result.sizes))
+    if count is None:
+        return result
+    known = np.empty(result.type.get_shape(), object)
+    known[...] = first * count
+    return Tensor(result.element, result.sizes, known=known)

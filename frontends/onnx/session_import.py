@@ -1,0 +1,199 @@
+"""
+A model that keeps something from run to run, as functions that share weights and states.
+
+    func.func @decode(%input_ids: 1x1, %past: index, %k: 1x2x2048x64 {program.state = 1}, weights)
+
+`prefill` takes as many tokens as it is given, `decode` one; where the caller fixes that number, or
+no input says it, there is one function, `main`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block
+
+from xdsl_spirv.dialects.program import STATE, VALUE
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
+from xdsl_spirv.frontends import onnx_file
+from xdsl_spirv.frontends.model import FUNCTION, ImportedModel
+from xdsl_spirv.frontends.onnx.functions import (
+    declare,
+    function_of,
+    import_nodes,
+    nodes_of,
+    results_of,
+    value_of,
+)
+from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.reading import written
+from xdsl_spirv.frontends.onnx.scalars import Number
+from xdsl_spirv.frontends.onnx.sessions import (
+    DERIVED,
+    MASK,
+    PAST,
+    Session,
+    fix_session,
+    token_input,
+)
+from xdsl_spirv.frontends.onnx.values import I64, Array, Front, Tensor
+from xdsl_spirv.frontends.onnx.weights import Weights
+
+PREFILL, DECODE = "prefill", "decode"
+
+
+def import_session(
+    model: Any,
+    weights: Weights,
+    session: Session,
+    numbers: Collection[str],
+    head_size: int | None,
+) -> ImportedModel:
+    """The functions of a model whose inputs and outputs are a session's states."""
+    fix_session(model, session, head_size)
+    grows = any(state.axis is not None for state in session.held.values())
+    if not grows or onnx_file.shape_of(token_input(model))[1] > 0:
+        return _imported({FUNCTION: model}, weights, session, numbers)
+    one = type(model)()
+    one.CopyFrom(model)
+    count = token_input(one).type.tensor_type.shape.dim[1]
+    count.Clear()
+    count.dim_value = 1
+    return _imported({PREFILL: model, DECODE: one}, weights, session, numbers)
+
+
+def _imported(
+    models: Mapping[str, Any], weights: Weights, session: Session, numbers: Collection[str]
+) -> ImportedModel:
+    functions: list[FuncOp] = []
+    values: dict[str, Array] = {}
+    first: ImportedModel | None = None
+    module = ModuleOp([])
+    for name, model in models.items():
+        nodes = Nodes(Block(), model)
+        fronts: dict[str, Front] = {}
+        inputs = _declare(nodes, session, numbers, fronts)
+        import_nodes(nodes, weights)
+        results = {
+            output: _next(nodes, session, fronts, output, t)
+            for output, t in results_of(nodes).items()
+        }
+        _rename(nodes, name, values)
+        function = function_of(nodes, name, inputs, results)
+        _tie(function, session, inputs, list(results))
+        functions.append(function)
+        values |= nodes.weights
+        first = first or ImportedModel(
+            module,
+            values,
+            [value_of(n, t) for n, t in inputs.items() if n not in session.held],
+            [value_of(n, t) for n, t in results.items() if n not in session.outputs],
+            nodes_of(nodes),
+            function=name,
+            functions=tuple(models) if len(models) > 1 else (),
+        )
+    module.body.block.add_ops(functions)
+    assert first is not None
+    return first
+
+
+def _rename(nodes: Nodes, function: str, values: Mapping[str, Array]) -> None:
+    """Constants of a function that other ones have by the same name are called after it."""
+    weights = nodes.weights
+    nodes.weights = {
+        name if name not in values or values[name] is array else f"{name}.{function}": array
+        for name, array in weights.items()
+    }
+
+
+def _declare(
+    nodes: Nodes, session: Session, numbers: Collection[str], fronts: dict[str, Front]
+) -> dict[str, Tensor]:
+    """
+    The arguments by name: what callers give, how many tokens are past, and states.
+
+    `fronts` gets what nodes read of each state that grows.
+    """
+    given = onnx_file.inputs_of(nodes.model)
+    grows = any(state.axis is not None for state in session.held.values())
+    derived = [v for v in given if grows and v.name in DERIVED and len(onnx_file.shape_of(v)) == 2]
+    held = [value for value in given if value.name in session.held]
+    others = [value for value in given if value not in derived and value not in held]
+    declare(nodes, others, numbers)
+    inputs = {value.name: nodes.values[value.name] for value in others}
+    past: Size = 0
+    if grows:
+        argument = nodes.entry.insert_arg(IndexType(), len(nodes.entry.args))
+        past = symbol(Extent(argument, 0, PAST))
+        known = np.empty((), object)
+        known[...] = past
+        inputs[PAST] = Tensor(I64, (), known=known)
+    for value in held:
+        declare(nodes, [value])
+        inputs[value.name] = whole = nodes.values[value.name]
+        axis = session.held[value.name].axis
+        if axis is not None:
+            fronts[value.name] = nodes.front(nodes.value(whole), whole, past, axis)
+    nodes.values |= fronts
+    for value in derived:
+        length = nodes.values[token_input(nodes.model).name].sizes[1]
+        nodes.values[value.name] = _derived(nodes, value, past, length)
+    return inputs
+
+
+def _derived(nodes: Nodes, value: Any, past: Size, length: Size) -> Tensor:
+    """A mask of ones for all tokens, or the positions of the new ones."""
+    element = element_numbered(value.type.tensor_type.elem_type)
+    if value.name == MASK:
+        sizes = [1, past + length]
+        t = Tensor(element, sizes, nodes.fill(1, sizes, element))
+        t.progression = (1, 0)
+        return t
+    first = nodes.integer(past)
+    t = written(
+        nodes, element, [1, length], lambda s: (s.index(1) + Number(s, first, I64)).to(element)
+    )
+    t.progression = (past, 1)
+    return t
+
+
+def _next(
+    nodes: Nodes, session: Session, fronts: Mapping[str, Front], output: str, t: Tensor
+) -> Tensor:
+    """An output; of a state all of it, with what is new."""
+    state = next((s for s in session.held.values() if s.output == output), None)
+    if state is None or state.axis is None:
+        return t
+    front = fronts[state.input]
+    if isinstance(t, Front) and t.state is front.state and t.axis == state.axis:
+        return t.whole
+    value = nodes.insert_slice(t, front.state, [0] * t.rank, [1] * t.rank)
+    return Tensor(t.element, front.whole.sizes, value)
+
+
+def _tie(
+    function: FuncOp, session: Session, inputs: Mapping[str, Tensor], results: list[str]
+) -> None:
+    """Note which result each state goes on as, and that it is zeros at first."""
+    entries = list(function.arg_attrs or ())
+    for index, name in enumerate(inputs):
+        state = session.held.get(name)
+        if state is None:
+            continue
+        type: Any = function.function_type.inputs.data[index]
+        zeros = DenseIntOrFPElementsAttr.from_list(type, [0])
+        number = IntegerAttr(results.index(state.output), i64)
+        entries[index] = DictionaryAttr({**entries[index].data, STATE: number, VALUE: zeros})
+    function.properties["arg_attrs"] = ArrayAttr(entries)

@@ -1,0 +1,175 @@
+"""
+Which inputs and outputs of a model are one state of a session, and what follows from it.
+
+    past_key_values.0.key: 1 x 2 x past x 64   ->   %state: 1 x 2 x context x 64, its front read
+    present.0.key: 1 x 2 x total x 64               new keys written behind that
+
+The model's own names say it: an input with `past` in its name goes on as the output with `present`
+in that place. How many tokens came before is a number, `past`, that callers give. What follows from
+it and from the number of new tokens is no input: masks of all tokens, and their positions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xdsl_spirv.frontends import onnx_file
+from xdsl_spirv.frontends.errors import FrontendError
+
+PAST = "past"
+"""What the number of earlier tokens is called."""
+
+MASK = "attention_mask"
+POSITIONS = "position_ids"
+DERIVED = (MASK, POSITIONS)
+"""Inputs that follow from the number of tokens: all are seen, each where it stands."""
+
+TOKENS = ("input_ids", "inputs_embeds")
+"""Inputs whose second dimension is the number of new tokens."""
+
+FOLLOWING = (("past_key_values", "present"), ("past_key_values", "present_key_values"),
+             ("past", "present"))  # fmt: skip
+"""Parts of names of inputs, and those of the outputs in which they go on."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """An input and the output that it goes on as; `axis` is the one along which it grows."""
+
+    input: str
+    output: str
+    axis: int | None
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a model keeps from run to run, for at most `context` tokens."""
+
+    held: Mapping[str, Held]
+    """By the names of inputs."""
+    context: int
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The outputs that are none."""
+        return frozenset(state.output for state in self.held.values())
+
+
+def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None) -> Session | None:
+    """
+    What a model keeps, if it should: `pairs` of inputs and outputs, or those that names tell.
+
+    Raises `FrontendError` for pairs that are none.
+    """
+    if context is None and pairs is None:
+        return None
+    inputs = {value.name: value for value in onnx_file.inputs_of(model)}
+    outputs = {value.name: value for value in model.graph.output}
+    if pairs is None:
+        pairs = {name: output for name in inputs if (output := _following(name, outputs))}
+    if not pairs:
+        raise FrontendError(
+            "the model has no input that goes on as an output",
+            f"inputs: {', '.join(inputs)}; outputs: {', '.join(outputs)}",
+            "name them: --state INPUT=OUTPUT",
+        )
+    held: dict[str, Held] = {}
+    for name, output in pairs.items():
+        for side, known, one in (("input", inputs, name), ("output", outputs, output)):
+            if one not in known:
+                raise FrontendError(
+                    f"there is no {side} {one!r}", f"{side}s: {', '.join(known)}", "rename it"
+                )
+        held[name] = Held(name, output, _growing(inputs[name]))
+    if context is None and any(state.axis is not None for state in held.values()):
+        raise FrontendError(
+            f"{next(s.input for s in held.values() if s.axis is not None)!r} grows from run to run",
+            "the states of the model",
+            "say for how many tokens there shall be room: --context N",
+        )
+    return Session(held, context or 0)
+
+
+def _following(name: str, outputs: Mapping[str, Any]) -> str:
+    """The output as which an input goes on; nothing if there is none."""
+    candidates = (name.replace(past, present, 1) for past, present in FOLLOWING if past in name)
+    return next((one for one in candidates if one in outputs and one != name), "")
+
+
+def _growing(value: Any) -> int | None:
+    """
+    The axis along which a state grows: the open one; of several it is the third of four.
+
+    Others are a batch, and a size that the exporter did not write down.
+    """
+    fields = value.type.tensor_type.shape.dim
+    open_axes = [i for i, field in enumerate(fields) if not field.HasField("dim_value")]
+    if len(open_axes) > 1:
+        named = [i for i in open_axes if PAST in fields[i].dim_param]
+        open_axes = named if len(named) == 1 else [i for i in open_axes if i == len(fields) - 2]
+    return open_axes[0] if open_axes and open_axes != [0] else None
+
+
+def fix_session(model: Any, session: Session, head_size: int | None) -> None:
+    """
+    Give a session's dimensions their sizes: one sequence, its caches as large as the context.
+
+    Open are the number of new tokens and what follows from it. Raises `FrontendError` for
+    dimensions of states that have no size.
+    """
+    for value in onnx_file.inputs_of(model):
+        fields = value.type.tensor_type.shape.dim
+        state = session.held.get(value.name)
+        if fields and not fields[0].HasField("dim_value"):
+            _fix(fields[0], 1)
+        if state is None:
+            continue
+        if state.axis is not None:
+            _fix(fields[state.axis], session.context)
+        if head_size is not None and len(fields) == 4 and not fields[3].HasField("dim_value"):
+            _fix(fields[3], head_size)
+        missing = [
+            onnx_file.dimension_name(value, i)
+            for i, field in enumerate(fields)
+            if not field.HasField("dim_value")
+        ]
+        if missing:
+            raise FrontendError(
+                f"the state {value.name!r} has dimensions without a size: {', '.join(missing)}",
+                f"input {onnx_file.describe(value)}",
+                f"give --dim {missing[0]}=N",
+            )
+
+
+def _fix(field: Any, size: int) -> None:
+    field.Clear()
+    field.dim_value = size
+
+
+def token_input(model: Any) -> Any:
+    """The input whose second dimension is the number of new tokens; raises `FrontendError`."""
+    inputs = onnx_file.inputs_of(model)
+    for value in inputs:
+        if value.name in TOKENS and len(onnx_file.shape_of(value)) > 1:
+            return value
+    raise FrontendError(
+        "no input says how many tokens are new",
+        ", ".join(onnx_file.describe(value) for value in inputs),
+        f"call it {TOKENS[0]}: 1 x tokens",
+    )
+
+
+def head_size_beside(model: Any) -> int | None:
+    """The size of a head that onnxruntime-genai's file beside the model says."""
+    if not isinstance(model, str | os.PathLike):
+        return None
+    try:
+        text = Path(os.fspath(model)).with_name("genai_config.json").read_text()
+        return int(json.loads(text)["model"]["decoder"]["head_size"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
