@@ -208,7 +208,8 @@ def _dispatch_all(
         )
         for name, octets in padded.items():
             array = buffers[name]
-            array[...] = octets[: array.nbytes].view(array.dtype).reshape(array.shape)
+            if array.flags.writeable:
+                array[...] = octets[: array.nbytes].view(array.dtype).reshape(array.shape)
         if times is not None:
             times.append(time.perf_counter() - start)
 

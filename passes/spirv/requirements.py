@@ -322,6 +322,19 @@ def requirements(module: Operation) -> dict[Need, str]:
     return requirement.needs
 
 
+def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
+    """
+    The needs of one operation in a module of the Vulkan memory model.
+
+    `moves` says that loading and converting count like computing, as if no memory had the type.
+    """
+    requirement = Requirement(vulkan=True)
+    _operation(op, requirement)
+    if moves:
+        requirement.finish()
+    return requirement.needs
+
+
 NAMING = ("OpName", "OpMemberName")
 """Debug instructions: the types that they name need nothing for it."""
 

@@ -8,15 +8,19 @@ lacks what it provides.
 
 A shader with cooperative matrices uses the Vulkan memory model (CM-02), so a module that says
 GLSL450 is changed to it, its barriers and shared accesses with it.
+
+Where a lowering was for a target (`schedule.target`), what needs a capability that the target does
+not list is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -25,8 +29,11 @@ from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.grammar import Version, grammar
 from xdsl_spirv.grammar.extensions import RULES, WRITTEN_FOR
-from xdsl_spirv.passes.spirv.requirements import Need, requirements
+from xdsl_spirv.passes.analysis.target import TARGET, target_of
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.requirements import Need, needs_of, requirements
 from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
+from xdsl_spirv.targets import Target
 
 VULKAN_1_3: Version = (1, 6)
 """The version of SPIR-V that Vulkan 1.3 takes, with every extension that Vulkan has of it."""
@@ -43,9 +50,12 @@ class UpdateVCEPass(ModulePass):
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         version = parse_version(str(self.version))
+        target = target_of(op, self.name) if TARGET in op.attributes else None
         for module in op.walk():
             if isinstance(module, ModuleOp):
                 update(module, version)
+                if target is not None:
+                    refuse_what_lacks(self.name, module, target)
 
 
 def parse_version(text: str) -> Version:
@@ -214,4 +224,70 @@ def missing(module: ModuleOp) -> str | None:
         in_core = need.version is not None and need.version <= version
         if not in_core and need.extensions and extensions.isdisjoint(need.extensions):
             return f"{what} needs the extension {' or '.join(need.extensions)}"
+    return None
+
+
+# What a target lists
+
+FEATURES: Mapping[Capability, str] = {
+    Capability.BFloat16CooperativeMatrixKHR: "bfloat16-cooperative-matrix",
+    Capability.BFloat16DotProductKHR: "bfloat16-dot-product",
+    Capability.BFloat16TypeKHR: "bfloat16-type",
+    Capability.CooperativeMatrixKHR: "cooperative-matrix",
+    Capability.DotProduct: "integer-dot-product",
+    Capability.DotProductInput4x8Bit: "integer-dot-product",
+    Capability.DotProductInput4x8BitPacked: "integer-dot-product",
+    Capability.DotProductInputAll: "integer-dot-product",
+    Capability.Float16: "float16",
+    Capability.Float64: "float64",
+    Capability.Float8EXT: "float8-type",
+    Capability.FloatControls2: "float-controls-2",
+    Capability.GroupNonUniformArithmetic: "subgroup-arithmetic",
+    Capability.GroupNonUniformRotateKHR: "subgroup-rotate",
+    Capability.GroupNonUniformShuffle: "subgroup-shuffle",
+    Capability.Int16: "int16",
+    Capability.Int64: "int64",
+    Capability.Int8: "int8",
+    Capability.PhysicalStorageBufferAddresses: "buffer-device-address",
+    Capability.StorageBuffer16BitAccess: "storage-16-bit",
+    Capability.StorageBuffer8BitAccess: "storage-8-bit",
+    Capability.VulkanMemoryModel: "vulkan-memory-model",
+    Capability.VulkanMemoryModelDeviceScope: "vulkan-memory-model-device-scope",
+    Capability.WorkgroupMemoryExplicitLayout16BitAccessKHR: (
+        "workgroup-memory-explicit-layout-16-bit"
+    ),
+    Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR: "workgroup-memory-explicit-layout-8-bit",
+    Capability.WorkgroupMemoryExplicitLayoutKHR: "workgroup-memory-explicit-layout",
+}
+"""A capability -> a target file's name of the feature that grants it; of others no file speaks."""
+
+FLOATS = ("bfloat16-type", "float16", "float64", "float8-type")
+
+
+def refuse_what_lacks(pass_name: str, module: ModuleOp, target: Target) -> None:
+    """Refuse the first operation that needs a capability which the target does not list."""
+    triple = module.vce_triple
+    declared = {c.data for c in triple.capabilities} if triple is not None else set[Capability]()
+    for capability in sorted(declared):
+        for name in (capability.name, *sorted(grammar().implied(capability.name))):
+            feature = FEATURES.get(Capability[name])
+            if feature is not None and feature not in target.features:
+                op = _first_with(module, name) or module
+                remedy = ", or compute in f32 in the model" if feature in FLOATS else ""
+                refuse(
+                    pass_name,
+                    op,
+                    f"it needs the capability {name}, and {target.name} has no {feature}: "
+                    f"compile for a device that has it{remedy}",
+                )
+
+
+def _first_with(module: ModuleOp, capability: str) -> Operation | None:
+    """The first operation that needs a capability, or one that implies it."""
+    for moves in (False, True):
+        for op in module.walk():
+            for need in needs_of(op, moves=moves) if op is not module else ():
+                wanted = {name for c in need.capabilities for name in (c, *grammar().implied(c))}
+                if capability in wanted:
+                    return op
     return None

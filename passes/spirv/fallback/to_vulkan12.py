@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.spirv.arithmetic import DotOp
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, known
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
@@ -41,7 +42,7 @@ from xdsl_spirv.passes.spirv.fallback.small_storage_to_words import (
     SmallStorageToWordsPass,
     widths_not_stored,
 )
-from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass, refuse_what_lacks
 from xdsl_spirv.targets import Target, TargetError, load
 
 NAME = "spirv-to-vulkan12"
@@ -87,6 +88,9 @@ class ToVulkan12Pass(ModulePass):
                 raise PassFailedException(f"{NAME}: {error}") from error
         for fallback in self.passes(op, target):
             fallback.apply(ctx, op)
+        for module in op.walk():
+            if target is not None and isinstance(module, ModuleOp):
+                refuse_what_lacks(NAME, module, target)
 
     def passes(self, op: BuiltinModuleOp, target: Target | None) -> Iterator[ModulePass]:
         """The passes that run, in their order."""

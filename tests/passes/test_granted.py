@@ -1,0 +1,92 @@
+"""
+Kernels need what their target lists: capabilities by feature are as Vulkan's registry has them, and
+a program for a device that lacks one is refused by the operation, the capability and the feature.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.passes.spirv.update_vce import FEATURES
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
+from xdsl_spirv.runtime.vulkan.features import tables
+from xdsl_spirv.targets import load
+
+ROOT = Path(__file__).parents[2]
+
+ROUNDED = """
+func.func @main(%a: tensor<8x4xf32>, %b: tensor<4x8xf32>) -> tensor<8x8xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x8xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<8x4xf32>, tensor<4x8xf32>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %o = tensor.empty() : tensor<8x8xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+      affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%c : tensor<8x8xf32>) outs(%o : tensor<8x8xf16>) {
+  ^bb0(%x: f32, %old: f16):
+    %h = arith.truncf %x : f32 to f16
+    %y = arith.addf %h, %h : f16
+    linalg.yield %y : f16
+  } -> tensor<8x8xf16>
+  func.return %r : tensor<8x8xf16>
+}
+"""
+"""A contraction of f32, whose results f16 is computed of."""
+
+
+def lacking(feature: str, folder: Path) -> str:
+    """A target file of a lavapipe without a feature."""
+    target = json.loads((ROOT / "targets" / "lavapipe.json").read_text())
+    target |= {"name": "poor", "features": sorted(load("lavapipe").features - {feature})}
+    path = folder / "poor.json"
+    path.write_text(json.dumps(target))
+    return str(path)
+
+
+def test_capabilities_and_features_are_those_of_the_registry():
+    by_feature = {
+        (name, grant): label
+        for label, grants in NAMES.items()
+        for name, grant in [(g.structure, g.member) for g in grants]
+    }
+    by_operation = {f"VK_SUBGROUP_FEATURE_{op.upper()}_BIT": n for n, op in OPERATIONS.items()}
+    expected: dict[str, str] = {}
+    for capability, rows in tables()["capabilities"].items():
+        for row in rows:
+            feature = by_feature.get(tuple(row.get("feature", ())))
+            feature = feature or by_operation.get(row.get("property", [""])[-1])
+            if feature is not None:
+                expected[capability] = feature
+    assert {capability.name: feature for capability, feature in FEATURES.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("feature", "operation", "capability"),
+    [
+        ("float16", r"spirv\.F\w+", "Float16"),
+        ("vulkan-memory-model", r"spirv\.\w+", "VulkanMemoryModel"),
+    ],
+)
+def test_what_the_target_lacks_is_refused(
+    feature: str, operation: str, capability: str, tmp_path: Path
+):
+    message = (
+        rf"'{operation}'.* in @matmul_8x8x4.*: it needs the capability {capability}, and poor has "
+        rf"no {feature}: compile for a device that has it"
+    )
+    with pytest.raises(PassFailedException, match=message):
+        compile_module(parse_text(ROUNDED, ctx=context()), lacking(feature, tmp_path))
+
+
+@pytest.mark.parametrize("feature", ["storage-16-bit", "int8"])
+def test_what_has_a_fallback_or_is_not_needed_is_compiled(feature: str, tmp_path: Path):
+    program = compile_module(parse_text(ROUNDED, ctx=context()), lacking(feature, tmp_path))
+    assert len(program.manifest.kernels) == 1
