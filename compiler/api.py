@@ -29,6 +29,8 @@ def compile(
     function: str | None = None,
     functions: Sequence[str] = (),
     weights: Mapping[str, Array] | None = None,
+    context: int | None = None,
+    state: Mapping[str, str] | None = None,
     jobs: int = 1,
 ) -> Program:
     """
@@ -37,10 +39,13 @@ def compile(
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
     None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
     an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or
-    an imported model. With several `functions` of a module the program has all of them, for runs of
-    a `session`. The program is called with numpy arrays: `program(x)`. With more than one of
-    `jobs`, kernels are lowered by so many forks of this process (Linux), which has to be in a state
-    to be forked: other threads hold no locks.
+    an imported model. `context` makes what an ONNX model with a past takes and gives on state of a
+    session, with room for so many tokens; `state` names such inputs and their outputs. With several
+    `functions` of a module the program has all of them, for runs of a `session`.
+
+    The program is called with numpy arrays: `program(x)`. With more than one of `jobs`, kernels are
+    lowered by so many forks of this process (Linux), which has to be in a state to be forked: other
+    threads hold no locks.
 
     Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
     """
@@ -52,7 +57,8 @@ def compile(
         return compile_module(source, target, function, weights, functions=functions, jobs=jobs)
     if isinstance(source, str | os.PathLike):
         if is_onnx(source):
-            return compile_model(load_model(source, dims, constants=constants), target, jobs=jobs)
+            model = load_model(source, dims, constants=constants, context=context, state=state)
+            return compile_model(model, target, jobs=jobs)
         return compile_module(source, target, function, weights, functions=functions, jobs=jobs)
     from xdsl_spirv.frontends.torch_import import is_exported
 
@@ -62,4 +68,5 @@ def compile(
         return compile_model(import_torch(source), target, jobs=jobs)
     from xdsl_spirv.frontends import import_onnx
 
-    return compile_model(import_onnx(source, dims, constants=constants), target, jobs=jobs)
+    model = import_onnx(source, dims, constants=constants, context=context, state=state)
+    return compile_model(model, target, jobs=jobs)

@@ -27,7 +27,7 @@ from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
 from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import written
-from xdsl_spirv.runtime.modules import context, parse
+from xdsl_spirv.runtime.modules import parse
 from xdsl_spirv.runtime.program import INDEX, Buffer, Program
 from xdsl_spirv.runtime.weights import load_weights
 
@@ -41,10 +41,13 @@ def load_model(
     function: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     constants: Mapping[str, Array] | None = None,
+    context: int | None = None,
+    state: Mapping[str, str] | None = None,
 ) -> ImportedModel:
     """
-    Import an `.onnx` file, whose inputs `constants` may fix, or parse an `.mlir` file whose
-    arguments `weights` may hold.
+    Import an `.onnx` file, whose inputs `constants` may fix, and `context` and `state` make what
+    lives between runs (see `import_onnx`), or parse an `.mlir` file whose arguments `weights` may
+    hold.
 
     Raises `FrontendError` or `ProgramError`.
     """
@@ -55,11 +58,17 @@ def load_model(
             raise ProgramError(
                 "an ONNX file holds its weights and one function", str(path), "leave the option out"
             )
-        return import_onnx(path, dims, shapes=shapes, constants=constants)
+        return import_onnx(
+            path, dims, shapes=shapes, constants=constants, context=context, state=state
+        )
     if dims:
         raise ProgramError("--dim is for ONNX files", str(path), "write the shapes into the module")
     if constants:
         raise ProgramError("--constant is for ONNX files", str(path), "give --weights")
+    if context is not None or state is not None:
+        raise ProgramError(
+            "--context and --state are for ONNX files", str(path), "write program.state there"
+        )
     ctx = context()
     module = parse(path, ctx)
     host = host_function(module, function)

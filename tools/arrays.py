@@ -37,6 +37,17 @@ def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
     return dims
 
 
+def states_of(arguments: argparse.Namespace) -> dict[str, str] | None:
+    """`--state INPUT=OUTPUT`; None without any. Raises `ProgramError` for anything else."""
+    states: dict[str, str] = {}
+    for text in getattr(arguments, "states", ()):
+        name, is_pair, output = text.partition("=")
+        if not is_pair or not name or not output:
+            raise ProgramError(f"--state {text} is no pair", "", "write --state INPUT=OUTPUT")
+        states[name] = output
+    return states or None
+
+
 def constants_of(arguments: argparse.Namespace) -> dict[str, Array]:
     """`--constant NAME=NUMBER` or `NAME=x.npy`; raises `ProgramError` for anything else."""
     constants: dict[str, Array] = {}

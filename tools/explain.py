@@ -69,7 +69,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
     target = load(arguments.target)
     original = original_nodes(path)
     try:
-        from xdsl_spirv.tools.models import constants_of, dims_of, given_shapes
+        from xdsl_spirv.tools.models import constants_of, dims_of, given_shapes, states_of
 
         model = load_model(
             path,
@@ -78,6 +78,8 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
             arguments.function,
             arguments.weights,
             constants_of(arguments),
+            getattr(arguments, "context", None),
+            states_of(arguments),
         )
     except FrontendError as error:
         if error.operator is None:

@@ -102,6 +102,7 @@ def _compile(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", required=True, help="a device's name, or a target file")
     _dims(command)
     _constants(command)
+    _states(command)
     _limits(command)
     _jobs(command)
     command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
@@ -128,6 +129,7 @@ def _explain(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", help="a device's name, or a target file")
     _dims(command)
     _constants(command)
+    _states(command)
     _limits(command)
     _jobs(command)
     command.add_argument("--function", help="host function (main, or the only one)")
@@ -210,6 +212,24 @@ def _constants(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _states(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="make what an ONNX model takes of past runs and gives to the next one state of a "
+        "session, with room for N tokens: functions prefill and decode",
+    )
+    command.add_argument(
+        "--state",
+        dest="states",
+        action="append",
+        default=[],
+        metavar="INPUT=OUTPUT",
+        help="such an input and the output as which it goes on, where names do not say (repeat)",
+    )
+
+
 def _inputs(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--input",
@@ -234,6 +254,7 @@ def _run(command: argparse.ArgumentParser) -> None:
     )
     _dims(command)
     _constants(command)
+    _states(command)
     _limits(command)
     _jobs(command)
     command.add_argument(

@@ -31,7 +31,14 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import DEVICES
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load
-from xdsl_spirv.tools.arrays import constants_of, dims_of, read_array, read_inputs, write_results
+from xdsl_spirv.tools.arrays import (
+    constants_of,
+    dims_of,
+    read_array,
+    read_inputs,
+    states_of,
+    write_results,
+)
 from xdsl_spirv.tools.compile_options import jobs_of, limits_of
 from xdsl_spirv.tools.running import INTERPRETER, execute
 from xdsl_spirv.tools.trace import tracing
@@ -52,6 +59,8 @@ def read_model(
         getattr(arguments, "function", None),
         getattr(arguments, "weights", None),
         constants_of(arguments),
+        getattr(arguments, "context", None),
+        states_of(arguments),
     )
     seconds = time.perf_counter() - start
     size = sum(array.nbytes for array in model.weights.values())

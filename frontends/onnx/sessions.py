@@ -68,6 +68,8 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
     """
     if context is None and pairs is None:
         return None
+    if context is not None and context < 1:
+        raise FrontendError(f"a context of {context} tokens", "--context", "use one at least")
     inputs = {value.name: value for value in onnx_file.inputs_of(model)}
     outputs = {value.name: value for value in model.graph.output}
     if pairs is None:
