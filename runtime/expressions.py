@@ -10,7 +10,7 @@ from the names when the shapes of all inputs are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
@@ -42,6 +42,24 @@ def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
     if isinstance(size, int):
         return size
     return _Reader(size, values, place).whole()
+
+
+def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
+    """
+    A function from sizes, in the order of their names, to the numbers that expressions are.
+
+    It is what `evaluate` gives, for as often as a program runs. Raises `ProgramError` for what is
+    no expression of the names.
+    """
+    ones = dict.fromkeys(names, 1)
+    for text in texts:
+        _Reader(text, ones, "the program").whole()
+    called = {name: f"v{number}" for number, name in enumerate(names)}
+    parts = [NAME.sub(lambda m: called.get(m.group(), MIN), text) for text in texts]
+    body = ", ".join(part.replace("/", "//") for part in parts)
+    # Only names, numbers and operators are left, as the reader has seen.
+    source = f"lambda {', '.join(called.values())}: ({body}{',' if parts else ''})"
+    return eval(source, {"__builtins__": {}, MIN: min})
 
 
 def names_in(size: Number) -> list[str]:

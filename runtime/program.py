@@ -304,8 +304,12 @@ class Manifest:
         """The buffers that keep their contents between runs."""
         return [buffer for buffer in self.buffers if buffer.kind == "state"]
 
+    @cached_property
+    def _by_name(self) -> dict[str, Buffer]:
+        return {buffer.name: buffer for buffer in self.buffers}
+
     def buffer(self, name: str) -> Buffer:
-        return next(b for b in self.buffers if b.name == name)
+        return self._by_name[name]
 
     @property
     def is_dynamic(self) -> bool:
@@ -450,11 +454,15 @@ class Program:
             for name, buffer in states.items()
         }
 
-    def session(self, device: str = "interpreter") -> Session:
-        """A session on a device (`interpreter`, `vulkan`, `vulkan:N`): runs that share states."""
+    def session(self, device: str = "interpreter", isolated: bool = False) -> Session:
+        """
+        A session on a device (`interpreter`, `vulkan`, `vulkan:N`): runs that share states.
+
+        `isolated`: the driver runs in a process of its own, which may crash.
+        """
         from xdsl_spirv.runtime.session import open_session
 
-        return open_session(self, device)
+        return open_session(self, device, isolated)
 
     def check_sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
         """The sizes that inputs have by name; raises `ProgramError` for those that do not fit."""
@@ -469,11 +477,14 @@ class Program:
         The same object for the same sizes, as long as it is among the latest. Raises `ProgramError`
         for inputs that do not fit or do not fit each other.
         """
+        return self.at_these(self.check_sizes(inputs)) if self.manifest.is_dynamic else self
+
+    def at_these(self, sizes: Mapping[str, int]) -> Program:
+        """The program at sizes by their names; raises `ProgramError` for what it cannot be at."""
         if not self.manifest.is_dynamic:
             return self
-        from xdsl_spirv.runtime.concrete_sizes import at_sizes, sizes_of
+        from xdsl_spirv.runtime.concrete_sizes import at_sizes
 
-        sizes = sizes_of(self.manifest, inputs)
         key = tuple(sorted(sizes.items()))
         program = self._at_sizes.pop(key, None)
         if program is None:

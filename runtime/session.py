@@ -25,7 +25,7 @@ import numpy as np
 
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import bind_inputs, run_in_place
+from xdsl_spirv.runtime.execution import DEVICES, bind_inputs, run_in_place
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
 from xdsl_spirv.runtime.program import SHARED, Buffer, Program
 
@@ -69,10 +69,12 @@ class Session(ABC):
             raise ProgramError("an earlier run failed: the states are not known", "", "reset first")
         chosen = self.program.function(function)
         given = {**(inputs or {}), **named}
+        self._refuse(checks)
         arrays = bind_inputs(chosen, {name: np.asarray(value) for name, value in given.items()})
-        chosen.check_sizes(arrays)
+        sizes = chosen.check_sizes(arrays)
+        self._prepare(chosen, sizes)
         self._is_lost = bool(self.states)
-        results = self._run(chosen, arrays, checks)
+        results = self._run(chosen, arrays, sizes, checks)
         self._is_lost = False
         return results
 
@@ -114,9 +116,19 @@ class Session(ABC):
         self._write(load_states(self.program, self.states, Path(path)))
         self._is_lost = False
 
+    def _refuse(self, checks: Checks | None) -> None:
+        """Raises `ProgramError` for checks that the device does not make."""
+
+    def _prepare(self, function: Program, sizes: Mapping[str, int]) -> None:
+        """Make room for a run at such sizes; raises `ProgramError` where there is none."""
+
     @abstractmethod
     def _run(
-        self, function: Program, inputs: Mapping[str, Array], checks: Checks | None
+        self,
+        function: Program,
+        inputs: Mapping[str, Array],
+        sizes: Mapping[str, int],
+        checks: Checks | None,
     ) -> dict[str, Array]: ...
 
     @abstractmethod
@@ -148,8 +160,16 @@ class InterpreterSession(Session):
         refuse_beyond_memory(self.states.values())
         self._arrays = program.first_values()
 
+    def _prepare(self, function: Program, sizes: Mapping[str, int]) -> None:
+        manifest = function.at_these(sizes).manifest
+        refuse_beyond_memory(b for b in manifest.buffers if b.offset is None)
+
     def _run(
-        self, function: Program, inputs: Mapping[str, Array], checks: Checks | None
+        self,
+        function: Program,
+        inputs: Mapping[str, Array],
+        sizes: Mapping[str, int],
+        checks: Checks | None,
     ) -> dict[str, Array]:
         names = [buffer.name for buffer in function.manifest.states]
         return run_in_place(function, inputs, {name: self._arrays[name] for name in names}, checks)
@@ -161,11 +181,22 @@ class InterpreterSession(Session):
         self._arrays = dict(states)
 
 
-def open_session(program: Program, device: str = "interpreter") -> Session:
+def open_session(program: Program, device: str = "interpreter", isolated: bool = False) -> Session:
     """A session on a device by its name. Raises `ProgramError` and the device's errors."""
     if device == "interpreter":
         return InterpreterSession(program)
-    raise ProgramError(f"there is no device {device!r}", "", "use the interpreter")
+    if device.partition(":")[0] != "vulkan":
+        raise ProgramError(f"there is no device {device!r}", "", f"use one of {', '.join(DEVICES)}")
+    from xdsl_spirv.runtime.vulkan.device import open_device
+    from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
+    from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+    opened = open_isolated(device) if isolated else open_device(device)
+    try:
+        return VulkanSession(program, opened, owns=True)
+    except BaseException:
+        opened.close()
+        raise
 
 
 def fingerprint(program: Program) -> str:

@@ -27,7 +27,8 @@ from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
 from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, PhysicalDevice
 from xdsl_spirv.runtime.vulkan.programs import Executor
-from xdsl_spirv.runtime.vulkan.work import Step, Work
+from xdsl_spirv.runtime.vulkan.resident import ResidentWork
+from xdsl_spirv.runtime.vulkan.work import SHARED, Step, Work
 
 NAME = "vulkan"
 VARIABLE = "XDSL_SPIRV_DEVICE"
@@ -162,15 +163,21 @@ class VulkanDevice(Executor[LoadedWork]):
         # A device that is created while work is held elsewhere shares its memory.
         free = physical.free_memory(self.instance, self.physical)
         size, whole = self._subgroups(work, needs, device)
-        loaded = LoadedWork(device, work, free, whole, size, statistics)
+        kind = ResidentWork if work.routines else LoadedWork
+        loaded = kind(device, work, free, whole, size, statistics)
         self.loaded.append(loaded)
         try:
-            for buffer in work.named("weight"):
+            for buffer in work.named(*(SHARED if work.routines else ("weight",))):
                 loaded.write(buffer.name, work.weights[buffer.name], self.timeout)
         except BaseException:
             self.unload(loaded)
             raise
         return loaded
+
+    def place(self, loaded: LoadedWork, sizes: Mapping[str, int]) -> None:
+        """Make room for buffers of these sizes, where they are larger than what there is."""
+        assert isinstance(loaded, ResidentWork)
+        loaded.place(sizes, physical.free_memory(self.instance, self.physical))
 
     def unload(self, loaded: LoadedWork) -> None:
         """Take back what `load` made."""

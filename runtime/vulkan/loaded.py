@@ -62,7 +62,7 @@ class Time:
 
 
 @dataclass(frozen=True)
-class _Copy:
+class Copy:
     """`size` bytes of a buffer from `offset`, at `staged` in the staging buffer."""
 
     name: str
@@ -103,7 +103,7 @@ class LoadedWork:
         sizes = {buffer.name: buffer.size for buffer in work.buffers}
         buffers = self.buffers = Buffers(self.device, sizes, work.lifetimes(), free)
         self.sets = self._descriptors(buffers)
-        moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "output"))
+        moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "state", "output"))
         weights = max((b.size for b in work.named("weight")), default=0)
         self.staging = Staging(self.device, max(256, min(STAGING_BYTES, max(moved, weights))))
         self.in_one_go = moved <= self.staging.size
@@ -217,7 +217,7 @@ class LoadedWork:
             struct.pack_into("<Q", block, offset, self.buffers.address(name))
         return bytes(block)
 
-    def _record_copies(self, commands: int, copies: Iterable[_Copy], out: bool) -> None:
+    def _record_copies(self, commands: int, copies: Iterable[Copy], out: bool) -> None:
         assert self.buffers is not None
         assert self.staging is not None
         for copy in copies:
@@ -230,22 +230,24 @@ class LoadedWork:
 
     # ---- moving bytes
 
-    def _whole(self) -> tuple[list[_Copy], list[_Copy]]:
+    def _whole(self) -> tuple[list[Copy], list[Copy]]:
         """Where each input and output lies in the staging buffer when all of them fit."""
-        copies: dict[str, list[_Copy]] = {"input": [], "output": []}
+        copies: dict[str, list[Copy]] = {"input": [], "output": []}
         at = 0
-        for buffer in self.work.named("input", "output"):
+        for buffer in self.work.named("input", "state", "output"):
             if buffer.size:
-                copies[buffer.kind].append(_Copy(buffer.name, 0, at, buffer.size))
+                copies["output" if buffer.kind == "output" else "input"].append(
+                    Copy(buffer.name, 0, at, buffer.size)
+                )
                 at += -(-buffer.size // 16) * 16
         return copies["input"], copies["output"]
 
-    def _pieces(self, name: str, size: int) -> Iterator[_Copy]:
+    def _pieces(self, name: str, size: int) -> Iterator[Copy]:
         assert self.staging is not None
         for offset in range(0, size, self.staging.size):
-            yield _Copy(name, offset, 0, min(self.staging.size, size - offset))
+            yield Copy(name, offset, 0, min(self.staging.size, size - offset))
 
-    def _move(self, copy: _Copy, out: bool, timeout: float) -> None:
+    def _move(self, copy: Copy, out: bool, timeout: float) -> None:
         """One piece between the staging buffer and a buffer, now."""
         commands = self.device.command_buffer()
         try:
@@ -262,9 +264,9 @@ class LoadedWork:
     def write(self, name: str, data: Bytes, timeout: float) -> None:
         """Fill a buffer; raises `VulkanError` for data of another size."""
         assert self.staging is not None
-        view = _checked(self.work, name, data)
+        view = checked(self.work, name, data)
         for piece in self._pieces(name, view.nbytes):
-            _to(self.staging, piece, view)
+            to_staging(self.staging, piece, view)
             self._move(piece, False, timeout)
 
     def read(self, name: str, timeout: float) -> bytearray:
@@ -273,20 +275,22 @@ class LoadedWork:
         data = bytearray(self.work.buffer(name).size)
         for piece in self._pieces(name, len(data)):
             self._move(piece, True, timeout)
-            _from(self.staging, piece, memoryview(data))
+            from_staging(self.staging, piece, memoryview(data))
         return data
 
     # ---- running
 
     def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]:
         """
-        Fill the inputs, run every step, return the outputs.
+        Fill the inputs and the states, run every step, return the outputs.
 
         Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
         """
         assert self.staging is not None
         work = self.work
-        views = {b.name: _checked(work, b.name, inputs[b.name]) for b in work.named("input")}
+        views = {
+            b.name: checked(work, b.name, inputs[b.name]) for b in work.named("input", "state")
+        }
         self.prepare(timeout)
         if not self.in_one_go:
             for name, view in views.items():
@@ -295,11 +299,11 @@ class LoadedWork:
             return {b.name: self.read(b.name, timeout) for b in self.work.named("output")}
         inside, outside = self._whole()
         for copy in inside:
-            _to(self.staging, copy, views[copy.name])
+            to_staging(self.staging, copy, views[copy.name])
         self.device.submit([self._recorded("whole", self._record_whole)], timeout)
         results = {b.name: bytearray(b.size) for b in self.work.named("output")}
         for copy in outside:
-            _from(self.staging, copy, memoryview(results[copy.name]))
+            from_staging(self.staging, copy, memoryview(results[copy.name]))
         return results
 
     def prepare(self, timeout: float) -> None:
@@ -438,10 +442,10 @@ def barriers(work: Work, overlapping: Callable[[str], list[str]]) -> list[bool]:
     """
     For each step whether a barrier must stand before it.
 
-    Kernels write outputs and temporaries only; which of them a step only reads the manifest does
-    not say. Two steps that share one, or memory of one (`overlapping`), are kept in order.
+    Kernels write outputs, states and temporaries only; which of them a step only reads the manifest
+    does not say. Two steps that share one, or memory of one (`overlapping`), are kept in order.
     """
-    written = {buffer.name for buffer in work.named("output", "temporary")}
+    written = {buffer.name for buffer in work.named("output", "state", "temporary")}
     shared = {name: set(overlapping(name)) for name in written}
     since: set[str] = set()
     needed: list[bool] = []
@@ -455,7 +459,7 @@ def barriers(work: Work, overlapping: Callable[[str], list[str]]) -> list[bool]:
     return needed
 
 
-def _checked(work: Work, name: str, data: Bytes) -> memoryview:
+def checked(work: Work, name: str, data: Bytes) -> memoryview:
     view = memoryview(data).cast("B")
     size = work.buffer(name).size
     if view.nbytes != size:
@@ -465,11 +469,11 @@ def _checked(work: Work, name: str, data: Bytes) -> memoryview:
     return view
 
 
-def _to(staging: Staging, copy: _Copy, view: memoryview) -> None:
+def to_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
     host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
     memoryview(host).cast("B")[:] = view[copy.offset : copy.offset + copy.size]
 
 
-def _from(staging: Staging, copy: _Copy, view: memoryview) -> None:
+def from_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
     host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
     view[copy.offset : copy.offset + copy.size] = memoryview(host).cast("B")

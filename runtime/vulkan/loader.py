@@ -98,9 +98,7 @@ class Commands:
 
     def _function(self, name: str) -> Any:
         known = prototypes()[name]
-        address = self._find(name.encode())
-        if not address:
-            raise VulkanError(f"the driver has no {name}", "", "update the driver")
+        address = self._address(name)
         kind = c.CFUNCTYPE(TYPES[known["returns"]], *(TYPES[p] for p in known["parameters"]))
         if known["returns"] == "Result":
             self._checked.add(name)
@@ -113,6 +111,21 @@ class Commands:
         if result is not None and result < 0 and name in self._checked:
             raise VulkanError.of(name, result)
         return result
+
+    def quick(self, name: str) -> Any:
+        """
+        A command that returns nothing, as a function for thousands of short calls: it keeps
+        Python's lock.
+        """
+        known = prototypes()[name]
+        kind = c.PYFUNCTYPE(None, *(TYPES[p] for p in known["parameters"]))
+        return kind(self._address(name))
+
+    def _address(self, name: str) -> int:
+        address = self._find(name.encode())
+        if not address:
+            raise VulkanError(f"the driver has no {name}", "", "update the driver")
+        return address
 
     def made(self, name: str, *arguments: Any, dispatchable: bool = False) -> Any:
         """The handle that a command makes and returns through its last parameter."""

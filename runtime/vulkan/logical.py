@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes as c
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.vulkan import cache
@@ -163,9 +163,14 @@ class LogicalDevice:
 
     # ---- work
 
-    def submit(self, commands: Iterable[int], timeout: float) -> None:
+    def submit(
+        self,
+        commands: Iterable[int],
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> None:
         """
-        Run recorded command buffers, and wait until they are done.
+        Run recorded command buffers, do something `meanwhile`, and wait until they are done.
 
         Raises `DeviceTimeoutError` after `timeout` seconds, `DeviceLostError` for a lost device.
         """
@@ -174,6 +179,8 @@ class LogicalDevice:
         submit = SubmitInfo(commandBufferCount=len(handles), pCommandBuffers=pointer(handles))
         try:
             self._enqueue(submit)
+            if meanwhile is not None:
+                meanwhile()
             if not self._wait(timeout):
                 self.abandoned = True
                 raise DeviceTimeoutError(

@@ -40,7 +40,7 @@ def work_of(program: Program) -> Work:
                 entry_point=dispatch.entry_point,
                 grid=dispatch.workgroups,
                 bindings=tuple((b.set, b.binding, b.buffer) for b in dispatch.bindings),
-                constants=_constants(dispatch, kernels[dispatch.kernel]),
+                constants=constants_of(dispatch, kernels[dispatch.kernel]),
                 push=push_constant_bytes(dispatch),
                 once=dispatch.once,
             )
@@ -52,7 +52,7 @@ def work_of(program: Program) -> Work:
     )
 
 
-def _constants(dispatch: Dispatch, kernel: Kernel) -> tuple[tuple[int, bytes], ...]:
+def constants_of(dispatch: Dispatch, kernel: Kernel) -> tuple[tuple[int, bytes], ...]:
     """The bytes of a dispatch's specialization constants; a boolean is a VkBool32."""
     import numpy as np
 
@@ -159,7 +159,8 @@ class Executor(ABC, Generic[L]):
         program = program.at(inputs)
         values = bind_inputs(program, inputs)
         loaded = self.ready(program)
-        buffers = [b.name for b in program.manifest.inputs if b.kind == "input"]
+        values |= program.first_values()
+        buffers = [b.name for b in program.manifest.buffers if b.kind in ("input", "state")]
         given = {name: bytes_of(values[name]) for name in buffers}
         outputs = loaded.run(given, self.timeout)
         return arrays_of(program, outputs)

@@ -18,6 +18,7 @@ from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
 from xdsl_spirv.runtime.vulkan.instance import Instance
 from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+from xdsl_spirv.runtime.vulkan.resident import ResidentWork
 from xdsl_spirv.runtime.vulkan.work import Work
 from xdsl_spirv.runtime.vulkan.worker import Offered, receive, send
 
@@ -59,6 +60,20 @@ class _Server:
 
     def run(self, number: int, inputs: dict[str, bytes], timeout: float) -> dict[str, bytearray]:
         return self.works[number].run(inputs, timeout)
+
+    def place(self, number: int, sizes: dict[str, int]) -> None:
+        self.opened.place(self.works[number], sizes)
+
+    def run_routine(self, number: int, *arguments: Any) -> dict[str, bytearray]:
+        work = self.works[number]
+        assert isinstance(work, ResidentWork)
+        return work.run_routine(*arguments)
+
+    def write(self, number: int, name: str, data: bytes, timeout: float) -> None:
+        self.works[number].write(name, data, timeout)
+
+    def read(self, number: int, name: str, timeout: float) -> bytearray:
+        return self.works[number].read(name, timeout)
 
     def time(self, number: int, count: int, timeout: float, warm_up: float) -> list[Time]:
         return self.works[number].time(count, timeout, warm_up)

@@ -13,7 +13,9 @@ from typing import Literal
 
 from xdsl_spirv.runtime.errors import ProgramError
 
-BufferKind = Literal["input", "weight", "output", "temporary"]
+BufferKind = Literal["input", "weight", "state", "output", "temporary"]
+SHARED = ("weight", "state")
+"""Buffers that all routines have together."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,30 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Routine:
+    """
+    Steps that run together, `first` up to `end`, by numbers that differ from run to run.
+
+    `grids` are (step, axis, which number), `pushes` (step, offset, which number): unsigned integers
+    of 32 bits in the block of push constants. `inputs` and `outputs` are buffers.
+    """
+
+    first: int
+    end: int
+    grids: tuple[tuple[int, int, int], ...]
+    pushes: tuple[tuple[int, int, int], ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Work:
-    """Steps in order; `subgroup_size` is what every kernel was compiled for, None for any."""
+    """
+    Steps in order; `subgroup_size` is what every kernel was compiled for, None for any.
+
+    With `routines` those are run one by one, and buffers but those that they share may become
+    larger.
+    """
 
     buffers: tuple[WorkBuffer, ...]
     kernels: Mapping[str, bytes]
@@ -62,6 +86,8 @@ class Work:
     target: str = ""
     """What it was compiled for, for messages."""
     weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
+    """Also what states hold at first."""
+    routines: Mapping[str, Routine] = field(default_factory=dict[str, Routine])
 
     def buffer(self, name: str) -> WorkBuffer:
         for buffer in self.buffers:

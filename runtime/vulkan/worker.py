@@ -54,6 +54,24 @@ class RemoteWork:
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
         return self.worker.ask("time", self.number, count, timeout, warm_up, seconds=timeout * 2)
 
+    def run_routine(
+        self,
+        name: str,
+        numbers: tuple[int, ...],
+        inputs: Mapping[str, Bytes],
+        outputs: tuple[int, ...],
+        guess: tuple[tuple[int, ...], tuple[int, ...]] | None,
+        timeout: float,
+    ) -> dict[str, bytearray]:
+        arguments = (name, numbers, inputs, outputs, guess, timeout)
+        return self.worker.ask("run_routine", self.number, *arguments, seconds=timeout)
+
+    def write(self, name: str, data: Bytes, timeout: float) -> None:
+        self.worker.ask("write", self.number, name, bytes(data), timeout, seconds=timeout)
+
+    def read(self, name: str, timeout: float) -> bytearray:
+        return self.worker.ask("read", self.number, name, timeout, seconds=timeout)
+
     def executables(self) -> list[list[dict[str, int | float | bool]]]:
         return self.worker.ask("executables", self.number)
 
@@ -170,6 +188,9 @@ class IsolatedDevice(Executor[RemoteWork]):
     def load(self, work: Work, statistics: bool = False) -> RemoteWork:
         number = self.worker.ask("load", work, statistics, seconds=self.timeout)
         return RemoteWork(self.worker, number)
+
+    def place(self, loaded: RemoteWork, sizes: Mapping[str, int]) -> None:
+        self.worker.ask("place", loaded.number, dict(sizes))
 
     def unload(self, loaded: RemoteWork) -> None:
         self.forget(loaded)

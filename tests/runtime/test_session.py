@@ -5,8 +5,12 @@ Programs with states and several functions: what a session keeps, refuses, saves
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -287,3 +291,67 @@ def test_states_that_need_each_others_old_values() -> None:
             assert held == [a, b]
     (once,) = (program(device="interpreter"),)
     np.testing.assert_array_equal(once, np.full(4, 3.0))
+
+
+ON_A_DEVICE = [("prefill", 5), ("decode", 1), ("decode", 1), ("prefill", 9), ("prefill", 0)]
+
+
+@pytest.fixture(scope="module")
+def steps() -> list[tuple[str, int, int]]:
+    pasts = np.cumsum([0, *(n for _, n in ON_A_DEVICE)]).tolist()
+    return [(function, n, past) for (function, n), past in zip(ON_A_DEVICE, pasts, strict=False)]
+
+
+@pytest.fixture(scope="module")
+def found(
+    program: Program,
+    steps: list[tuple[str, int, int]],
+    lavapipe: Path,
+    layered: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Any]:
+    """What the runs on a device gave, under the validation layer if it is there."""
+    folder = tmp_path_factory.mktemp("session")
+    program.save(folder / "program")
+    script = Path(__file__).parent / "vulkan" / "session_steps.py"
+    done = subprocess.run(
+        [lavapipe, sys.executable, script, folder / "program", json.dumps(steps), folder / "state"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env=os.environ | {"XDSL_SPIRV_CACHE": str(folder / "cache")} | layered,
+    )
+    assert done.returncode == 0, done.stderr
+    with program.session() as session:
+        session.load(folder / "state")
+        moved = session.state()["k"].tolist()
+    return json.loads(done.stdout) | {"moved": moved}
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("how", ["results", "again", "in pieces", "isolated"])
+def test_a_device_gives_what_numpy_gives(
+    found: dict[str, Any], steps: list[tuple[str, int, int]], how: str
+) -> None:
+    cache = np.zeros((32, 8), "f4")
+    for (_, n, past), result in zip(steps, found[how], strict=True):
+        wanted = expected(cache, rows(n, past), past)
+        given = np.array(result, "f4").reshape(wanted.shape)
+        np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-5)
+    for held in ("state", "moved", "loaded"):
+        np.testing.assert_allclose(found[held], cache, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.vulkan
+def test_a_device_keeps_what_a_session_needs(found: dict[str, Any]) -> None:
+    assert found["reset"] == 0
+    assert not found["in one go"]
+    # From the third run on, the commands were written while the one before was running.
+    assert found["written"][2:] == [found["written"][1] + n for n in range(1, 9)]
+    assert found["placed"] == 0
+    assert "past + 1 is 33, but should be at most 32" in found["refused"]
+    assert found["left"] == {}
+    assert found["messages"] == []
+    cache = np.zeros((32, 8), "f4")
+    np.testing.assert_allclose(found["once"], expected(cache, rows(1, 3), 0), rtol=1e-4)

@@ -1,0 +1,356 @@
+"""
+Work that stays on a device from run to run: routines that share weights and states.
+
+What differs between two runs of a routine are numbers in grids and push constants, and how much of
+its inputs and outputs is moved. So a run is one submission of commands that are written anew, by as
+few calls as there are dispatches to describe, and memory stays where it is as long as it suffices.
+While the device computes, the commands of a next run that the caller expects are written already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes as c
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl_spirv.runtime.vulkan.enums import PipelineBindPoint, ShaderStage
+from xdsl_spirv.runtime.vulkan.errors import MisfitError
+from xdsl_spirv.runtime.vulkan.layout import array, pointer
+from xdsl_spirv.runtime.vulkan.loaded import (
+    COMPUTED,
+    COMPUTING,
+    COPIED,
+    COPYING,
+    READ_BY_HOST,
+    STAGING_BYTES,
+    Bytes,
+    Copy,
+    LoadedWork,
+    barriers,
+    from_staging,
+    to_staging,
+)
+from xdsl_spirv.runtime.vulkan.memory import Buffers, Staging
+from xdsl_spirv.runtime.vulkan.pipelines import Pipeline
+from xdsl_spirv.runtime.vulkan.structures import MemoryBarrier
+from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Step
+
+Numbers = tuple[int, ...]
+
+CHANGED = (COMPUTED[0] | COPIED[0], COMPUTED[1] | COPIED[1])
+"""What a run before may have written, and what was copied in."""
+
+AHEAD = 2
+"""Command buffers of a routine: one that runs, and one for the run after it."""
+
+
+class Together(Buffers):
+    """The buffers that stay, and those that may become larger; owns the latter."""
+
+    def __init__(self, kept: Buffers, own: Buffers):
+        self.kept, self.own = kept, own
+        self.handles = kept.handles | own.handles
+
+    def overlapping(self, name: str) -> list[str]:
+        return (self.own if name in self.own.places else self.kept).overlapping(name)
+
+    def address(self, name: str) -> int:
+        return (self.own if name in self.own.places else self.kept).address(name)
+
+    @property
+    def allocated(self) -> int:
+        return self.kept.allocated + self.own.allocated
+
+    def close(self) -> None:
+        self.own.close()
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a routine was, or will be, run with: its numbers and the bytes that are moved."""
+
+    numbers: Numbers
+    moved: tuple[int, ...]
+
+
+class ResidentWork(LoadedWork):
+    """Routines on a device; `close` takes everything back."""
+
+    kept: Buffers | None = None
+
+    def _load(self, free: Sequence[int]) -> None:
+        work = self.work
+        self.steps = self.pipelines.of(work.steps, work.kernels)
+        once = {name for step in work.steps if step.once for name in step.buffers}
+        staying = {b.name: b.size for b in work.buffers if b.kind in SHARED or b.name in once}
+        self.kept = Buffers(self.device, staying, {}, free)
+        self.sizes = {b.name: b.size for b in work.buffers if b.name not in staying}
+        self.recorders = {name: Recorder(self, routine) for name, routine in work.routines.items()}
+        self._arrange(free)
+
+    def _arrange(self, free: Sequence[int]) -> None:
+        """Make memory for the buffers that may become larger, and all that names it."""
+        assert self.kept is not None
+        work = replace(
+            self.work,
+            buffers=tuple(
+                replace(b, size=self.sizes.get(b.name, b.size)) for b in self.work.buffers
+            ),
+        )
+        lives = {name: life for name, life in work.lifetimes().items() if name in self.sizes}
+        own = Buffers(self.device, self.sizes, lives, free)
+        self.work, self.buffers = work, Together(self.kept, own)
+        self.sets = self._descriptors(self.buffers)
+        moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "output"))
+        shared = max((b.size for b in work.named(*SHARED)), default=0)
+        size = max(256, min(STAGING_BYTES, max(moved, shared)))
+        if self.staging is None or self.staging.size < size:
+            if self.staging is not None:
+                self.staging.close()
+            self.staging = Staging(self.device, size)
+        self.order = barriers(work, self.buffers.overlapping)
+        for recorder in self.recorders.values():
+            recorder.arrange()
+
+    def place(self, sizes: Mapping[str, int], free: Sequence[int]) -> None:
+        """
+        Make room for buffers of these sizes, where they are larger than what there is.
+
+        Raises `OutOfMemoryError`, after which the memory is as it was.
+        """
+        before = dict(self.sizes)
+        self.sizes |= {n: max(size, self.sizes[n]) for n, size in sizes.items()}
+        if self.sizes == before:
+            return
+        self._forget()
+        try:
+            self._arrange(free)
+        except BaseException:
+            self._forget()
+            self.sizes = before
+            self._arrange(free)
+            raise
+
+    def _forget(self) -> None:
+        """Take back what names the memory that may become larger, and that memory."""
+        self.device.free_command_buffers(self.commands.values())
+        self.commands.clear()
+        self.device.destroy("DescriptorPool", self.pool)
+        self.pool = 0
+        if self.buffers is not None:
+            self.buffers.close()
+        self.buffers = None
+
+    def run_routine(
+        self,
+        name: str,
+        numbers: Numbers,
+        inputs: Mapping[str, Bytes],
+        outputs: Numbers,
+        guess: tuple[Numbers, Numbers] | None,
+        timeout: float,
+    ) -> dict[str, bytearray]:
+        """
+        Run a routine by its numbers; `outputs` says how many bytes of each are wanted.
+
+        `guess` are the numbers and outputs of the next run, if they can be told. Raises
+        `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
+        """
+        assert self.staging is not None
+        self.prepare(timeout)
+        recorder = self.recorders[name]
+        routine = recorder.routine
+        views = {n: memoryview(inputs[n]).cast("B") for n in routine.inputs}
+        given = tuple(views[n].nbytes for n in routine.inputs)
+        moved = given + outputs
+        expected = Expected(numbers, moved)
+        following = Expected(guess[0], given + guess[1]) if guess is not None else None
+        results = {n: bytearray(s) for n, s in zip(routine.outputs, outputs, strict=True)}
+        if not recorder.in_one_go:
+            for n, view in views.items():
+                self._write_pieces(n, view, timeout)
+            self.device.submit([recorder.commands(expected, False)], timeout)
+            for n, data in results.items():
+                self._read_pieces(n, data, timeout)
+            return results
+        inside, outside = recorder.copies(moved)
+        for copy in inside:
+            to_staging(self.staging, copy, views[copy.name])
+        commands = recorder.commands(expected, True)
+        self.device.submit([commands], timeout, lambda: recorder.prepare(following))
+        for copy in outside:
+            from_staging(self.staging, copy, memoryview(results[copy.name]))
+        return results
+
+    def _write_pieces(self, name: str, view: memoryview, timeout: float) -> None:
+        assert self.staging is not None
+        for piece in self._pieces(name, view.nbytes):
+            to_staging(self.staging, piece, view)
+            self._move(piece, False, timeout)
+
+    def _read_pieces(self, name: str, data: bytearray, timeout: float) -> None:
+        assert self.staging is not None
+        for piece in self._pieces(name, len(data)):
+            self._move(piece, True, timeout)
+            from_staging(self.staging, piece, memoryview(data))
+
+    def close(self) -> None:
+        super().close()
+        if self.kept is not None:
+            self.kept.close()
+        self.kept = None
+
+
+@dataclass
+class Call:
+    """A step's commands: what they are given, in the form in which the driver takes it."""
+
+    pipeline: tuple[int, int]
+    """Bind point and pipeline."""
+    sets: tuple[object, ...]
+    push: tuple[object, ...]
+    grid: list[int]
+    is_ordered: bool
+    kept: tuple[object, ...]
+    """The memory that addresses point to."""
+
+
+class Recorder:
+    """The commands of one routine, written by numbers."""
+
+    def __init__(self, work: ResidentWork, routine: Routine):
+        self.work, self.routine = work, routine
+        self.device = work.device
+        call = self.device.call
+        self._bind = call.quick("vkCmdBindPipeline")
+        self._bind_sets = call.quick("vkCmdBindDescriptorSets")
+        self._push = call.quick("vkCmdPushConstants")
+        self._dispatch = call.quick("vkCmdDispatch")
+        self._barrier = call.quick("vkCmdPipelineBarrier")
+        steps = work.work.steps[routine.first : routine.end]
+        self.blocks = [c.create_string_buffer(step.push, len(step.push)) for step in steps]
+        barrier = MemoryBarrier(srcAccessMask=COMPUTED[1], dstAccessMask=COMPUTING[1])
+        self._memory_barrier = barrier
+        self._ordered = (COMPUTED[0], COMPUTING[0], 0, 1, pointer(barrier), 0, None, 0, None)
+        self.calls: list[Call] = []
+        self.in_one_go = False
+        self._next = 0
+        self._recorded: dict[int, tuple[Expected, bool]] = {}
+
+    def arrange(self) -> None:
+        """Take up new descriptor sets and sizes; nothing is recorded by then."""
+        self._recorded.clear()
+        work, first = self.work, self.routine.first
+        self.calls = [
+            self._call(work.work.steps[n], work.steps[n], work.sets[n], self.blocks[n - first], n)
+            for n in range(first, self.routine.end)
+        ]
+        names = (*self.routine.inputs, *self.routine.outputs)
+        total = sum(-(-work.sizes[name] // 16) * 16 for name in names)
+        assert work.staging is not None
+        self.in_one_go = total <= work.staging.size
+
+    def _call(
+        self, step: Step, pipeline: Pipeline, sets: list[int], block: object, number: int
+    ) -> Call:
+        handles = array(c.c_uint64, sets)
+        point = int(PipelineBindPoint.COMPUTE)
+        bound = (point, pipeline.layout, 0, len(sets), pointer(handles), 0, None) if sets else ()
+        stage, size = int(ShaderStage.COMPUTE), len(step.push)
+        push = (pipeline.layout, stage, 0, size, pointer(block)) if size else ()  # pyright: ignore
+        ordered = number > self.routine.first and self.work.order[number]
+        return Call((point, pipeline.handle), bound, push, list(step.grid), ordered, (handles,))
+
+    def copies(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy]]:
+        """Where each input and output lies in the staging buffer: where it would be at its most."""
+        inside: list[Copy] = []
+        outside: list[Copy] = []
+        at = 0
+        names = (*self.routine.inputs, *self.routine.outputs)
+        for number, (name, size) in enumerate(zip(names, moved, strict=True)):
+            copies = inside if number < len(self.routine.inputs) else outside
+            if size:
+                copies.append(Copy(name, 0, at, size))
+            at += -(-self.work.sizes[name] // 16) * 16
+        return inside, outside
+
+    def commands(self, expected: Expected, moves: bool) -> int:
+        """Commands of a run, which may have been written already."""
+        for slot, known in self._recorded.items():
+            if known == (expected, moves):
+                self._next = (slot + 1) % AHEAD
+                return self.work.commands[self._name(slot)]
+        return self._write(expected, moves)
+
+    def prepare(self, expected: Expected | None) -> None:
+        """Write the commands of a run that may follow, while the one before it runs."""
+        if expected is None or (expected, True) in self._recorded.values():
+            return
+        rooms = (self.work.sizes[n] for n in (*self.routine.inputs, *self.routine.outputs))
+        if not all(0 <= size <= room for size, room in zip(expected.moved, rooms, strict=True)):
+            return
+        # What cannot be is no run that will follow.
+        with contextlib.suppress(MisfitError):
+            self._write(expected, True)
+
+    def _name(self, slot: int) -> str:
+        return f"routine {self.routine.first} {slot}"
+
+    def _write(self, expected: Expected, moves: bool) -> int:
+        slot, self._next = self._next, (self._next + 1) % AHEAD
+        self._recorded.pop(slot, None)
+        name, work, device = self._name(slot), self.work, self.device
+        self._fill(expected.numbers)
+        if name not in work.commands:
+            work.commands[name] = device.command_buffer()
+        commands = work.commands[name]
+        device.begin(commands)
+        inside, outside = self.copies(expected.moved) if moves else ([], [])
+        work._record_copies(commands, inside, False)  # pyright: ignore[reportPrivateUsage]
+        work._barrier(commands, CHANGED, COMPUTING)  # pyright: ignore[reportPrivateUsage]
+        self._write_calls(commands)
+        work._barrier(commands, COMPUTED, COPYING)  # pyright: ignore[reportPrivateUsage]
+        work._record_copies(commands, outside, True)  # pyright: ignore[reportPrivateUsage]
+        work._barrier(commands, COPIED, READ_BY_HOST)  # pyright: ignore[reportPrivateUsage]
+        device.call("vkEndCommandBuffer", commands)
+        self._recorded[slot] = (expected, moves)
+        return commands
+
+    def _fill(self, numbers: Numbers) -> None:
+        """Put the numbers into grids and push constants."""
+        first, most = self.routine.first, self.device.info.max_grid
+        for step, axis, number in self.routine.grids:
+            count = numbers[number]
+            if count > most[axis]:
+                raise MisfitError(
+                    f"a grid of {count} workgroups ({self.device.info.name} takes {most[axis]})",
+                    f"dispatch of {self.work.work.steps[step].entry_point!r}",
+                    "give smaller inputs, in several runs",
+                )
+            self.calls[step - first].grid[axis] = max(count, 0)
+        for step, offset, number in self.routine.pushes:
+            struct.pack_into("<I", self.blocks[step - first], offset, numbers[number] & 0xFFFFFFFF)
+
+    def _write_calls(self, commands: int) -> None:
+        bind, bind_sets, push, dispatch = self._bind, self._bind_sets, self._push, self._dispatch
+        steps = self.work.work.steps[self.routine.first : self.routine.end]
+        waits = False
+        bound = None
+        for step, call in zip(steps, self.calls, strict=True):
+            waits = waits or call.is_ordered
+            x, y, z = call.grid
+            if step.once or not (x and y and z):
+                continue
+            if waits:
+                self._barrier(commands, *self._ordered)
+                waits = False
+            if call.pipeline != bound:
+                bind(commands, *call.pipeline)
+                bound = call.pipeline
+            if call.sets:
+                bind_sets(commands, *call.sets)
+            if call.push:
+                push(commands, *call.push)
+            dispatch(commands, x, y, z)

@@ -1,0 +1,314 @@
+"""
+Sessions on a Vulkan device: from a program's functions to routines, and from inputs to numbers.
+
+Everything that depends on sizes is an expression in a few names. A function's distinct expressions
+are read once and evaluated together at each run; of the same sizes nothing else is done again.
+Buffers get room for the greatest sizes that a caller's numbers may have beside the sizes of the
+inputs at hand, so that a next token needs no new memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xdsl_spirv.runtime.concrete_sizes import MAX_ELEMENTS
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import push_constant_bytes
+from xdsl_spirv.runtime.expressions import Number, evaluate, function_of, names_in
+from xdsl_spirv.runtime.program import SHARED, Buffer, Dispatch, Program
+from xdsl_spirv.runtime.session import Session
+from xdsl_spirv.runtime.vulkan.programs import bytes_of, constants_of
+from xdsl_spirv.runtime.vulkan.work import Routine, Step, Work, WorkBuffer
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks import Checks
+    from xdsl_spirv.runtime.vulkan.device import VulkanDevice
+    from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice
+
+Sizes = Mapping[str, int]
+
+GREATEST = (1 << 31) - 1
+"""The most that a number may be."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output buffer; a size below 0 is the number -1 - size of its function's."""
+
+    buffer: Buffer
+    name: str
+    sizes: tuple[int, ...]
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        return dtype_of(self.buffer.type)
+
+    def shape(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape at the values of the function's expressions."""
+        return tuple(size if size >= 0 else numbers[-1 - size] for size in self.sizes)
+
+
+class FunctionPlan:
+    """A function's expressions, and the routine that takes their values."""
+
+    def __init__(self, program: Program, first: int):
+        self.program, self.first = program, first
+        manifest = program.manifest
+        self.prefix = f"{manifest.function}/"
+        self.own = [b for b in manifest.buffers if b.kind not in (*SHARED, "scalar")]
+        self.scalars = [b.name for b in manifest.inputs if b.kind == "scalar"]
+        self.names = sorted({n for b in manifest.inputs for n in b.shape if isinstance(n, str)})
+        self.names += self.scalars
+        self.texts: dict[str, int] = {}
+        grids: list[tuple[int, int, int]] = []
+        pushes: list[tuple[int, int, int]] = []
+        for step, dispatch in enumerate(manifest.dispatches, first):
+            for axis, count in enumerate(dispatch.grid):
+                if isinstance(count, str):
+                    grids.append((step, axis, self._number(count)))
+            for constant in dispatch.push_constants:
+                if isinstance(constant.value, str):
+                    pushes.append((step, constant.offset, self._number(constant.value)))
+        self.outputs = [
+            Output(b, self.name(b), tuple(map(self._number_or_size, b.shape)))
+            for b in manifest.outputs
+        ]
+        self.numbers: Callable[..., tuple[int, ...]] = function_of(list(self.texts), self.names)
+        self.routine = Routine(
+            first,
+            first + len(manifest.dispatches),
+            tuple(grids),
+            tuple(pushes),
+            tuple(self.name(b) for b in manifest.inputs if b.kind == "input"),
+            tuple(self.name(b) for b in manifest.outputs),
+        )
+        self.following = [b for b in self.own if self._follows(b)]
+        """Buffers whose sizes change with the caller's numbers."""
+        self.placed: dict[str, int] = {}
+        self.fitting: dict[tuple[int, ...], bool] = {}
+        self.last: tuple[int, ...] | None = None
+
+    def _number(self, text: str) -> int:
+        return self.texts.setdefault(text, len(self.texts))
+
+    def _number_or_size(self, size: Number) -> int:
+        return size if isinstance(size, int) else -1 - self._number(size)
+
+    def wanted(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """The bytes of each output."""
+        return tuple(prod(o.shape(numbers)) * o.dtype.itemsize for o in self.outputs)
+
+    def _follows(self, buffer: Buffer) -> bool:
+        return any(name in self.scalars for size in buffer.shape for name in names_in(size))
+
+    def name(self, buffer: Buffer) -> str:
+        """What the device calls a buffer: functions share some, and each has its own others."""
+        return buffer.name if buffer.kind in SHARED else self.prefix + buffer.name
+
+    def steps(self) -> list[Step]:
+        """The dispatches, zeros where numbers will be."""
+        kernels = {kernel.name: kernel for kernel in self.program.manifest.kernels}
+        kinds = {b.name: self.name(b) for b in self.program.manifest.buffers}
+        return [
+            Step(
+                kernel=dispatch.kernel,
+                entry_point=dispatch.entry_point,
+                grid=tuple(n if isinstance(n, int) else 0 for n in dispatch.grid),  # type: ignore[arg-type]
+                bindings=tuple((b.set, b.binding, kinds[b.buffer]) for b in dispatch.bindings),
+                constants=constants_of(dispatch, kernels[dispatch.kernel]),
+                push=push_constant_bytes(_without_numbers(dispatch)),
+                once=dispatch.once,
+            )
+            for dispatch in self.program.manifest.dispatches
+        ]
+
+    def values(self, sizes: Sizes) -> tuple[int, ...]:
+        """The expressions' values, in their order."""
+        return self.numbers(*(sizes[name] for name in self.names))
+
+    def expected(self, sizes: Sizes) -> tuple[int, ...] | None:
+        """The values of the next run, if its numbers go on as they did since the last one."""
+        now = tuple(sizes[name] for name in self.names)
+        before, self.last = self.last, now
+        if before is None or not self.scalars:
+            return None
+        dims = len(self.names) - len(self.scalars)
+        if before[:dims] != now[:dims]:
+            return None
+        return self.numbers(*(2 * b - a for a, b in zip(before, now, strict=True)))
+
+    def bytes(self, buffer: Buffer, sizes: Sizes) -> int:
+        """The bytes of a buffer; raises `ProgramError` for sizes that kernels cannot count."""
+        place = f"buffer {buffer.name!r}"
+        shape = [evaluate(size, sizes, place) for size in buffer.shape]
+        if min(shape, default=0) < 0 or prod(shape) > MAX_ELEMENTS:
+            shown = ", ".join(f"{name} = {sizes[name]}" for name in self.names)
+            raise ProgramError(
+                f"{buffer} is {'x'.join(map(str, shape))} at {shown}: kernels count from 0 to "
+                f"{MAX_ELEMENTS} elements",
+                place,
+                "give other sizes",
+            )
+        return prod(shape) * dtype_of(buffer.type).itemsize
+
+    def larger(self, sizes: Sizes) -> dict[str, int]:
+        """The bytes of the buffers that do not have enough; most of the time none."""
+        dims = tuple(sizes[name] for name in self.names if name not in self.scalars)
+        if not self.fitting.get(dims):
+            wanted = {self.name(b): self._most(b, sizes) for b in self.own}
+            self.fitting[dims] = True
+        else:
+            wanted = {self.name(b): self.bytes(b, sizes) for b in self.following}
+        return {name: size for name, size in wanted.items() if size > self.placed.get(name, -1)}
+
+    def _most(self, buffer: Buffer, sizes: Sizes) -> int:
+        """The most bytes that a buffer has at any number that the caller may give."""
+        least = self.bytes(buffer, sizes)
+        if not self._follows(buffer):
+            return least
+        ends = [
+            {**sizes, name: end} for name in self.scalars for end in (0, self._end(name, sizes))
+        ]
+        for end in ends:
+            try:
+                least = max(least, self.bytes(buffer, end))
+            except ProgramError:
+                continue
+        return least
+
+    def _end(self, name: str, sizes: Sizes) -> int:
+        """The greatest value of a number that the function's limits allow beside other sizes."""
+        limits = self.program.manifest.limits
+
+        def is_allowed(value: int) -> bool:
+            given = {**sizes, name: value}
+            return all(
+                evaluate(limit.size, given, "limits") <= evaluate(limit.most, given, "limits")
+                for limit in limits
+            )
+
+        low = sizes[name]
+        if is_allowed(GREATEST) or not is_allowed(low):
+            # Without a limit there is room to grow.
+            return 2 * low
+        high = GREATEST
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if is_allowed(middle) else (low, middle)
+        return low
+
+
+def _without_numbers(dispatch: Dispatch) -> Dispatch:
+    def static(value: Number | float) -> int | float:
+        return 0 if isinstance(value, str) else value
+
+    constants = (replace(c, value=static(c.value)) for c in dispatch.push_constants)
+    return replace(dispatch, push_constants=tuple(constants))
+
+
+class VulkanSession(Session):
+    """A session on an open device, which it closes if `owns` says so."""
+
+    def __init__(self, program: Program, device: VulkanDevice | IsolatedDevice, owns: bool = False):
+        super().__init__(program)
+        self.device: Any = device
+        self.owns = owns
+        self.loaded: Any = None
+        self.plans: dict[str, FunctionPlan] = {}
+        first = 0
+        for name, function in program.functions.items():
+            self.plans[name] = FunctionPlan(function, first)
+            first += len(function.manifest.dispatches)
+        try:
+            self.loaded = device.load(self._work())
+        except BaseException:
+            self.close()
+            raise
+
+    def _work(self) -> Work:
+        """All functions as one piece of work, each buffer as small as it can be."""
+        buffers: dict[str, WorkBuffer] = {}
+        manifest = self.program.manifest
+        for plan in self.plans.values():
+            for b in plan.program.manifest.buffers:
+                if b.kind == "scalar":
+                    continue
+                size = b.bytes if not b.is_dynamic else 0
+                buffers.setdefault(plan.name(b), WorkBuffer(plan.name(b), size, b.kind))
+            plan.placed = {plan.name(b): buffers[plan.name(b)].size for b in plan.own}
+        values = {**self.program.weights, **self.program.first_values()}
+        return Work(
+            buffers=tuple(buffers.values()),
+            kernels={name: code.binary for name, code in self.program.code.items()},
+            steps=tuple(step for plan in self.plans.values() for step in plan.steps()),
+            subgroup_size=manifest.subgroup_size,
+            target=manifest.target,
+            weights={n: bytes_of(np.asarray(a)) for n, a in values.items() if n in buffers},
+            routines={name: plan.routine for name, plan in self.plans.items()},
+        )
+
+    def _prepare(self, function: Program, sizes: Sizes) -> None:
+        plan = self.plans[function.manifest.function]
+        if larger := plan.larger(sizes):
+            self.device.place(self.loaded, larger)
+            plan.placed |= larger
+
+    def _run(
+        self,
+        function: Program,
+        inputs: Mapping[str, Array],
+        sizes: Sizes,
+        checks: Checks | None,
+    ) -> dict[str, Array]:
+        plan = self.plans[function.manifest.function]
+        numbers = plan.values(sizes)
+        following = plan.expected(sizes)
+        given = {plan.prefix + n: bytes_of(a) for n, a in inputs.items() if n not in plan.scalars}
+        results = self.loaded.run_routine(
+            function.manifest.function,
+            numbers,
+            given,
+            plan.wanted(numbers),
+            following and (following, plan.wanted(following)),
+            self.device.timeout,
+        )
+        return {
+            output.buffer.name: np.frombuffer(results[output.name], output.dtype).reshape(
+                output.shape(numbers)
+            )
+            for output in plan.outputs
+        }
+
+    def _refuse(self, checks: Checks | None) -> None:
+        if checks is not None:
+            raise ProgramError(
+                "a device does not look for undefined behaviour", "", "run on the interpreter"
+            )
+
+    def _read(self) -> dict[str, Array]:
+        timeout = self.device.timeout
+        return {
+            name: np.frombuffer(self.loaded.read(name, timeout), dtype_of(buffer.type))
+            .reshape(buffer.sizes)
+            .copy()
+            for name, buffer in self.states.items()
+        }
+
+    def _write(self, states: Mapping[str, Array]) -> None:
+        for name, array in states.items():
+            self.loaded.write(name, bytes_of(array), self.device.timeout)
+
+    def close(self) -> None:
+        """Take back what the session holds on the device; closing twice does nothing."""
+        if self.loaded is not None:
+            self.device.unload(self.loaded)
+        self.loaded = None
+        if self.owns:
+            self.device.close()

@@ -1,0 +1,80 @@
+"""
+Runs of a session on a device, as a program of its own: a driver may crash.
+
+    session_steps.py PROGRAM STEPS STATE      prints what it found, as JSON
+
+STEPS is a JSON list of [function, rows, past]; x is what test_session.py's `rows` makes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.session import Session, open_session
+from xdsl_spirv.runtime.vulkan import resident
+from xdsl_spirv.runtime.vulkan.device import open_device
+from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
+
+
+def rows(n: int, seed: int) -> Any:
+    return np.random.default_rng(seed).uniform(-1, 1, (n, 8)).astype("f4")
+
+
+def results(session: Session, steps: list[Any]) -> list[Any]:
+    given = ((f, rows(n, past), past) for f, n, past in steps)
+    return [session.run(f, x=x, past=past)["result0"].tolist() for f, x, past in given]
+
+
+def main(folder: str, steps: list[Any], file: str) -> dict[str, Any]:
+    program = Program.load(folder)
+    found: dict[str, Any] = {}
+    with open_device() as device:
+        with VulkanSession(program, device) as session:
+            found["results"] = results(session, steps)
+            found["state"] = session.state()["k"].tolist()
+            session.save(file)
+            session.reset()
+            found["reset"] = float(np.abs(session.state()["k"]).max())
+            found["again"] = results(session, steps)
+            written: list[int] = []
+            placed: list[int] = []
+            recorder, place = session.loaded.recorders["decode"], device.place
+            write = recorder._write
+            recorder._write = lambda *given: written.append(1) or write(*given)
+            device.place = lambda *given: placed.append(1) or place(*given)  # type: ignore[method-assign]
+            x = rows(1, 0)
+            counts: list[int] = []
+            for past in range(10, 20):
+                session.run("decode", x=x, past=past)
+                counts.append(len(written))
+            found["written"] = counts
+            found["placed"] = len(placed)
+            try:
+                session.run("decode", x=x, past=32)
+            except ProgramError as error:
+                found["refused"] = str(error)
+            found["live"] = dict(device.live)
+        found["left"] = device.live
+        before, resident.STAGING_BYTES = resident.STAGING_BYTES, 48
+        with VulkanSession(program, device) as session:
+            found["in pieces"] = results(session, steps)
+            found["in one go"] = session.loaded.recorders["prefill"].in_one_go
+        resident.STAGING_BYTES = before
+    found["messages"] = device.messages
+    with open_session(program, "vulkan", isolated=True) as session:
+        found["isolated"] = results(session, steps)
+        session.load(file)
+        found["loaded"] = session.state()["k"].tolist()
+    found["once"] = program.functions["decode"](rows(1, 3), 0, device="vulkan").tolist()
+    return found
+
+
+if __name__ == "__main__":
+    folder, steps, file = sys.argv[1:]
+    print(json.dumps(main(folder, json.loads(steps), file)))
