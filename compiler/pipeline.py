@@ -54,6 +54,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("contraction-to-dot"),
         _pass("contraction-to-fma"),
         _pass("contraction-to-rotate"),
+        _pass("contraction-to-rows"),
         _pass("loops-to-invocations"),
         _pass("kernel-to-spirv"),
         _pass("spirv-bfloat16-to-bits", as_needed=True),

@@ -4,7 +4,7 @@ How contractions are to be computed, and what stands between `linalg` and `spirv
 
 from xdsl.ir import Dialect
 
-from xdsl_spirv.dialects.schedule import attention, attributes, loops, operations, window
+from xdsl_spirv.dialects.schedule import attention, attributes, loops, operations, rows, window
 from xdsl_spirv.dialects.schedule.attention import FOR_ATTENTION, AttentionAttr, AttentionOp
 from xdsl_spirv.dialects.schedule.attributes import (
     CONSIDERED,
@@ -29,6 +29,7 @@ from xdsl_spirv.dialects.schedule.operations import (
     YieldOp,
     bit_width,
 )
+from xdsl_spirv.dialects.schedule.rows import RowsAttr
 from xdsl_spirv.dialects.schedule.window import WindowAttr
 from xdsl_spirv.upstream.declarations import attributes_of, operations_of
 
@@ -52,6 +53,7 @@ __all__ = [
     "PackedViewOp",
     "PackingAttr",
     "PaddedViewOp",
+    "RowsAttr",
     "Schedule",
     "StagedAttr",
     "WindowAttr",
@@ -59,6 +61,6 @@ __all__ = [
     "bit_width",
 ]
 
-MODULES = (attention, attributes, loops, operations, window)
+MODULES = (attention, attributes, loops, operations, rows, window)
 
 Schedule = Dialect("schedule", operations_of(MODULES), attributes_of(MODULES))

@@ -28,6 +28,7 @@ from xdsl_spirv.dialects.schedule import (
     CollectiveOp,
     ContractionAttr,
     PackOp,
+    RowsAttr,
     WindowAttr,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static
@@ -75,7 +76,7 @@ def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: 
         if root is None:
             refuse(pass_name, collective, "nothing in it is scheduled: run assign-schedule first")
         schedule = root.attributes[SCHEDULE]
-        if isinstance(schedule, WindowAttr):
+        if isinstance(schedule, WindowAttr | RowsAttr):
             continue
         if not isinstance(schedule, ContractionAttr):
             refuse(pass_name, root, f"{schedule} is not a #schedule.contraction")

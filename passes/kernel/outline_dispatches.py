@@ -44,6 +44,7 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     LoopsAttr,
     PackOp,
+    RowsAttr,
     WindowAttr,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
@@ -56,6 +57,7 @@ from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_ty
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
 from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.equality import is_same
@@ -99,7 +101,7 @@ class OutlineDispatchesPass(ModulePass):
             if root is None:
                 refuse(self.name, dispatch, "it has no #schedule.loops: run assign-schedule")
             schedule = root.attributes.get(SCHEDULE)
-            if not isinstance(schedule, ContractionAttr | WindowAttr):
+            if not isinstance(schedule, ContractionAttr | WindowAttr | RowsAttr):
                 refuse(self.name, root, "it has no #schedule.contraction: run assign-schedule")
             try:
                 contraction = contraction_of(root)
@@ -159,7 +161,7 @@ class OutlineDispatchesPass(ModulePass):
         schedule = root.attributes[SCHEDULE]
         if not isinstance(root, LinalgStructuredOperation) or not root.res:
             refuse(self.name, root, "only a contraction of tensors can be outlined")
-        if not isinstance(schedule, ContractionAttr | WindowAttr):
+        if not isinstance(schedule, ContractionAttr | WindowAttr | RowsAttr):
             refuse(self.name, root, f"{schedule} is not a #schedule.contraction")
         try:
             form_contraction(contraction_of(root), alone=True)
@@ -207,13 +209,17 @@ class _Shape:
 
 
 def _shape_of(
-    contraction: Contraction, schedule: ContractionAttr | WindowAttr, target: Target
+    contraction: Contraction, schedule: ContractionAttr | WindowAttr | RowsAttr, target: Target
 ) -> _Shape:
     """Raises `ScheduleDoesNotFit` where the schedule does not."""
     if isinstance(schedule, WindowAttr):
         window = WindowPlan(contraction, schedule, target)
         check_window(window)
         return _Shape(window.grid, window.block)
+    if isinstance(schedule, RowsAttr):
+        rows = RowsPlan(contraction, schedule, target)
+        check_rows(rows)
+        return _Shape(rows.grid, rows.block)
     contraction_plan = plan(contraction, schedule, target)
     check(contraction_plan)
     return _Shape(contraction_plan.grid, (contraction_plan.invocations, 1, 1))

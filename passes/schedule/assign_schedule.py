@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     InstructionAttr,
     PackOp,
+    RowsAttr,
     StagedAttr,
     WindowAttr,
     bit_width,
@@ -55,11 +56,13 @@ from xdsl_spirv.passes.schedule.paths import (
     FMA,
     LOOPS,
     ROTATE,
+    ROWS,
     Decisions,
     Limits,
     path_of,
 )
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
+from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, rows_or_reason
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
 from xdsl_spirv.targets import Target
@@ -159,6 +162,9 @@ class AssignSchedulePass(ModulePass):
             elif isinstance(given, WindowAttr):
                 check_window(WindowPlan(contraction, given, target))
                 choices.decisions.note(op, ROTATE, "its schedule was given", taken=True)
+            elif isinstance(given, RowsAttr):
+                check_rows(RowsPlan(contraction, given, target))
+                choices.decisions.note(op, ROWS, "its schedule was given", taken=True)
             else:
                 refuse(self.name, op, f"its schedule {given} is not a #schedule.contraction")
         except (ScheduleDoesNotFit, NotAContraction) as error:
@@ -166,7 +172,7 @@ class AssignSchedulePass(ModulePass):
             refuse(self.name, op, f"{contraction}: {error}{hint}")
 
 
-Schedule: TypeAlias = ContractionAttr | WindowAttr
+Schedule: TypeAlias = ContractionAttr | WindowAttr | RowsAttr
 
 
 class _Choices:
@@ -243,9 +249,7 @@ def _distance(one: ContractionAttr, other: ContractionAttr) -> tuple[float, ...]
     return float(kinds), sum(sizes) + paths
 
 
-def decide(
-    contraction: Contraction, target: Target, decisions: Decisions
-) -> ContractionAttr | WindowAttr:
+def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Schedule:
     """
     The schedule that was measured, or else a window's where that pays, or else the cheapest.
 
@@ -264,6 +268,12 @@ def decide(
             decisions.note(op, ROTATE, reason, taken=True)
             return window
         decisions.note(op, ROTATE, window)
+    if not decisions.bars(op, ROWS):
+        rows = rows_or_reason(contraction, target)
+        if isinstance(rows, RowsAttr):
+            decisions.note(op, ROWS, "few rows: the other operand streams", taken=True)
+            return rows
+        decisions.note(op, ROWS, rows)
     return cheapest(contraction, target, decisions)[1]
 
 

@@ -22,12 +22,14 @@ from xdsl_spirv.dialects.schedule import (
     ConsideredAttr,
     ContractionAttr,
     DispatchOp,
+    RowsAttr,
     WindowAttr,
 )
 
-COOPERATIVE_MATRIX, ROTATE, DOT, FMA = "cooperative-matrix", "rotate", "dot", "fma"
+COOPERATIVE_MATRIX, ROTATE, ROWS = "cooperative-matrix", "rotate", "rows"
+DOT, FMA = "dot", "fma"
 
-PATHS = (COOPERATIVE_MATRIX, ROTATE, DOT, FMA)
+PATHS = (COOPERATIVE_MATRIX, ROTATE, ROWS, DOT, FMA)
 """The paths that may multiply, the fastest first."""
 
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
@@ -40,6 +42,8 @@ def path_of(schedule: Attribute) -> str | None:
     """The path that a contraction's schedule stands for."""
     if isinstance(schedule, WindowAttr):
         return ROTATE
+    if isinstance(schedule, RowsAttr):
+        return ROWS
     return (
         KINDS.get(schedule.instruction.kind.data) if isinstance(schedule, ContractionAttr) else None
     )

@@ -58,6 +58,7 @@ PASSES: dict[str, str] = {
     "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
     "contraction-to-fma": "passes.kernel.contraction_to_fma:ContractionToFMAPass",
     "contraction-to-rotate": "passes.kernel.contraction_to_rotate:ContractionToRotatePass",
+    "contraction-to-rows": "passes.kernel.contraction_to_rows:ContractionToRowsPass",
     "contraction-to-cooperative-matrix": (
         "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"
     ),
@@ -97,6 +98,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "contraction-to-dot": ("schedule.instruction=dot",),
     "contraction-to-fma": ("schedule.instruction=fma",),
     "contraction-to-rotate": ("schedule.window",),
+    "contraction-to-rows": ("schedule.rows",),
     "loops-to-invocations": ("schedule.loops",),
     "spirv-bfloat16-to-bits": ("bf16",),
     "spirv-int64-to-words": ("i64", "si64", "ui64"),

@@ -1,0 +1,140 @@
+"""
+What an operand of a contraction is computed from: tensors in memory, read by linear indices.
+
+    %w = linalg.generic ins(%q, %d) { ... }      leaves of %w: %q and %d, each by the contraction's
+    contraction ins(%x, %w)                      loops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, surely_below
+from xdsl_spirv.passes.analysis.epilogue import NotFused, Placed, definition, operand_of
+from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
+from xdsl_spirv.passes.analysis.pointwise import is_pointwise
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """
+    A row-major tensor in memory, by the contraction's loops: `start` + `strides[d]` * loop d.
+    """
+
+    placed: Placed
+    start: Size
+    strides: tuple[Size, ...]
+
+    @property
+    def element(self) -> Attribute:
+        return self.placed.element_type
+
+    @cached_property
+    def loops(self) -> frozenset[int]:
+        """The loops that decide which element is read."""
+        return frozenset(loop for loop, stride in enumerate(self.strides) if stride != 0)
+
+    @property
+    def fast_loop(self) -> int | None:
+        """The loop along which elements lie side by side."""
+        return next((loop for loop, stride in enumerate(self.strides) if stride == 1), None)
+
+    def widest(self, loop: int, size: Size, most_bytes: int) -> int:
+        """
+        Iterations of a loop whose elements are one aligned piece of at most so many bytes, for all
+        iterations of all other loops.
+        """
+        steps = [self.start, size]
+        steps += [stride for other, stride in enumerate(self.strides) if other != loop]
+        count = max(1, most_bytes * 8 // bit_width(self.element))
+        while count > 1 and not all(is_multiple(step, count) for step in steps):
+            count //= 2
+        return count
+
+    def width(self, unit: dict[int, int], most_bytes: int) -> int:
+        """
+        Elements that one load of a unit has: `unit[loop]` iterations of some loops, which begin at
+        a multiple of that.
+        """
+        inner = {loop: n for loop, n in unit.items() if n > 1 and self.strides[loop] != 0}
+        if any(is_dynamic(self.strides[loop]) for loop in inner):
+            return 1
+        places = {0}
+        for loop, count in inner.items():
+            stride = self.strides[loop]
+            assert not is_dynamic(stride)
+            places = {place + stride * i for place in places for i in range(count)}
+        steps = [self.start, *(s * unit.get(loop, 1) for loop, s in enumerate(self.strides))]
+        bits = bit_width(self.element)
+        width = max(1, most_bytes * 8 // bits)
+        while width > 1:
+            whole = all(
+                place // width * width + i in places for place in places for i in range(width)
+            )
+            words = width <= 4 or width * bits % 32 == 0
+            if whole and words and all(is_multiple(step, width) for step in steps):
+                break
+            width //= 2
+        return width
+
+
+def leaves_of(value: SSAValue, map: AffineMap, sizes: Sequence[Size]) -> tuple[Leaf, ...]:
+    """
+    The leaves of an operand whose dimensions `map` gives by loops of these sizes.
+
+    Raises `NotFused` for what cannot be computed from tensors in memory element by element.
+    """
+    leaves: dict[Placed, Leaf] = {}
+    _collect(Placed(value, map), sizes, leaves)
+    return tuple(leaves.values())
+
+
+def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) -> None:
+    op = definition(placed.value)
+    match op:
+        case None:
+            if isinstance(placed.value.type, TensorType | MemRefType):
+                leaves[placed] = leaf_of(placed, sizes)
+        case linalg.ops.FillOp() | tensor.SplatOp():
+            pass
+        case linalg.ops.GenericOp() if is_pointwise(op):
+            for number in range(len(op.inputs)):
+                _collect(operand_of(placed, op, number), sizes, leaves)
+        case _ if op.name == "arith.constant":
+            pass
+        case _:
+            raise NotFused(f"an operand comes from {op.name}, which is no element-wise operation")
+
+
+def leaf_of(placed: Placed, sizes: Sequence[Size]) -> Leaf:
+    """Raises `NotFused` for what is read outside, or not by a sum of multiples of loops."""
+    try:
+        indices = [linear(expression, len(sizes)) for expression in placed.map.results]
+    except NotLinear as error:
+        raise NotFused(str(error)) from error
+    shape = [
+        sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
+        for e, size in zip(placed.map.results, placed.shape, strict=True)
+    ]
+    for index, size in zip(indices, shape, strict=True):
+        if not _stays_inside(index, size, sizes):
+            raise NotFused("an operand is padded")
+    outer = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    pairs = list(zip(outer, indices, strict=True))
+    strides = (sum(s * index.factors[loop] for s, index in pairs) for loop in range(len(sizes)))
+    alone = (0 if size == 1 else stride for stride, size in zip(strides, sizes, strict=True))
+    return Leaf(placed, sum(s * index.start for s, index in pairs), tuple(alone))
+
+
+def _stays_inside(index: Linear, size: Size, sizes: Sequence[Size]) -> bool:
+    least, greatest = index.span(sizes)
+    return surely_below(-1, least) and surely_below(greatest, size)

@@ -1,0 +1,193 @@
+"""
+The elements of an operand that is computed where it is multiplied, from vectors of what is stored.
+
+    %w[n, k] = (%q[n, k / 32, k % 16] >> ...) * %d[n, k / 32]
+
+A load is written once for all elements that it serves, and so is what is computed of equal numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, IntegerType, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
+from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
+from xdsl_spirv.passes.analysis.leaves import Leaf
+from xdsl_spirv.passes.analysis.pointwise import body_ops
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel.inline_bodies import constant_of, unpack_elements
+from xdsl_spirv.passes.schedule.plan import vector_type
+
+MOST_BYTES = 16
+"""Bytes of a load."""
+
+HIGH_HALF = 16
+"""A bfloat16 is the upper half of a binary32 number."""
+
+Point: TypeAlias = Mapping[int, tuple[Index, int]]
+"""For each loop where a unit begins, and a number that is added to it."""
+
+Known: TypeAlias = dict[Any, Any]
+"""What was computed already and can be seen."""
+
+
+def stored_type(element: Attribute) -> Attribute:
+    """The type of an element in memory: of a bfloat16, its bits."""
+    return IntegerType(16) if isinstance(element, BFloat16Type) else element
+
+
+class LeafCode:
+    """The code of what is read of one tensor."""
+
+    def __init__(self, b: HoistingEmitter, leaf: Leaf, unit: dict[int, int]):
+        self.b, self.leaf = b, leaf
+        self.width = leaf.width(unit, MOST_BYTES)
+        self.type = stored_type(leaf.element)
+        memory = leaf.placed.value
+        view = FlatViewOp(memory, vector_type(self.type, self.width))
+        self.memory = b.at_top(view, f"{memory.name_hint or 'operand'}_elements")
+        # What no iteration of K changes is added up first, and so outside of its loop.
+        self.order = sorted(leaf.loops)
+
+    def load(self, point: Point) -> tuple[SSAValue, int]:
+        """The vector, or element, that has the element at a point, and its place there."""
+        b, leaf, width = self.b, self.leaf, self.width
+        base: Index = leaf.start // width if width > 1 else leaf.start
+        constant = 0
+        for loop in self.order:
+            first, added = point[loop]
+            stride = leaf.strides[loop]
+            if width == 1:
+                base = b.plus(base, b.times(b.plus(first, added), stride))
+                continue
+            assert not added or isinstance(stride, int)
+            constant += added * stride if isinstance(stride, int) else 0
+            base = b.plus(base, self._in_vectors(first, stride))
+        number, place = divmod(constant, width)
+        return b.load_once(self.memory, (b.plus(base, number),)), place
+
+    def _in_vectors(self, first: Index, stride: Size) -> Index:
+        """`first` * `stride` in vectors: one of the two is a multiple of the vector's length."""
+        b = self.b
+        if is_multiple(stride, self.width):
+            return b.times(first, stride // self.width)
+        return b.divided(b.times(first, stride), self.width)
+
+    def element(self, point: Point, known: Known) -> SSAValue:
+        """The element at a point."""
+        vector, place = self.load(point)
+        if vector not in known:
+            known[vector] = unpack_elements(self.b, vector, self.type, self.width)
+        return known[vector][place]
+
+
+class ComputedOperand:
+    """
+    The code of an operand whose dimensions `map` gives by the contraction's loops.
+
+    Elements are in `type`, the type of the sums; `signed` says how integers are extended to it.
+    """
+
+    def __init__(
+        self,
+        b: HoistingEmitter,
+        value: SSAValue,
+        map: AffineMap,
+        leaves: Sequence[Leaf],
+        unit: dict[int, int],
+        type: Attribute,
+        signed: bool,
+    ):
+        self.b, self.type, self.signed = b, type, signed
+        self.root = Placed(value, map)
+        self.leaves = {leaf.placed: LeafCode(b, leaf, unit) for leaf in leaves}
+        self.loops = frozenset(loop for leaf in leaves for loop in leaf.loops)
+
+    def fetch(self, point: Point) -> None:
+        """Write the loads for the element at a point, so that they stand before what waits."""
+        for leaf in self.leaves.values():
+            leaf.load(point)
+
+    def element(self, point: Point, known: Known) -> SSAValue:
+        """The element at a point in the type of the sums; `known` is added to."""
+        key = (self, *(point[loop] for loop in sorted(self.loops)))
+        if key not in known:
+            known[key] = self._widened(self._value(self.root, point, known))
+        return known[key]
+
+    def _value(self, placed: Placed, point: Point, known: Known) -> SSAValue:
+        op = definition(placed.value)
+        match op:
+            case None if placed in self.leaves:
+                return self.leaves[placed].element(point, known)
+            case linalg.ops.FillOp() | tensor.SplatOp():
+                return constant_of(self.b, op.operands[0])
+            case linalg.ops.GenericOp():
+                inputs = [
+                    self._value(operand_of(placed, op, n), point, known)
+                    for n in range(len(op.inputs))
+                ]
+                return self._body(op, inputs, known)
+            case _:
+                return constant_of(self.b, placed.value)
+
+    def _body(
+        self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue], known: Known
+    ) -> SSAValue:
+        """The body of an element-wise operation on one element of each input."""
+        block = op.body.block
+        values: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
+
+        def value_of(value: SSAValue) -> SSAValue:
+            return values[value] if value in values else constant_of(self.b, value)
+
+        for body_op in body_ops(block):
+            if isinstance(body_op, arith.ConstantOp):
+                continue
+            operands = tuple(map(value_of, body_op.operands))
+            key = (body_op.name, *operands, *body_op.result_types, str(body_op.properties))
+            if key not in known:
+                known[key] = self._copied(body_op, operands)
+            values |= zip(body_op.results, known[key], strict=True)
+        last = block.last_op
+        assert last is not None
+        return value_of(last.operands[0])
+
+    def _copied(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        if isinstance(op, arith.ExtFOp) and operands[0].type == IntegerType(16):
+            return [self._from_bits(operands[0], op.result.type)]
+        copy = type(op).create(
+            operands=operands,
+            result_types=op.result_types,
+            properties=op.properties,
+            attributes=op.attributes,
+        )
+        self.b.insert(copy)
+        return copy.results
+
+    def _widened(self, value: SSAValue) -> SSAValue:
+        """A number in the type of the sums."""
+        b, to = self.b, self.type
+        if isinstance(self.root.element_type, BFloat16Type):
+            return self._from_bits(value, to)
+        if value.type == to:
+            return value
+        if isinstance(to, IntegerType):
+            return b.add((arith.ExtSIOp if self.signed else arith.ExtUIOp)(value, to))
+        wider = bit_width(value.type) < bit_width(to)
+        return b.add((arith.ExtFOp if wider else arith.TruncFOp)(value, cast(AnyFloat, to)))
+
+    def _from_bits(self, value: SSAValue, to: Attribute) -> SSAValue:
+        """A bfloat16, given as its bits, in a wider type."""
+        b = self.b
+        high = b.add(arith.ShLIOp(b.add(arith.ExtUIOp(value, i32)), b.i32(HIGH_HALF)))
+        single = b.add(arith.BitcastOp(high, f32))
+        return single if to == f32 else b.add(arith.ExtFOp(single, cast(AnyFloat, to)))

@@ -1,0 +1,386 @@
+"""
+Contractions with few rows: one operand streams through registers, and every load of it serves all
+rows.
+
+    scf.for %k = units of K, divided among the lanes of a subgroup    loads of all columns first,
+      %w = load ..., %x = load ...                                    then multiply-adds
+      %sum[row][column] += %x[row] * %w[column]
+    the lanes' sums are added up, the subgroups' too through Workgroup memory, and stored
+
+See passes/schedule/rows.py for who computes what. No iteration looks at where an operand ends:
+columns beyond the result are read from the first one and not stored, and units that are left over
+behind the last whole step are multiplied by those who have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects import arith, gpu, math
+from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp
+from xdsl.dialects.linalg.ops import CopyOp, GenericOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, RowsAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformFAddOp, GroupNonUniformIAddOp
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, element_type
+from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel.addresses import address_along
+from xdsl_spirv.passes.kernel.collective import scheduled_root
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Known, Point
+from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
+
+NAME = "contraction-to-rows"
+
+WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
+
+
+@dataclass(frozen=True)
+class ContractionToRowsPass(ModulePass):
+    """Writes out every kernel whose contraction has a `#schedule.rows`."""
+
+    name = NAME
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for collective in [c for c in op.walk() if isinstance(c, CollectiveOp)]:
+            root = scheduled_root(collective)
+            if root is not None and isinstance(root.attributes[SCHEDULE], RowsAttr):
+                _lower(op, collective, root)
+
+
+def _lower(module: ModuleOp, collective: CollectiveOp, root: GenericOp) -> None:
+    schedule = root.attributes[SCHEDULE]
+    assert isinstance(schedule, RowsAttr)
+    try:
+        plan = RowsPlan(contraction_of(root), schedule, target_of(module, NAME))
+        check_rows(plan)
+    except (NotAContraction, ScheduleDoesNotFit) as error:
+        refuse(NAME, root, str(error))
+    init: SSAValue | None = None
+    for op in collective.body.block.ops:
+        if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
+            init = op.inputs[0]
+    RowsKernel(HoistingEmitter(InsertPoint.before(collective)), plan, init).emit()
+    Rewriter.erase_op(collective)
+
+
+@dataclass(frozen=True)
+class RowsTile:
+    """Offsets of one batch's elements in the result and in other buffers along its loops."""
+
+    b: HoistingEmitter
+    batch: Index
+
+    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
+        """A buffer as one row of elements."""
+        return self.b.at_top(FlatViewOp(memory, element), f"{memory.name_hint or 'result'}_elements")
+
+    def offset(self, row: Index, column: Index, layout: Layout) -> Index:
+        """The offset of an element in a layout."""
+        offset: Index = layout.start
+        for walk, number in zip(layout.walks, (self.batch, row, column), strict=True):
+            offset = self.b.plus(offset, address_along(self.b, walk, number, 0).base)
+        return offset
+
+
+class RowsKernel:
+    """The code of one invocation."""
+
+    def __init__(self, b: HoistingEmitter, plan: RowsPlan, init: SSAValue | None):
+        self.b, self.plan, self.init = b, plan, init
+        contraction = plan.contraction
+        self.type = plan.total_type
+        operands = [
+            ComputedOperand(
+                b, value, map, leaves, plan.unit, self.type, name.startswith("s")
+            )
+            for value, map, leaves, name in zip(
+                (contraction.a, contraction.b),
+                contraction.maps[:2],
+                plan.leaves,
+                contraction.types[:2],
+                strict=True,
+            )
+        ]
+        self.stream, self.few = operands[plan.streamed], operands[1 - plan.streamed]
+        self.count = plan.schedule.rows.data, plan.schedule.columns.data
+        along, across = plan.schedule.grid
+        subgroup = b.subgroup_id(along * across)
+        self.part_of_k = b.remainder(subgroup, along)
+        self.subgroup_column = b.divided(subgroup, along)
+        size = plan.target.subgroup_size
+        self.lane = b.lane_id(size)
+        self.lane_of_k = b.remainder(self.lane, plan.lanes)
+        self.lane_column = b.divided(self.lane, plan.lanes)
+        self.part = b.plus(b.times(self.part_of_k, plan.lanes), self.lane_of_k)
+        self.row = b.times(b.block_id(gpu.DimensionEnum.X, "tile_row"), plan.tile[0])
+        if plan.row_tiles == 1:
+            self.row = 0
+        self.column = b.times(b.block_id(gpu.DimensionEnum.Y, "tile_column"), plan.tile[1])
+        batched = contraction.batch != 1
+        self.batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
+
+    def emit(self) -> None:
+        points = self._points()
+        totals = self._sums(points)
+        if self.plan.in_subgroup:
+            totals = [self._over_subgroup(total) for total in totals]
+        self._finish(totals)
+
+    # Places
+
+    def _column(self, number: int) -> Index:
+        """The number in its workgroup's tile of an invocation's column."""
+        b, plan = self.b, self.plan
+        width = plan.side_by_side
+        own = self.count[1] // width
+        group = b.plus(b.times(self.subgroup_column, own), number // width)
+        place = b.plus(b.times(group, plan.beside), self.lane_column)
+        return b.plus(b.times(place, width), number % width)
+
+    def _loops(self, loops: range, number: Index) -> dict[int, tuple[Index, int]]:
+        """The loops of a group that one number counts through."""
+        sizes = [self.plan.contraction.sizes[loop] for loop in loops]
+        indices = self.b.delinearized(number, sizes)
+        return {loop: (index, 0) for loop, index in zip(loops, indices, strict=True)}
+
+    def _inside(self, number: Index, size: Size, tile: int) -> Condition:
+        return is_multiple(size, tile) or self.b.below(number, size)
+
+    def _clamped(self, number: Index, size: Size, tile: int) -> Index:
+        """A row or column, the first where there is none: nothing outside is read."""
+        inside = self._inside(number, size, tile)
+        return number if inside is True else self.b.select(inside, number, 0)
+
+    def _points(self) -> tuple[list[Point], list[Point]]:
+        """Batch and rows of the invocation's rows; its columns."""
+        plan, b = self.plan, self.b
+        batch = self._loops(plan.contraction.groups[0], self.batch)
+        rows = [
+            batch
+            | self._loops(
+                plan.row_loops,
+                self._clamped(b.plus(self.row, row), plan.rows, plan.tile[0]),
+            )
+            for row in range(self.count[0])
+        ]
+        columns: list[Point] = []
+        width = plan.side_by_side
+        for number in range(0, self.count[1], width):
+            first = b.plus(self.column, self._column(number))
+            place = self._loops(
+                plan.column_loops, self._clamped(first, plan.columns, plan.tile[1])
+            )
+            for i in range(width):
+                last = plan.column_loops[-1]
+                shifted = {last: (place[last][0], i)} if i else {}
+                columns.append(batch | place | shifted)
+        return rows, columns
+
+    # The sums
+
+    def _sums(self, points: tuple[list[Point], list[Point]]) -> Sequence[SSAValue]:
+        b, plan = self.b, self.plan
+        stride, steps = plan.parts, plan.schedule.steps.data
+        totals: Sequence[SSAValue] = [b.zero(self.type)] * prod(self.count)
+        whole = plan.units // (stride * steps) * (stride * steps)
+
+        def trip(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            first = b.plus(first, self.part)
+            return self._multiply([b.plus(first, i * stride) for i in range(steps)], points, carried)
+
+        if whole != 0:
+            totals = b.loop(whole, stride * steps, totals, trip, "k")
+        if is_multiple(plan.units, stride * steps):
+            return totals
+
+        def rest(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            unit = b.plus(first, self.part)
+            inside = b.below(unit, plan.units)
+            if isinstance(inside, bool):
+                return self._multiply([unit], points, carried)
+            types = [total.type for total in carried]
+            return b.choose(
+                inside,
+                types,
+                lambda: self._multiply([unit], points, carried),
+                lambda: carried,
+            )
+
+        return b.loop(plan.units, stride, totals, rest, "rest", lower=whole)
+
+    def _multiply(
+        self,
+        units: Sequence[Index],
+        points: tuple[list[Point], list[Point]],
+        totals: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        """The sums after some units of K, whose loads all stand before the multiply-adds."""
+        rows, columns = points
+        places = [self._places(unit) for unit in units]
+        width = self.plan.side_by_side
+        for place in places:
+            for column in columns[::width]:
+                for offset in self._offsets():
+                    self.stream.fetch(column | _shifted(place, offset))
+        results = list(totals)
+        for place in places:
+            known: Known = {}
+            for offset in self._offsets():
+                within = _shifted(place, offset)
+                factors = [self.stream.element(point | within, known) for point in columns]
+                for i, point in enumerate(rows):
+                    x = self.few.element(point | within, known)
+                    for j, factor in enumerate(factors):
+                        at = i * len(columns) + j
+                        results[at] = self._fused(x, factor, results[at])
+        return results
+
+    def _places(self, unit: Index) -> Point:
+        """Where a unit begins along the loops of K."""
+        b, plan = self.b, self.plan
+        indices = b.delinearized(unit, plan.steps_along)
+        return {
+            loop: (b.times(index, plan.unit.get(loop, 1)), 0)
+            for loop, index in zip(plan.reduced, indices, strict=True)
+        }
+
+    def _offsets(self) -> list[dict[int, int]]:
+        """The elements of a unit along K."""
+        offsets: list[dict[int, int]] = [{}]
+        for loop in self.plan.reduced:
+            count = self.plan.unit.get(loop, 1)
+            offsets = [offset | {loop: i} for offset in offsets for i in range(count)]
+        return offsets
+
+    def _fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+        b = self.b
+        if isinstance(self.type, IntegerType):
+            return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
+        return b.add(math.FmaOp(x, y, total))
+
+    def _plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        kind = arith.AddiOp if isinstance(self.type, IntegerType) else arith.AddfOp
+        return self.b.add(kind(x, y))
+
+    # The result
+
+    def _over_subgroup(self, value: SSAValue) -> SSAValue:
+        b, features = self.b, self.plan.target.features
+        size = self.plan.target.subgroup_size
+        if "subgroup-arithmetic" in features:
+            integer = isinstance(self.type, IntegerType)
+            kind = GroupNonUniformIAddOp if integer else GroupNonUniformFAddOp
+            return b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
+        by = reduce_by_rotations if "subgroup-rotate" in features else reduce_by_shuffles
+        return by(b, value, size, self._plus)
+
+    def _finish(self, totals: Sequence[SSAValue]) -> None:
+        """Add up what several subgroups or lanes have, and store it."""
+        plan, b = self.plan, self.b
+        if plan.partial == 1:
+            self._in_turns(totals, self._store)
+            return
+        rows, columns = plan.tile
+        results = rows * columns
+        type = MemRefType(self.type, [plan.partial * results], memory_space=WORKGROUP)
+        memory = b.allocate(type, "partial")
+        part = self.part_of_k if plan.in_subgroup else self.part
+        first = b.times(part, results)
+
+        def put(row: Index, column: Index, total: SSAValue) -> None:
+            place = b.plus(b.times(row, columns), column)
+            b.store(total, memory, [b.plus(first, place)])
+
+        self._in_turns(totals, put)
+        b.barrier()
+        invocation = b.thread_id(plan.invocations)
+        for start in range(0, results, plan.invocations):
+            number = b.plus(invocation, start)
+
+            def add_up(number: Index = number) -> None:
+                places = [b.plus(number, part * results) for part in range(plan.partial)]
+                parts = [b.load(memory, [place]) for place in places]
+                total = reduce(self._plus, parts)
+                self._store(b.divided(number, columns), b.remainder(number, columns), total)
+
+            b.when(b.below(number, results), add_up)
+
+    def _in_turns(
+        self,
+        totals: Sequence[SSAValue],
+        take: Callable[[Index, Index, SSAValue], None],
+    ) -> None:
+        """
+        take(row, column, total) for the invocation's sums, places in the workgroup's tile.
+
+        What all lanes of a subgroup have one of them takes, each another one.
+        """
+        b, plan = self.b, self.plan
+        columns = self.count[1]
+        if not plan.in_subgroup:
+            for number, total in enumerate(totals):
+                take(number // columns, self._column(number % columns), total)
+            return
+        size = plan.target.subgroup_size
+        for start in range(0, len(totals), size):
+            group = totals[start : start + size]
+            own = group[-1]
+            for place in reversed(range(len(group) - 1)):
+                own = b.select(b.below(self.lane, place + 1), group[place], own)
+            number = b.plus(self.lane, start)
+            row, place = b.divided(number, columns), b.remainder(number, columns)
+            column = b.plus(b.times(self.subgroup_column, columns), place)
+            exists = b.below(self.lane, len(group))
+            b.when(exists, partial(take, row, column, own))
+
+    def _store(self, row: Index, column: Index, total: SSAValue) -> None:
+        """Store what the epilogue makes of a sum, if its place lies inside the result."""
+        b, plan = self.b, self.plan
+        row, column = b.plus(self.row, row), b.plus(self.column, column)
+        inside = b.both(
+            self._inside(row, plan.rows, plan.tile[0]),
+            self._inside(column, plan.columns, plan.tile[1]),
+        )
+        b.when(inside, partial(self._store_inside, row, column, total))
+
+    def _store_inside(self, row: Index, column: Index, total: SSAValue) -> None:
+        b, plan = self.b, self.plan
+        contraction = plan.contraction
+        if plan.streamed == 0:
+            row, column = column, row
+        tile = RowsTile(b, self.batch)
+        if self.init is not None:
+            source = tile.view(self.init, element_type(self.init))
+            begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))
+            total = self._plus(self._in(begin, self.type), total)
+        total = self._in(total, contraction.element_types[2])
+        ElementCode(b, plan, tile, 1).store(row, column, total)
+
+    def _in(self, value: SSAValue, to: Attribute) -> SSAValue:
+        """A float in another type."""
+        if value.type == to:
+            return value
+        kind = arith.ExtFOp if to == self.type else arith.TruncFOp
+        return self.b.add(kind(value, to))  # pyright: ignore[reportArgumentType]
+
+
+def _shifted(place: Point, offset: dict[int, int]) -> Point:
+    """A point as far away as an offset says."""
+    return {loop: (first, offset.get(loop, 0)) for loop, (first, _) in place.items()}

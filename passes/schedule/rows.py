@@ -1,0 +1,340 @@
+"""
+What a schedule of few rows means for one contraction: units of K, places of columns, and its cost.
+
+One operand streams: it is read once, in loads of up to 16 bytes. A *unit* is what an invocation
+makes of one such load: neighbours along K, or along the columns where the operand's elements lie
+side by side there. The other operand has few rows, which every invocation reads beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.schedule import RowsAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    ceil_div,
+    is_dynamic,
+    is_multiple,
+    typical,
+)
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
+from xdsl_spirv.passes.analysis.layout import NotLinear
+from xdsl_spirv.passes.analysis.leaves import Leaf, leaves_of
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.targets import Target
+
+TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+"""Element types of operands."""
+
+FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
+
+EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
+"""Features by which the invocations of a subgroup add up."""
+
+LOAD_BYTES = 16
+"""Most bytes of one load."""
+
+MOST_ELEMENTS = 64
+"""Elements of a unit."""
+
+FEW = 32
+"""Rows up to which a contraction has few."""
+
+
+@dataclass(frozen=True)
+class RowsPlan:
+    """A contraction with its schedule on a target."""
+
+    contraction: Contraction
+    schedule: RowsAttr
+    target: Target
+
+    # The operands
+
+    @cached_property
+    def streamed(self) -> int:
+        """The operand that is read once: A (0) or B (1), the one with more rows or columns."""
+        contraction = self.contraction
+        return 0 if typical(contraction.m) > typical(contraction.n) else 1
+
+    @cached_property
+    def leaves(self) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
+        """What A and B are read from; raises `NotAContraction` for what is no such operand."""
+        contraction = self.contraction
+        a, b = (
+            leaves_of(value, map, contraction.sizes)
+            for value, map in zip((contraction.a, contraction.b), contraction.maps, strict=False)
+        )
+        return a, b
+
+    @cached_property
+    def main(self) -> Leaf:
+        """What most bytes of the operand that streams lie in."""
+        sizes = self.contraction.sizes
+
+        def weight(leaf: Leaf) -> int:
+            return bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
+
+        return max(self.leaves[self.streamed], key=weight)
+
+    # The loops
+
+    @property
+    def reduced(self) -> range:
+        return self.contraction.groups[3]
+
+    @property
+    def row_loops(self) -> range:
+        """The loops of the few rows."""
+        return self.contraction.groups[2 - self.streamed]
+
+    @property
+    def column_loops(self) -> range:
+        """The loops of what streams, beside K's."""
+        return self.contraction.groups[1 + self.streamed]
+
+    @cached_property
+    def unit(self) -> dict[int, int]:
+        """How many iterations of a loop a unit has, for the loops of K, and those of columns."""
+        sizes, main = self.contraction.sizes, self.main
+        unit: dict[int, int] = {}
+        fast = main.fast_loop
+        if fast is not None and (fast in self.reduced or fast == self.column_loops[-1]):
+            unit[fast] = main.widest(fast, sizes[fast], LOAD_BYTES)
+        for loop in self.reduced:
+            size = sizes[loop]
+            if loop in main.loops or is_dynamic(size):
+                continue
+            if prod(unit.values()) * size <= MOST_ELEMENTS:
+                unit[loop] = size
+        return {loop: count for loop, count in unit.items() if count > 1}
+
+    @property
+    def side_by_side(self) -> int:
+        """Columns of a unit."""
+        return prod(count for loop, count in self.unit.items() if loop in self.column_loops)
+
+    @property
+    def steps_along(self) -> tuple[Size, ...]:
+        """Units along each loop of K."""
+        sizes = self.contraction.sizes
+        return tuple(sizes[loop] // self.unit.get(loop, 1) for loop in self.reduced)
+
+    @property
+    def units(self) -> Size:
+        return prod(self.steps_along)
+
+    @property
+    def rows(self) -> Size:
+        return prod(self.contraction.sizes[loop] for loop in self.row_loops)
+
+    @property
+    def columns(self) -> Size:
+        return prod(self.contraction.sizes[loop] for loop in self.column_loops)
+
+    # Who computes what
+
+    @property
+    def lanes(self) -> int:
+        """Invocations of a subgroup that divide K."""
+        return self.schedule.lanes.data
+
+    @property
+    def beside(self) -> int:
+        """Invocations of a subgroup that have other columns."""
+        return self.target.subgroup_size // self.lanes
+
+    @property
+    def parts(self) -> int:
+        """Invocations of a workgroup that divide K."""
+        return self.lanes * self.schedule.grid[0]
+
+    @property
+    def in_subgroup(self) -> bool:
+        """Whether the invocations of a subgroup add up without memory."""
+        exchanges = any(name in self.target.features for name in EXCHANGES)
+        return self.lanes > 1 and self.beside == 1 and exchanges
+
+    @property
+    def partial(self) -> int:
+        """Partial sums of a result that meet in Workgroup memory; 1: none do."""
+        return self.schedule.grid[0] if self.in_subgroup else self.parts
+
+    @property
+    def tile_columns(self) -> int:
+        """Columns of a workgroup."""
+        return self.schedule.columns.data * self.beside * self.schedule.grid[1]
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of a workgroup."""
+        return self.schedule.rows.data, self.tile_columns
+
+    @property
+    def row_tiles(self) -> Size:
+        return ceil_div(self.rows, self.tile[0])
+
+    @property
+    def grid(self) -> tuple[Size, Size, Size]:
+        """Workgroups: those that read the same columns follow each other."""
+        columns = ceil_div(self.columns, self.tile_columns)
+        return self.row_tiles, columns, self.contraction.batch
+
+    @property
+    def invocations(self) -> int:
+        return prod(self.schedule.grid) * self.target.subgroup_size
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        return self.invocations, 1, 1
+
+    @property
+    def total_type(self) -> Attribute:
+        """The type of the sums: small floats are summed in binary32."""
+        result = self.contraction.element_types[2]
+        return f32 if isinstance(result, Float16Type | BFloat16Type) else result
+
+    @property
+    def workgroup_bytes(self) -> int:
+        if self.partial == 1:
+            return 0
+        return self.partial * prod(self.tile) * bit_width(self.total_type) // 8
+
+    # Whether it fits
+
+    def problems(self) -> Iterator[str]:
+        """The problems of this schedule; each says what would fit."""
+        yield from self._problems_of_operands()
+        schedule, target = self.schedule, self.target
+        size = target.subgroup_size
+        if size % self.lanes:
+            yield f"lanes = {self.lanes} do not divide a subgroup of {size}"
+            return
+        if schedule.columns.data % self.side_by_side:
+            yield (
+                f"columns = {schedule.columns.data} are not a multiple of the {self.side_by_side} "
+                "that one load has"
+            )
+        if self.invocations > target.max_invocations:
+            most = target.max_invocations // size
+            yield (
+                f"subgroups = {list(schedule.grid)} are {self.invocations} invocations, but "
+                f"{target.name} has at most {target.max_invocations}: {most} subgroups would fit"
+            )
+        if self.workgroup_bytes > target.workgroup_memory_bytes:
+            yield (
+                f"partial sums of {self.workgroup_bytes} bytes exceed {target.name}'s Workgroup "
+                f"memory of {target.workgroup_memory_bytes}: take fewer rows, columns or subgroups"
+            )
+        for axis, count, limit in zip("xyz", self.grid, target.max_grid, strict=True):
+            if not is_dynamic(count) and count > limit:
+                yield (
+                    f"{count} workgroups in {axis} are more than {target.name}'s {limit}: take "
+                    "more columns or subgroups"
+                )
+
+    def _problems_of_operands(self) -> Iterator[str]:
+        types = self.contraction.types
+        if unknown := {*types[:2]} - set(TYPES):
+            yield f"a schedule of rows takes {', '.join(TYPES)}, not {', '.join(sorted(unknown))}"
+        needed = {FEATURES[name] for name in types if name in FEATURES}
+        for leaf in (*self.leaves[0], *self.leaves[1]):
+            if isinstance(leaf.element, Float16Type):
+                needed.add(FEATURES["f16"])
+            if isinstance(leaf.element, IntegerType) and leaf.element.width.data < 8:
+                yield f"a schedule of rows reads no elements of {leaf.element}"
+        for feature in sorted(needed - self.target.features):
+            yield f"it needs {feature}, which {self.target.name} does not list"
+        if types[2] == "bf16":
+            yield "a schedule of rows stores no bf16"
+
+
+def check_rows(plan: RowsPlan) -> None:
+    """Raises `ScheduleDoesNotFit` with the first problem."""
+    try:
+        for problem in plan.problems():
+            raise ScheduleDoesNotFit(problem)
+    except NotLinear as error:
+        raise ScheduleDoesNotFit(str(error)) from error
+
+
+def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
+    """A schedule of few rows where the contraction has few, or why there is none."""
+    few = min(typical(contraction.m), typical(contraction.n))
+    if few > FEW:
+        return f"{few} rows are not few: operands are read often enough to be staged"
+    problem = "no schedule of rows"
+    for schedule in _candidates(RowsPlan(contraction, RowsAttr(), target), few):
+        plan = RowsPlan(contraction, schedule, target)
+        try:
+            check_rows(plan)
+        except (ScheduleDoesNotFit, NotAContraction) as error:
+            problem = str(error)
+            continue
+        return schedule
+    return problem
+
+
+MOST_ROWS = 8
+"""Rows that an invocation has: with more, registers run short."""
+
+MOST_SUMS = 16
+"""Sums of an invocation."""
+
+UNDER_WAY = 4
+"""Loads of an invocation that are under way at a time."""
+
+SUBGROUPS = 8
+"""Subgroups of a workgroup that divide K at most."""
+
+
+def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
+    """The schedules that might do, the best one first."""
+    target = plan.target
+    try:
+        side_by_side, units = plan.side_by_side, typical(plan.units)
+        columns = typical(plan.columns)
+    except (NotAContraction, NotLinear):
+        yield RowsAttr()
+        return
+    rows = ceil_div(few, ceil_div(few, MOST_ROWS))
+    batch = typical(plan.contraction.batch)
+    if target.residency.subgroups == 1:
+        yield from _on_processor(plan, rows, side_by_side, columns)
+        return
+    wanted = 16 * target.compute_units
+    for width in (4, 2, 1):
+        own = max(width, side_by_side)
+        if rows * own > max(MOST_SUMS, rows * side_by_side):
+            continue
+        lanes = target.subgroup_size if side_by_side == 1 else 4
+        beside = target.subgroup_size // lanes
+        subgroups = ceil_div(columns, own * beside) * batch * ceil_div(few, rows)
+        if width > 1 and subgroups < wanted:
+            continue
+        along = 1
+        while along < SUBGROUPS and subgroups * along < wanted and units >= 2 * along * lanes:
+            along *= 2
+        across = max(1, 4 // along)
+        loads = max(1, own // side_by_side)
+        steps = max(1, UNDER_WAY // loads)
+        while steps > 1 and units < steps * along * lanes:
+            steps //= 2
+        yield RowsAttr(rows, own, lanes, steps, (along, across))
+
+
+def _on_processor(
+    plan: RowsPlan, rows: int, side_by_side: int, columns: int
+) -> Iterator[RowsAttr]:
+    """Every invocation has columns of its own: what it reads of few rows is the same for all."""
+    for width in (4, 2, 1):
+        own = max(width, side_by_side)
+        if width == 1 or (rows * own <= 16 and columns >= own * plan.target.subgroup_size * 4):
+            yield RowsAttr(rows, own, 1, 1, (1, 1))
