@@ -18,6 +18,7 @@ from xdsl_spirv.passes.schedule.paths import (
     LOOPS,
     PACK,
     ROTATE,
+    ROWS,
 )
 from xdsl_spirv.tools.explain_text import duration, nodes_text, ranges, size, tile_of, totals
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
@@ -27,6 +28,7 @@ COLOURS = {
     COOPERATIVE_MATRIX: "#2f7d4f",
     ATTENTION: "#0f766e",
     ROTATE: "#2b6cb0",
+    ROWS: "#1d8aa8",
     DOT: "#7b4fb5",
     FMA: "#c27a1a",
     LOOPS: "#7a8794",

@@ -131,6 +131,9 @@ def tile_of(schedule: str) -> str:
     window = re.search(r"outputs = (\d+)", schedule)
     if window is not None:
         return f"window, {window[1]} outputs"
+    rows = re.search(r"rows = (\d+), columns = (\d+), lanes = (\d+)", schedule)
+    if rows is not None:
+        return f"{rows[1]}x{rows[2]} of each, K by {rows[3]} lanes"
     reduce = re.search(r"reduce = (\w+)", schedule)
     return f"by {reduce[1]}" if reduce else ""
 

@@ -161,11 +161,11 @@ def is_permutation(map: AffineMap) -> bool:
     return len(positions) == len(map.results) and sorted(positions) == list(range(map.num_dims))
 
 
-def is_pointwise(op: Operation) -> bool:
+def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
     """
     Whether an operation computes each element of one static result from scalars that maps name.
 
-    The body holds only arithmetic; where an element is, it does not ask.
+    The body holds only arithmetic; where an element is, it asks only if it may.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1:
         return False
@@ -179,7 +179,10 @@ def is_pointwise(op: Operation) -> bool:
         return False
     if not all(is_plain(value.type) for value in op.operands):
         return False
-    return all(_is_scalar(body_op) for body_op in op.body.block.ops)
+    return all(
+        _is_scalar(body_op) or (asks_place and isinstance(body_op, linalg.ops.IndexOp))
+        for body_op in op.body.block.ops
+    )
 
 
 def is_plain(type: Attribute) -> bool:

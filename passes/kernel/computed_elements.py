@@ -14,13 +14,14 @@ from typing import Any, TypeAlias, cast
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, IntegerType, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
+from xdsl_spirv.passes.analysis.layout import linear
 from xdsl_spirv.passes.analysis.leaves import Leaf
-from xdsl_spirv.passes.analysis.pointwise import body_ops
+from xdsl_spirv.passes.analysis.pointwise import body_ops, loops_of
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.inline_bodies import constant_of, unpack_elements
@@ -109,7 +110,8 @@ class ComputedOperand:
         self.b, self.type, self.signed = b, type, signed
         self.root = Placed(value, map)
         self.leaves = {leaf.placed: LeafCode(b, leaf, unit) for leaf in leaves}
-        self.loops = frozenset(loop for leaf in leaves for loop in leaf.loops)
+        used = {e.position for r in map.results for e in r.dfs() if isinstance(e, AffineDimExpr)}
+        self.loops = sorted(used)
 
     def fetch(self, point: Point) -> None:
         """Write the loads for the element at a point, so that they stand before what waits."""
@@ -118,7 +120,7 @@ class ComputedOperand:
 
     def element(self, point: Point, known: Known) -> SSAValue:
         """The element at a point in the type of the sums; `known` is added to."""
-        key = (self, *(point[loop] for loop in sorted(self.loops)))
+        key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             known[key] = self._widened(self._value(self.root, point, known))
         return known[key]
@@ -135,14 +137,24 @@ class ComputedOperand:
                     self._value(operand_of(placed, op, n), point, known)
                     for n in range(len(op.inputs))
                 ]
-                return self._body(op, inputs, known)
+                write = op.get_indexing_maps().data[-1].data
+                places = loops_of(write, placed.map.results)
+                return self._body(op, inputs, places, point, known)
             case _:
                 return constant_of(self.b, placed.value)
 
     def _body(
-        self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue], known: Known
+        self,
+        op: linalg.ops.GenericOp,
+        inputs: Sequence[SSAValue],
+        places: Sequence[AffineExpr | None],
+        point: Point,
+        known: Known,
     ) -> SSAValue:
-        """The body of an element-wise operation on one element of each input."""
+        """
+        The body of an element-wise operation on one element of each input; `places` are its loops
+        by the contraction's.
+        """
         block = op.body.block
         values: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
 
@@ -152,6 +164,10 @@ class ComputedOperand:
         for body_op in body_ops(block):
             if isinstance(body_op, arith.ConstantOp):
                 continue
+            if isinstance(body_op, linalg.ops.IndexOp):
+                place = places[body_op.dim.value.data]
+                values[body_op.result] = self.b.index(self._index(place, point))
+                continue
             operands = tuple(map(value_of, body_op.operands))
             key = (body_op.name, *operands, *body_op.result_types, str(body_op.properties))
             if key not in known:
@@ -160,6 +176,16 @@ class ComputedOperand:
         last = block.last_op
         assert last is not None
         return value_of(last.operands[0])
+
+    def _index(self, place: AffineExpr | None, point: Point) -> Index:
+        """A linear expression of the contraction's loops, at a point."""
+        if place is None:
+            return 0
+        b, known = self.b, linear(place, max(point) + 1)
+        index: Index = known.start
+        for loop, (first, added) in point.items():
+            index = b.plus(index, b.times(b.plus(first, added), known.factors[loop]))
+        return index
 
     def _copied(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
         if isinstance(op, arith.ExtFOp) and operands[0].type == IntegerType(16):

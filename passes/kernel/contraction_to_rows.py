@@ -28,7 +28,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, RowsAttr
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformFAddOp, GroupNonUniformIAddOp
@@ -89,7 +89,9 @@ class RowsTile:
 
     def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
         """A buffer as one row of elements."""
-        return self.b.at_top(FlatViewOp(memory, element), f"{memory.name_hint or 'result'}_elements")
+        return self.b.at_top(
+            FlatViewOp(memory, element), f"{memory.name_hint or 'result'}_elements"
+        )
 
     def offset(self, row: Index, column: Index, layout: Layout) -> Index:
         """The offset of an element in a layout."""
@@ -107,9 +109,7 @@ class RowsKernel:
         contraction = plan.contraction
         self.type = plan.total_type
         operands = [
-            ComputedOperand(
-                b, value, map, leaves, plan.unit, self.type, name.startswith("s")
-            )
+            ComputedOperand(b, value, map, leaves, plan.unit, self.type, name.startswith("s"))
             for value, map, leaves, name in zip(
                 (contraction.a, contraction.b),
                 contraction.maps[:2],
@@ -184,13 +184,11 @@ class RowsKernel:
         width = plan.side_by_side
         for number in range(0, self.count[1], width):
             first = b.plus(self.column, self._column(number))
-            place = self._loops(
-                plan.column_loops, self._clamped(first, plan.columns, plan.tile[1])
-            )
-            for i in range(width):
+            place = self._loops(plan.column_loops, self._clamped(first, plan.columns, plan.tile[1]))
+            columns.append(batch | place)
+            for i in range(1, width):
                 last = plan.column_loops[-1]
-                shifted = {last: (place[last][0], i)} if i else {}
-                columns.append(batch | place | shifted)
+                columns.append(batch | place | {last: (place[last][0], i)})
         return rows, columns
 
     # The sums
@@ -203,7 +201,9 @@ class RowsKernel:
 
         def trip(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             first = b.plus(first, self.part)
-            return self._multiply([b.plus(first, i * stride) for i in range(steps)], points, carried)
+            return self._multiply(
+                [b.plus(first, i * stride) for i in range(steps)], points, carried
+            )
 
         if whole != 0:
             totals = b.loop(whole, stride * steps, totals, trip, "k")

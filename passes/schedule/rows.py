@@ -21,7 +21,6 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
     is_dynamic,
-    is_multiple,
     typical,
 )
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
@@ -45,7 +44,16 @@ MOST_ELEMENTS = 64
 """Elements of a unit."""
 
 FEW = 32
-"""Rows up to which a contraction has few."""
+"""Rows up to which a contraction has few: beyond, operands are read often enough to be staged."""
+
+FEW_ON_UNITS = 16
+"""The same on a device that hides what staging waits for."""
+
+FEW_FOR_MATRICES = 8
+"""The same where such a device also multiplies cooperative matrices of these types."""
+
+MUCH = 4
+"""Times as many columns as rows make one operand stream, and the other one small."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ class RowsPlan:
         sizes, main = self.contraction.sizes, self.main
         unit: dict[int, int] = {}
         fast = main.fast_loop
-        if fast is not None and (fast in self.reduced or fast == self.column_loops[-1]):
+        if fast is not None and (fast in self.reduced or fast in self.column_loops[-1:]):
             unit[fast] = main.widest(fast, sizes[fast], LOAD_BYTES)
         for loop in self.reduced:
             size = sizes[loop]
@@ -267,9 +275,12 @@ def check_rows(plan: RowsPlan) -> None:
 
 def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
     """A schedule of few rows where the contraction has few, or why there is none."""
-    few = min(typical(contraction.m), typical(contraction.n))
-    if few > FEW:
-        return f"{few} rows are not few: operands are read often enough to be staged"
+    few, many = sorted((typical(contraction.m), typical(contraction.n)))
+    most = _most_rows(contraction, target)
+    if few > most:
+        return f"{few} rows are not few: up to {most} are, on {target.name}"
+    if few > 1 and many < MUCH * few:
+        return f"{few} x {many} results: no operand is much larger than the other"
     problem = "no schedule of rows"
     for schedule in _candidates(RowsPlan(contraction, RowsAttr(), target), few):
         plan = RowsPlan(contraction, schedule, target)
@@ -280,6 +291,12 @@ def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
             continue
         return schedule
     return problem
+
+
+def _most_rows(contraction: Contraction, target: Target) -> int:
+    if target.residency.subgroups == 1:
+        return FEW
+    return FEW_FOR_MATRICES if target.properties_for(contraction.types) else FEW_ON_UNITS
 
 
 MOST_ROWS = 8
@@ -314,27 +331,25 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         own = max(width, side_by_side)
         if rows * own > max(MOST_SUMS, rows * side_by_side):
             continue
-        lanes = target.subgroup_size if side_by_side == 1 else 4
-        beside = target.subgroup_size // lanes
-        subgroups = ceil_div(columns, own * beside) * batch * ceil_div(few, rows)
-        if width > 1 and subgroups < wanted:
+        if width > 1 and columns * batch * ceil_div(few, rows) < wanted * own:
             continue
-        along = 1
-        while along < SUBGROUPS and subgroups * along < wanted and units >= 2 * along * lanes:
-            along *= 2
-        across = max(1, 4 // along)
-        loads = max(1, own // side_by_side)
-        steps = max(1, UNDER_WAY // loads)
-        while steps > 1 and units < steps * along * lanes:
-            steps //= 2
-        yield RowsAttr(rows, own, lanes, steps, (along, across))
+        for lanes in (target.subgroup_size,) if side_by_side == 1 else (4, 1):
+            subgroups = ceil_div(columns, own * target.subgroup_size // lanes)
+            subgroups *= batch * ceil_div(few, rows)
+            along = 1
+            while along < SUBGROUPS and subgroups * along < wanted and units >= 2 * along * lanes:
+                along *= 2
+            while along:
+                steps = max(1, UNDER_WAY * side_by_side // own)
+                while steps > 1 and units < steps * along * lanes:
+                    steps //= 2
+                yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)))
+                along //= 2
 
 
-def _on_processor(
-    plan: RowsPlan, rows: int, side_by_side: int, columns: int
-) -> Iterator[RowsAttr]:
+def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
     """Every invocation has columns of its own: what it reads of few rows is the same for all."""
-    for width in (4, 2, 1):
+    for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
-        if width == 1 or (rows * own <= 16 and columns >= own * plan.target.subgroup_size * 4):
-            yield RowsAttr(rows, own, 1, 1, (1, 1))
+        if width == 1 or (rows * own <= 32 and columns >= own * plan.target.subgroup_size * 4):
+            yield RowsAttr(rows, own, 1, 2 if typical(plan.units) > 1 else 1, (1, 1))

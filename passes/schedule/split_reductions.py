@@ -39,7 +39,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
+from xdsl_spirv.dialects.schedule import SCHEDULE, RowsAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
@@ -52,7 +52,8 @@ from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import Decisions, Limits
+from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
+from xdsl_spirv.passes.schedule.rows import rows_or_reason
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import DEFAULT_COPY, Target
 
@@ -208,6 +209,10 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
         return 1
     if lookup(contraction, target) is not None:
         return 1
+    if not Decisions(limits).bars(cut.op, ROWS):
+        if isinstance(rows_or_reason(contraction, target), RowsAttr):
+            # It divides K within a workgroup.
+            return 1
     try:
         whole, _ = cheapest(contraction, target, Decisions(limits))
     except (ScheduleDoesNotFit, NotAContraction):

@@ -220,6 +220,10 @@ FORMED = f"linalg-to-contraction,form-dispatches,{LAVAPIPE}"
 OUTLINED = f"{FORMED},pack-operands,outline-dispatches"
 FOR_H200 = "linalg-to-spirv{target=nvidia-h200}"
 
+STREAMED = (
+    "{schedule = #schedule.rows<rows = 4, columns = 2, lanes = 1, steps = 2, subgroups = [1, 1]>}"
+)
+
 DIRECT = (
     "{schedule = #schedule.contraction<workgroup_tile = [16, 16, 8], subgroups = [1, 1], "
     "instruction = coopmat 8x8x8, a = staged<vector = 4>, b = direct>}"
@@ -280,6 +284,11 @@ CASES: dict[str, tuple[str, str, str]] = {
     ),
     "contraction-to-fma": (matmul("f32", "f32"), OUTLINED, "contraction-to-fma"),
     "contraction-to-rotate": (DEPTHWISE, OUTLINED, "contraction-to-rotate"),
+    "contraction-to-rows": (
+        matmul("f16", "f32").replace("linalg.matmul ins", f"linalg.matmul {STREAMED} ins"),
+        OUTLINED,
+        "contraction-to-rows",
+    ),
     "loops-to-invocations": (SOFTMAX, OUTLINED, "loops-to-invocations"),
     "kernel-to-spirv": (SOFTMAX, f"{OUTLINED},loops-to-invocations", "kernel-to-spirv"),
     "linalg-to-spirv": (matmul("f16", "f32"), "", FOR_H200),

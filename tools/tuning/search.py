@@ -27,11 +27,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
 from xdsl_spirv.compare.check import check
-from xdsl_spirv.dialects.schedule import ContractionAttr
+from xdsl_spirv.dialects.schedule import ContractionAttr, RowsAttr
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
+from xdsl_spirv.passes.schedule.rows import rows_or_reason
 from xdsl_spirv.passes.schedule.space import candidates, neighbours
 from xdsl_spirv.passes.schedule.tuned import key_of, lookup, parse_schedule
 from xdsl_spirv.passes.schedule.window import choose_window
@@ -121,7 +122,9 @@ class Search:
         try:
             for contraction in contractions_of(self.text, self.target_name):
                 key = key_of(contraction)
-                if choose_window(contraction, self.target) is not None:
+                if isinstance(rows_or_reason(contraction, self.target), RowsAttr):
+                    self.say(f"{key}: few rows that the other operand streams by, nothing to tune")
+                elif choose_window(contraction, self.target) is not None:
                     self.say(f"{key}: computed window by window, nothing to tune")
                 elif key not in outcomes:
                     self.say(key)

@@ -1,9 +1,9 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches' | filecheck %s --check-prefix=FORM
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe}' | filecheck %s --check-prefix=ASSIGN
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe typical-size=4}' | filecheck %s --check-prefix=SMALL
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},outline-dispatches' | filecheck %s --check-prefix=OUTLINE
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s --check-prefix=KERNEL
-// RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' | filecheck %s --check-prefix=SPIRV
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe barred="rows=*"}' | filecheck %s --check-prefix=ASSIGN
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe typical-size=4 barred="rows=*"}' | filecheck %s --check-prefix=SMALL
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe barred="rows=*"},outline-dispatches' | filecheck %s --check-prefix=OUTLINE
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe barred="rows=*"},outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s --check-prefix=KERNEL
+// RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe barred="rows=*"}' | filecheck %s --check-prefix=SPIRV
 // Sizes that are known only when the program runs: a dispatch takes them from what it is given, the
 // host computes grids of them, and kernels read them as push constants.
 

@@ -1,0 +1,19 @@
+// RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
+
+// CHECK: a schedule needs steps, subgroups
+"test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32>} : () -> ()
+
+// -----
+
+// CHECK: 'outputs' is not one of rows, columns, lanes, steps, subgroups
+"test.op"() {schedule = #schedule.rows<outputs = 4>} : () -> ()
+
+// -----
+
+// CHECK: subgroups has 1 numbers, must have 2
+"test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, subgroups = [1]>} : () -> ()
+
+// -----
+
+// CHECK: the numbers of a schedule must be positive
+"test.op"() {schedule = #schedule.rows<rows = 1, columns = 0, lanes = 32, steps = 1, subgroups = [1, 1]>} : () -> ()

@@ -1,0 +1,4 @@
+// RUN: XDSL_ROUNDTRIP
+
+// CHECK: "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, subgroups = [1, 4]>} : () -> ()
+"test.op"() {schedule = #schedule.rows<subgroups = [1, 4], columns = 4, rows = 1, lanes = 32, steps = 2>} : () -> ()

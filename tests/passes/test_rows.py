@@ -1,0 +1,265 @@
+"""
+Contractions of few rows: random ones, on the interpreter and on lavapipe, beside numpy.
+
+Both operands may have few rows, either may lie along K or across it, sizes may be odd and open; an
+initial value, a bias and a residual may follow, and weights may be computed from packed planes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools import khronos
+
+QUICK, MANY, ON_LAVAPIPE = 12, 200, 6
+TYPES = (("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"))
+TARGETS = ("lavapipe", "nvidia-h200", "amd-rdna4", "qualcomm-adreno")
+
+
+@dataclass(frozen=True)
+class Product:
+    """result[m, n] = sum over k of x[m, k] * w[n, k], and what follows."""
+
+    m: int
+    n: int
+    k: int
+    types: tuple[str, str]
+    across: bool
+    """Whether w lies across K: it is k x n."""
+    swapped: bool
+    """Whether the result is n x m."""
+    opened: str
+    """Sizes that are known only when the program runs."""
+    init: bool
+    fused: bool
+
+    @staticmethod
+    def random(seed: int) -> Product:
+        rng = np.random.default_rng(seed)
+
+        def pick(*choices: Any) -> Any:
+            return choices[int(rng.integers(len(choices)))]
+
+        m = pick(1, 1, 1, 2, 3, 5, 8, 13, 32)
+        n = max(4 * m, pick(1, 7, 32, 48, 64, 129, 200))
+        types = TYPES[int(rng.integers(len(TYPES)))]
+        opened = pick("", "", "", "k", "n", "nk")
+        fused = types == ("f32", "f32") and pick(True, False)
+        k = pick(1, 5, 16, 64, 72, 100, 256, 513)
+        across, swapped, init = (pick(True, False) for _ in range(3))
+        return Product(m, n, k, types, across, swapped, opened, init, fused)
+
+    @property
+    def shapes(self) -> dict[str, tuple[str, ...]]:
+        """The dimensions of all tensors."""
+        w = "kn" if self.across else "nk"
+        out = "nm" if self.swapped else "mn"
+        return {"x": tuple("mk"), "w": tuple(w), "c": tuple(out), "b": ("n",)}
+
+    def type(self, name: str, element: str) -> str:
+        sizes = ["?" if d in self.opened else str(getattr(self, d)) for d in self.shapes[name]]
+        return f"tensor<{'x'.join([*sizes, element])}>"
+
+    def text(self) -> str:
+        element, total = self.types
+        x, w = self.type("x", element), self.type("w", element)
+        out, row = self.type("c", total), self.type("b", total)
+        places = ", ".join(self.shapes["c"])
+        maps = [f"affine_map<(m, n, k) -> ({', '.join(self.shapes[t])})>" for t in "xwc"]
+        zero = "0.0" if total[0] in "fb" else "0"
+        open_n = ", ".join(["%size"] if "n" in self.opened else [])
+        arguments = [f"%x: {x}", f"%w: {w}"]
+        arguments += [f"%c: {out}"] * self.init + [f"%b: {row}", f"%d: {out}"] * self.fused
+        begin = f"""%z = arith.constant {zero} : {total}
+          %f = linalg.fill ins(%z : {total}) outs(%e : {out}) -> {out}"""
+        return f"""
+        func.func @main({", ".join(arguments)}) -> {out} {{
+          %at = arith.constant {1 if self.across else 0} : index
+          {f"%size = tensor.dim %w, %at : {w}" if open_n else ""}
+          %e = tensor.empty({open_n}) : {out}
+          {"" if self.init else begin}
+          %r = linalg.generic {{
+            indexing_maps = [{", ".join(maps)}],
+            iterator_types = ["parallel", "parallel", "reduction"]
+          }} ins(%x, %w : {x}, {w}) outs({"%c" if self.init else "%f"} : {out}) {{
+          ^bb0(%p: {element}, %q: {element}, %a: {total}):
+            {self._body()}
+            linalg.yield %s : {total}
+          }} -> {out}
+          {self._fused(places, out, row) if self.fused else ""}
+          return {"%o" if self.fused else "%r"} : {out}
+        }}"""
+
+    def _body(self) -> str:
+        element, total = self.types
+        kind = "i" if total[0] == "i" else "f"
+        extend = f"arith.ext{'si' if kind == 'i' else 'f'}"
+        lines = [f"%{n}w = {extend} %{n} : {element} to {total}" for n in "pq" if element != total]
+        p, q = ("%p", "%q") if element == total else ("%pw", "%qw")
+        lines += [f"%m = arith.mul{kind} {p}, {q} : {total}"]
+        lines += [f"%s = arith.add{kind} %a, %m : {total}"]
+        return "\n".join(lines)
+
+    def _fused(self, places: str, out: str, row: str) -> str:
+        here = f"affine_map<(m, n) -> ({places})>"
+        return f"""%o = linalg.generic {{
+            indexing_maps = [{here}, affine_map<(m, n) -> (n)>, {here}, {here}],
+            iterator_types = ["parallel", "parallel"]
+          }} ins(%r, %b, %d : {out}, {row}, {out}) outs(%e : {out}) {{
+          ^bb0(%p: f32, %q: f32, %t: f32, %u: f32):
+            %s = arith.addf %p, %q : f32
+            %zero = arith.constant 0.0 : f32
+            %y = arith.maximumf %s, %zero : f32
+            %v = arith.addf %y, %t : f32
+            linalg.yield %v : f32
+          }} -> {out}"""
+
+    def inputs(self, program: Program, seed: int) -> dict[str, Any]:
+        """Small integers, so that sums are exact in every type."""
+        rng = np.random.default_rng(seed)
+        names = "xw" + "c" * self.init + "bd" * self.fused
+        shapes = [self.shapes["c" if name == "d" else name] for name in names]
+        return {
+            buffer.name: rng.integers(-2, 3, [getattr(self, d) for d in shape]).astype(
+                dtype_of(buffer.type)
+            )
+            for buffer, shape in zip(program.manifest.inputs, shapes, strict=True)
+        }
+
+    def expected(self, inputs: dict[str, Any]) -> Any:
+        x, w, *rest = (array.astype(np.float64) for array in inputs.values())
+        result = x @ (w if self.across else w.T)
+        if self.swapped:
+            result = result.T
+        if self.init:
+            result = result + rest.pop(0)
+        if self.fused:
+            bias, residual = rest
+            bias = bias[:, None] if self.swapped else bias
+            result = np.maximum(result + bias, 0) + residual
+        return result
+
+
+def compiled(product: Product, target: str) -> Program:
+    return compile_module(parse_text(product.text()), target)
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[pytest.mark.long] * (n >= QUICK)) for n in range(MANY)]
+)
+def test_right_on_the_interpreter(seed: int, spirv_val: str):
+    product, target = Product.random(seed), TARGETS[seed % len(TARGETS)]
+    program = compiled(product, target)
+    (code,) = program.code.values()
+    assert khronos.spirv_val(code.binary) == ""
+    inputs = product.inputs(program, seed)
+    (result,) = run(program, inputs, checks=Checks.all(stop=True)).values()
+    assert np.array_equal(result, product.expected(inputs)), (product, target)
+    if product.m <= 8:
+        assert [layer.path for layer in program.layers] == ["rows"], product
+
+
+def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], job: type[Any]):
+    """The products' results on lavapipe, beside what they should be."""
+    jobs: list[Any] = []
+    pairs: list[tuple[Any, Any]] = []
+    for seed, product in enumerate(products):
+        program = compiled(product, "lavapipe")
+        (launch,), (output,) = program.manifest.dispatches, program.manifest.outputs
+        inputs = product.inputs(program, seed)
+        result = np.zeros(output.sizes, dtype_of(output.type))
+        arrays = {**inputs, output.name: result}
+        buffers = {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}
+        binary = program.code[launch.kernel].binary
+        jobs.append(job(binary, launch.entry_point, launch.grid, buffers, subgroup_size=8))
+        pairs.append((result, product.expected(inputs)))
+    run_on_lavapipe(jobs)
+    return pairs
+
+
+@pytest.mark.vulkan
+def test_right_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+    static = [p for p in map(Product.random, range(60)) if not p.opened][:ON_LAVAPIPE]
+    for result, expected in on_lavapipe(static, run_on_lavapipe, job):
+        assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
+def test_packed_weights_are_read_as_they_lie(target: str):
+    """Planes of four bits, a scale and a minimum: no float copy of the weights is in memory."""
+    n, k, rows = 40, 320, 3
+    blocks = k // 32
+    program = compile_module(parse_text(packed(n, blocks, rows)), target)
+    assert [layer.path for layer in program.layers] == ["rows"]
+    rng = np.random.default_rng(0)
+    x = rng.integers(-4, 5, (rows, blocks, 2, 16)).astype(np.float32)
+    q = rng.integers(0, 256, (n, blocks, 16)).astype(np.uint8)
+    d = rng.integers(1, 4, (n, blocks)).astype(np.float16)
+    m = rng.integers(-8, 1, (n, blocks)).astype(np.float16)
+    names = [buffer.name for buffer in program.manifest.inputs]
+    inputs = dict(zip(names, (x, q.view(np.int8), d, m), strict=True))
+    (result,) = run(program, inputs, checks=Checks.all(stop=True)).values()
+    numbers = np.stack([q & 15, q >> 4], 2)
+    w = numbers * d.astype(np.float64)[..., None, None] + m[..., None, None]
+    assert np.array_equal(result, x.reshape(rows, -1) @ w.reshape(n, -1).T)
+
+
+def packed(n: int, blocks: int, rows: int) -> str:
+    q, d = f"tensor<{n}x{blocks}x16xi8>", f"tensor<{n}x{blocks}xf16>"
+    x, w = f"tensor<{rows}x{blocks}x2x16xf32>", f"tensor<{n}x{blocks}x2x16xf32>"
+    out = f"tensor<{rows}x{n}xf32>"
+    planes = ["(n, b, j)", "(n, b)", "(n, b)", "(n, b, h, j)"]
+    loops = ["(m, b, h, j)", "(n, b, h, j)", "(m, n)"]
+    weights = ", ".join(f"affine_map<(n, b, h, j) -> {places}>" for places in planes)
+    product = ", ".join(f"affine_map<(m, n, b, h, j) -> {places}>" for places in loops)
+    parallel, reduced = '"parallel"', '"reduction"'
+    return f"""
+    func.func @main(%x: {x}, %q: {q}, %d: {d}, %m: {d}) -> {out} {{
+      %r = schedule.dispatch(%x, %q, %d, %m) : ({x}, {q}, {d}, {d}) -> {out} {{
+      ^bb0(%a: {x}, %b: {q}, %c: {d}, %e: {d}):
+        %room = tensor.empty() : {w}
+        %w = linalg.generic {{
+          indexing_maps = [{weights}], iterator_types = [{", ".join([parallel] * 4)}]
+        }} ins(%b, %c, %e : {q}, {d}, {d}) outs(%room : {w}) {{
+        ^bb1(%byte: i8, %scale: f16, %least: f16, %o: f32):
+          %h = linalg.index 2 : index
+          %i = arith.index_cast %h : index to i8
+          %four = arith.constant 4 : i8
+          %mask = arith.constant 15 : i8
+          %shift = arith.muli %i, %four : i8
+          %shifted = arith.shrui %byte, %shift : i8
+          %bits = arith.andi %shifted, %mask : i8
+          %number = arith.uitofp %bits : i8 to f32
+          %s = arith.extf %scale : f16 to f32
+          %t = arith.extf %least : f16 to f32
+          %u = arith.mulf %number, %s : f32
+          %v = arith.addf %u, %t : f32
+          linalg.yield %v : f32
+        }} -> {w}
+        %z = arith.constant 0.0 : f32
+        %empty = tensor.empty() : {out}
+        %zeros = linalg.fill ins(%z : f32) outs(%empty : {out}) -> {out}
+        %y = linalg.generic {{
+          indexing_maps = [{product}],
+          iterator_types = [{", ".join([parallel] * 2 + [reduced] * 3)}]
+        }} ins(%a, %w : {x}, {w}) outs(%zeros : {out}) {{
+        ^bb2(%p: f32, %f: f32, %sum: f32):
+          %pf = arith.mulf %p, %f : f32
+          %total = arith.addf %sum, %pf : f32
+          linalg.yield %total : f32
+        }} -> {out}
+        schedule.yield %y : {out}
+      }}
+      return %r : {out}
+    }}"""
