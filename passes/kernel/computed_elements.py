@@ -8,7 +8,7 @@ A load is written once for all elements that it serves, and so is what is comput
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith, linalg, tensor
@@ -33,7 +33,7 @@ MOST_BYTES = 16
 HIGH_HALF = 16
 """A bfloat16 is the upper half of a binary32 number."""
 
-Point: TypeAlias = Mapping[int, tuple[Index, int]]
+Point: TypeAlias = dict[int, tuple[Index, int]]
 """For each loop where a unit begins, and a number that is added to it."""
 
 Known: TypeAlias = dict[Any, Any]
