@@ -1,0 +1,138 @@
+"""
+Small GGUF files of language models with random weights, written by PyPI's `gguf`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gguf
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Type = gguf.GGMLQuantizationType
+
+SUPER_BLOCKS = {Type.Q4_K: ((0, 2), 256), Type.Q5_K: ((0, 2), 512), Type.Q6_K: ((208,), 1365)}
+"""
+Where the f16 scales lie in the blocks that `gguf` cannot write, in bytes, and the deviation of
+what random bytes multiply them by.
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model, the types of its weights, and what it has beside them."""
+
+    architecture: str = "llama"
+    blocks: int = 2
+    width: int = 64
+    hidden: int = 96
+    heads: int = 4
+    shared: int = 2
+    head: int = 16
+    turned: int = 16
+    """Elements of a head that positions turn."""
+    vocabulary: int = 80
+    context: int = 64
+    weights: Type = Type.F32
+    embedding: Type = Type.F32
+    tied: bool = True
+    biases: bool = False
+    """Of queries, keys and values."""
+    factors: bool = False
+    """Whether frequencies of the turning are divided by a tensor."""
+    scaling: float = 0.0
+    """By how much positions are divided, 0 for a model that does not say."""
+
+
+def write_model(path: str | os.PathLike[str], shape: Shape, seed: int = 0) -> None:
+    """Write a model of a shape."""
+    draw = np.random.default_rng(seed)
+    writer = gguf.GGUFWriter(path, shape.architecture)
+    _write_sizes(writer, shape)
+    for name, size in _matrices(shape).items():
+        type = shape.embedding if name in ("token_embd", "output") else shape.weights
+        data = _packed(draw, size, type)
+        writer.add_tensor(f"{name}.weight", data, raw_dtype=type)
+    for name, size in _vectors(shape).items():
+        data = draw.normal(0 if name.endswith("bias") else 1, 0.25, size)
+        if name == "rope_freqs.weight":
+            data = draw.uniform(1, 8, size)
+        writer.add_tensor(name, data.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _write_sizes(writer: gguf.GGUFWriter, shape: Shape) -> None:
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_vocab_size(shape.vocabulary)
+    writer.add_block_count(shape.blocks)
+    writer.add_context_length(shape.context)
+    writer.add_embedding_length(shape.width)
+    writer.add_feed_forward_length(shape.hidden)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.shared)
+    writer.add_key_length(shape.head)
+    writer.add_value_length(shape.head)
+    writer.add_rope_dimension_count(shape.turned)
+    writer.add_rope_freq_base(1000.0)
+    writer.add_layer_norm_rms_eps(1e-5)
+    if shape.scaling:
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(shape.scaling)
+
+
+def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
+    """Rows and columns, by name."""
+    queries, keys = shape.heads * shape.head, shape.shared * shape.head
+    found = {"token_embd": (shape.vocabulary, shape.width)}
+    if not shape.tied:
+        found["output"] = found["token_embd"]
+    for block in range(shape.blocks):
+        own = {
+            "attn_q": (queries, shape.width),
+            "attn_k": (keys, shape.width),
+            "attn_v": (keys, shape.width),
+            "attn_output": (shape.width, queries),
+            "ffn_gate": (shape.hidden, shape.width),
+            "ffn_up": (shape.hidden, shape.width),
+            "ffn_down": (shape.width, shape.hidden),
+        }
+        found |= {f"blk.{block}.{name}": size for name, size in own.items()}
+    return found
+
+
+def _vectors(shape: Shape) -> Mapping[str, int]:
+    """Lengths by name."""
+    found = {"output_norm.weight": shape.width}
+    if shape.factors:
+        found["rope_freqs.weight"] = shape.turned // 2
+    for block in range(shape.blocks):
+        own = {"attn_norm.weight": shape.width, "ffn_norm.weight": shape.width}
+        if shape.biases:
+            own["attn_q.bias"] = shape.heads * shape.head
+            own |= {f"attn_{name}.bias": shape.shared * shape.head for name in "kv"}
+        if shape.architecture == "qwen3":
+            own |= {f"attn_{name}_norm.weight": shape.head for name in "qk"}
+        found |= {f"blk.{block}.{name}": size for name, size in own.items()}
+    return found
+
+
+def _packed(draw: np.random.Generator, size: tuple[int, int], type: Type) -> Array:
+    """Normally distributed weights of a type, or random blocks where `gguf` packs none."""
+    rows, columns = size
+    if type not in SUPER_BLOCKS:
+        weights = draw.normal(0, columns**-0.5, size).astype(np.float32)
+        return gguf.quants.quantize(weights, type)
+    elements, block = gguf.GGML_QUANT_SIZES[type]
+    data = draw.integers(0, 256, (rows, columns // elements, block), np.uint8)
+    places, deviation = SUPER_BLOCKS[type]
+    for at in places:
+        scales = draw.uniform(0.5, 1, data.shape[:2]) * columns**-0.5 / deviation
+        data[..., at : at + 2] = scales.astype("<f2")[..., None].view(np.uint8)
+    return data.reshape(rows, -1)
