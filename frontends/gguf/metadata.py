@@ -1,5 +1,5 @@
 """
-Reads a GGUF file's keys and values, without its tensors.
+Reads a GGUF file's header: its keys and values, and where its tensors lie.
 
 A vocabulary is hundreds of thousands of strings: read in one pass it takes a fraction of a second,
 so that a prompt is known to fit before anything long starts.
@@ -10,7 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,20 @@ def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 
     Raises `FrontendError` for a file that is missing, truncated, or not GGUF.
     """
+    with header(path) as start:
+        return start.values()
+
+
+@contextmanager
+def header(path: str | os.PathLike[str]) -> Generator[Header]:
+    """The start of a GGUF file, to be read; raises `FrontendError` as `read_metadata` does."""
     place = os.fspath(path)
     try:
         with Path(path).open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 raise FrontendError("the file is empty", place, "give a GGUF file")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _Header(data, place).values()
+                yield Header(data, place)
     except OSError as error:
         raise FrontendError(
             f"cannot read the model: {error.strerror}", place, "give a GGUF file"
@@ -52,15 +60,18 @@ def _truncated(place: str) -> FrontendError:
     return FrontendError("the file ends within its header", place, "download it again")
 
 
-class _Header:
+class Header:
     """What is read of a header, and how far."""
 
     def __init__(self, data: mmap.mmap, place: str):
         self.data = data
         self.place = place
         self.offset = 0
+        self.tensors = 0
+        """How many tensors are listed behind the values."""
 
     def values(self) -> dict[str, Any]:
+        """The values by key, which come first."""
         if self.data[:4] != MAGIC:
             raise FrontendError("this is no GGUF file", self.place, "give a GGUF file")
         self.offset = 4
@@ -69,7 +80,7 @@ class _Header:
             big = version & 0xFFFF == 0
             cause = "the file is big-endian" if big else f"GGUF of version {version}"
             raise FrontendError(cause, self.place, "convert it with a current llama.cpp")
-        _, count = self.numbers("Q", 2)
+        self.tensors, count = self.numbers("Q", 2)
         values: dict[str, Any] = {}
         for _ in range(count):
             key = self.string()

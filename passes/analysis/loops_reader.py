@@ -62,8 +62,9 @@ class _View:
 class Reader:
     """Reads operations in order; `arrays` is what each tensor or buffer holds by now."""
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Block, ops: Iterable[Operation] | None = None):
         self.block = block
+        self.ops = block.ops if ops is None else ops
         self.arrays: dict[SSAValue, Array] = {}
         self.views: dict[SSAValue, _View] = {}
         self.written: dict[SSAValue, None] = {}
@@ -72,11 +73,11 @@ class Reader:
 
     @cached_property
     def equal(self) -> dict[Extent, Size]:
-        """Sizes that the block's operations need to be equal to others."""
-        return equal_extents(self.block.ops)
+        """Sizes that the operations need to be equal to others."""
+        return equal_extents(self.ops)
 
     def read(self, ops: Iterable[Operation] | None = None) -> None:
-        for op in self.block.ops if ops is None else ops:
+        for op in self.ops if ops is None else ops:
             handler = HANDLERS.get(type(op))
             if handler is None and isinstance(op, LinalgStructuredOperation):
                 handler = structured
@@ -158,7 +159,7 @@ def results_of_operations(
     """The results of some operations of a block, on tensors, computed from the others' results."""
     block = ops[0].parent_block()
     assert block is not None
-    reader = Reader(block)
+    reader = Reader(block, ops)
     reader.read(ops)
     return reader, [Result(reader.array(value, ops[-1]), value) for value in values]
 

@@ -158,14 +158,18 @@ class Group:
         return self.block.find_ancestor_op_in_block(op) in self.members
 
     def ordered(self) -> list[Operation]:
-        """The members in the block's order."""
-        members: list[Operation] = []
-        op = self.block.first_op
-        while op is not None and len(members) < len(self.members):
-            if op in self.members:
-                members.append(op)
-            op = op.next_op
-        return members
+        """The members in the block's order, looked for on both sides of the root."""
+        before: list[Operation] = []
+        after: list[Operation] = []
+        above, below = self.root.prev_op, self.root.next_op
+        while len(before) + len(after) < len(self.members) - 1:
+            if above is not None:
+                before += [above] if above in self.members else []
+                above = above.prev_op
+            if below is not None:
+                after += [below] if below in self.members else []
+                below = below.next_op
+        return [*reversed(before), self.root, *after]
 
     def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
         """The values that come in, the root's operands first, and the copied operations."""

@@ -1,0 +1,137 @@
+"""
+Reads a GGUF file: its values, and its tensors as they lie in it.
+
+Tensors are mapped, not read: a weight is in memory once, as what the importer makes of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.frontends.blocks import FORMATS
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.gguf.metadata import Header, header
+from xdsl_spirv.frontends.onnx.values import BF16, F16, F32, Array
+
+DENSE = {element.name.upper(): element for element in (F32, F16, BF16)}
+"""The formats of tensors without blocks."""
+
+TYPES = dict(
+    enumerate(
+        "F32 F16 Q4_0 Q4_1 Q4_2 Q4_3 Q5_0 Q5_1 Q8_0 Q8_1 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ2_XXS"
+        " IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S IQ4_XS I8 I16 I32 I64 F64 IQ1_M BF16 Q4_0_4_4"
+        " Q4_0_4_8 Q4_0_8_8 TQ1_0 TQ2_0 IQ4_NL_4_4 IQ4_NL_4_8 IQ4_NL_8_8 MXFP4".split()
+    )
+)
+"""The names of the formats that ggml numbers."""
+
+ALIGNMENT = 32
+"""Of tensors in bytes, unless the file says `general.alignment`."""
+MOST_DIMENSIONS = 4
+"""As ggml has it."""
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor of a file: the bytes of its rows in a format; the columns are the last dimension."""
+
+    name: str
+    format: str
+    shape: tuple[int, ...]
+    data: Array
+
+    def __str__(self) -> str:
+        return f"{'x'.join(map(str, self.shape))} of {self.format}"
+
+    def numbers(self) -> Array:
+        """The elements of a tensor without blocks."""
+        return self.data.view(DENSE[self.format].dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class File:
+    """`place` is what errors call it."""
+
+    place: str
+    values: Mapping[str, Any]
+    tensors: Mapping[str, StoredTensor]
+
+
+def read_file(path: str | os.PathLike[str]) -> File:
+    """
+    Read a GGUF file.
+
+    Raises `FrontendError` for a file that is missing, truncated or not GGUF, and for a tensor of a
+    format that is not known here.
+    """
+    with header(path) as start:
+        values = start.values()
+        listed = [_listed(start) for _ in range(start.tensors)]
+        end = start.offset
+    place = os.fspath(path)
+    alignment = values.get("general.alignment", ALIGNMENT)
+    if not isinstance(alignment, int) or alignment < 1:
+        raise FrontendError(
+            f"general.alignment is {alignment}", place, "download or convert it again"
+        )
+    data = np.memmap(path, np.uint8, "r")
+    first = -(-end // alignment) * alignment
+    tensors: dict[str, StoredTensor] = {}
+    for name, sizes, number, offset in listed:
+        if name in tensors:
+            raise _refusal(place, name, "stands there twice")
+        tensors[name] = _stored(place, name, sizes, number, data[first + offset :])
+    return File(place, values, tensors)
+
+
+def _listed(start: Header) -> tuple[str, tuple[int, ...], int, int]:
+    """A tensor's name, sizes, format by number, and place behind the header."""
+    name = start.string()
+    (rank,) = start.numbers("I", 1)
+    if rank > MOST_DIMENSIONS:
+        raise _refusal(start.place, name, f"has {rank} dimensions")
+    # The file has the columns first.
+    sizes = start.numbers("Q", rank)[::-1]
+    (number,) = start.numbers("I", 1)
+    (offset,) = start.numbers("Q", 1)
+    return name, sizes, number, offset
+
+
+def _stored(
+    place: str, name: str, sizes: tuple[int, ...], number: int, data: Array
+) -> StoredTensor:
+    """A tensor whose bytes are the first of `data`."""
+    format = TYPES.get(number, f"type {number}")
+    if format in FORMATS:
+        block = FORMATS[format].block
+        assert block is not None
+        elements, size = FORMATS[format].size, block.itemsize
+    elif format in DENSE:
+        elements, size = 1, DENSE[format].dtype.itemsize
+    else:
+        raise FrontendError(
+            f"the tensor {name!r} is of the format {format}",
+            place,
+            f"use a file with tensors of {', '.join((*DENSE, *FORMATS))}",
+        )
+    columns = sizes[-1] if sizes else 1
+    if columns % elements:
+        raise _refusal(place, name, f"has {columns} columns in blocks of {elements}")
+    size *= math.prod(sizes) // elements
+    if len(data) < size:
+        raise FrontendError(
+            f"the file ends within the tensor {name!r}: {size - len(data):,} bytes are missing",
+            place,
+            "download it again",
+        )
+    return StoredTensor(name, format, sizes, data[:size])
+
+
+def _refusal(place: str, name: str, cause: str) -> FrontendError:
+    return FrontendError(f"the tensor {name!r} {cause}", place, "download or convert it again")

@@ -1,0 +1,174 @@
+"""
+A language model of a GGUF file as functions of `linalg` on tensors.
+
+`prefill` reads some tokens behind those of the past, `decode` one. Both take the `token`s and how
+many are `past`, and give the `logits` of the token after the last one; they share the weights, and
+the states `k.N` and `v.N`, which hold the keys and values of block N.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, BlockArgument, Region
+
+from xdsl_spirv.dialects.program import STATE, VALUE
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.gguf.file import read_file
+from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
+from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
+from xdsl_spirv.frontends.model import FLOATS, NAME, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I32, Array, Element, Tensor
+from xdsl_spirv.upstream.collection import without_collection
+
+PREFILL, DECODE = "prefill", "decode"
+TOKEN, PAST, LOGITS = "token", "past", "logits"
+
+CONTEXT = 2048
+"""Tokens that states have room for unless the caller says, or the model knows fewer."""
+LARGEST = (1 << 31) - 1
+"""Elements that kernels address in a tensor."""
+
+
+@without_collection()
+def import_gguf(
+    path: str | os.PathLike[str],
+    *,
+    context: int | None = None,
+    cache: str = "f16",
+    products: str = "f32",
+    of_all: bool = False,
+) -> ImportedModel:
+    """
+    Import the language model of a GGUF file.
+
+    `context` is how many tokens the states have room for, `cache` the type of keys and values,
+    `products` what `prefill` multiplies by weights in (`decode` does it in f32), f16 or f32.
+    With `of_all`, `prefill` gives the logits after each token.
+
+    Raises `FrontendError` for a file that is broken or not known, and for a context that the model
+    was not trained on.
+    """
+    file = read_file(path)
+    parameters = parameters_of(file)
+    context = _context(parameters, context, file.place)
+    weights = Weights(file, parameters, context)
+    element = _float(cache)
+    prefill, names = _function(PREFILL, weights, element, _float(products), None, of_all)
+    decode, _ = _function(DECODE, weights, element, F32, 1, False)
+    sizes = (-1 if of_all else 1, parameters.vocabulary)
+    return ImportedModel(
+        ModuleOp([prefill, decode]),
+        names,
+        [Value(TOKEN, I32.name, (-1,)), Value(PAST, "index", ())],
+        [Value(LOGITS, F32.name, sizes)],
+        function=PREFILL,
+        functions=(PREFILL, DECODE),
+    )
+
+
+def _context(p: Parameters, wanted: int | None, place: str) -> int:
+    """The tokens that states have room for; raises for more than the model was trained on."""
+    context = min(p.context, CONTEXT) if wanted is None else wanted
+    if not 1 <= context <= p.context:
+        raise FrontendError(
+            f"a context of {context} tokens; the model was trained on {p.context}",
+            f"{place}, {p.architecture.name}.context_length",
+            f"use 1 to {p.context}",
+        )
+    elements = max(context * p.keys, p.vocabulary * p.width, p.hidden * p.width)
+    if elements > LARGEST:
+        raise FrontendError(
+            f"a tensor of {elements:,} elements", place, f"use tensors of at most {LARGEST:,}"
+        )
+    return context
+
+
+def _float(name: str) -> Element:
+    if name not in (F16.name, F32.name):
+        raise FrontendError(f"numbers of the type {name!r}", "", "use f16 or f32")
+    return ELEMENTS[name]
+
+
+def _function(
+    name: str,
+    weights: Weights,
+    cache: Element,
+    products: Element,
+    count: int | None,
+    of_all: bool,
+) -> tuple[FuncOp, Mapping[str, Array]]:
+    """A function of `count` tokens, or of as many as are given, and the values of its weights."""
+    block = Block()
+    open_count = DYNAMIC_INDEX if count is None else count
+    token = block.insert_arg(TensorType(I32.type, [open_count]), 0)
+    past = block.insert_arg(IndexType(), 1)
+    length: Size = symbol(Extent(token, 0, "n")) if count is None else count
+    states = _states(block, weights, cache)
+    arguments = [Value(TOKEN, I32.name, (count or -1,)), Value(PAST, "index", ())]
+    arguments += [_value(name, t) for name, t in states.items()]
+    step = Step(
+        TensorBuilder(block),
+        weights,
+        products,
+        Tensor(I32, [length], token),
+        symbol(Extent(past, 0, PAST)),
+        dict(states),
+    )
+    logits = step.logits(of_all)
+    results = {LOGITS: logits, **step.states}
+    returned = [step.b.value(t) for t in results.values()]
+    block.add_op(ReturnOp(*returned))
+    arguments += [_value(n, Tensor.of(array)) for n, array in step.b.weights.items()]
+    type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
+    function = FuncOp(name, type, Region(block))
+    annotate(function, arguments, [_value(n, t) for n, t in results.items()], {TOKEN: ["n"]})
+    _tie(function, list(results), list(states.values()))
+    function.attributes[FLOATS] = StringAttr(F32.name)
+    return function, step.b.weights
+
+
+def _value(name: str, t: Tensor) -> Value:
+    sizes = (size if isinstance(size, int) else -1 for size in t.sizes)
+    return Value(name, t.element.name, tuple(sizes))
+
+
+def _states(block: Block, weights: Weights, cache: Element) -> dict[str, Tensor]:
+    """Arguments for the keys and values of each block: 1 x heads x context x head size."""
+    p = weights.parameters
+    sizes = [1, p.shared, weights.context, p.head]
+    names = [f"{part}.{number}" for number in range(p.blocks) for part in STATES]
+    type = TensorType(cache.type, sizes)
+    return {n: Tensor(cache, sizes, block.insert_arg(type, len(block.args))) for n in names}
+
+
+def _tie(function: FuncOp, results: Sequence[str], states: Sequence[Tensor]) -> None:
+    """Note of the arguments that are states which result is their new value, and the first one."""
+    entries = list(function.arg_attrs or ())
+    for t in states:
+        argument = t.value
+        assert isinstance(argument, BlockArgument)
+        entry = dict(entries[argument.index].data)
+        name = entry[NAME]
+        assert isinstance(name, StringAttr)
+        zeros = DenseIntOrFPElementsAttr.from_list(t.type, [0.0])
+        entry |= {STATE: IntegerAttr(results.index(name.data), i64), VALUE: zeros}
+        entries[argument.index] = DictionaryAttr(entry)
+    function.properties["arg_attrs"] = ArrayAttr(entries)

@@ -1,0 +1,189 @@
+"""
+Language models of GGUF files mean what numpy says of them, and what is not known is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import TensorType
+
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.gguf.importer import import_gguf
+from xdsl_spirv.frontends.model import ImportedModel
+from xdsl_spirv.interpreter import Options, reference
+from xdsl_spirv.testing.gguf_header import gguf_header
+
+pytest.importorskip("gguf")
+
+from xdsl_spirv.testing.gguf_models import Shape, Type, write_model
+from xdsl_spirv.testing.llama_reference import Array, Reference
+
+ONE = Shape(blocks=1)
+LARGE = replace(ONE, width=256, hidden=256, head=64, turned=64, tied=False)
+
+SHAPES = {
+    "llama": Shape(),
+    "llama, heads of 24, no groups": replace(ONE, shared=4, head=24, turned=24, tied=False),
+    "llama, frequencies by factors": replace(ONE, factors=True, biases=True),
+    "llama, scaled positions": replace(ONE, scaling=4.0),
+    "qwen2": replace(ONE, architecture="qwen2", biases=True),
+    "qwen2, half of a head turned": replace(ONE, architecture="qwen2", turned=8, heads=6),
+    "qwen3": replace(ONE, architecture="qwen3", head=40, turned=40, tied=False),
+    "f16": replace(LARGE, weights=Type.F16, embedding=Type.BF16),
+    **{t.name: replace(LARGE, weights=t, embedding=t) for t in (Type.Q4_0, Type.Q4_1, Type.Q5_0)},
+    **{t.name: replace(LARGE, weights=t, embedding=t) for t in (Type.Q5_1, Type.Q8_0, Type.Q4_K)},
+    **{t.name: replace(LARGE, weights=t, embedding=t) for t in (Type.Q5_K, Type.Q6_K)},
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.gguf"
+
+
+class Session:
+    """Runs the functions of an imported model on whole arrays, and keeps its states."""
+
+    def __init__(self, model: ImportedModel):
+        self.model = model
+        self.states: dict[str, Array] = {}
+        self.past = 0
+
+    def run(self, tokens: Array) -> Array:
+        """The logits of a function's tokens, one being `decode`'s."""
+        name = "decode" if len(tokens) == 1 else "prefill"
+        values: dict[str, Any] = {"token": tokens, "past": self.past, **self.model.weights}
+        given: list[Any] = []
+        for number, argument in enumerate(host_function(self.model.module, name).body.block.args):
+            called = argument_name(argument, number)
+            if called not in values:
+                assert isinstance(argument.type, TensorType)
+                empty = np.zeros(argument.type.get_shape(), f"f{argument.type.element_type.size}")  # pyright: ignore
+                values[called] = self.states.setdefault(called, empty)
+            given.append(values[called])
+        logits, *new = reference(self.model.module, given, name, options=Options())
+        self.states = dict(zip(self.states, new, strict=True))
+        self.past += len(tokens)
+        return logits
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_logits_are_those_of_numpy(shape: Shape, path: Path):
+    write_model(path, shape)
+    session = Session(import_gguf(path, context=32, cache="f32", of_all=True))
+    expected = Reference(path, cache=np.float32)
+    tokens = np.random.default_rng(0).integers(0, shape.vocabulary, 9).astype(np.int32)
+    for part in np.split(tokens, [5, 6]):
+        want = expected.run(part)
+        np.testing.assert_allclose(session.run(part), want, rtol=1e-4, atol=1e-5 * abs(want).max())
+
+
+def test_keys_and_values_are_rounded_to_the_cache(path: Path):
+    write_model(path, ONE)
+    session, expected = Session(import_gguf(path)), Reference(path)
+    tokens = np.arange(12, dtype=np.int32)
+    for part in (tokens[:8], tokens[8:]):
+        logits = session.run(part)
+        want = expected.run(part)[-1:]
+        assert logits.shape == want.shape
+        np.testing.assert_allclose(logits, want, atol=2e-3 * abs(want).max())
+
+
+def test_functions_share_weights_of_the_file(path: Path):
+    write_model(path, replace(LARGE, weights=Type.Q4_K, embedding=Type.Q8_0, tied=True))
+    model = import_gguf(path)
+    assert model.functions == ("prefill", "decode")
+    names = [
+        {argument_name(a, i) for i, a in enumerate(host_function(model.module, f).body.block.args)}
+        for f in model.functions
+    ]
+    assert names[0] == names[1] > set(model.weights)
+    packed = sum(a.nbytes for n, a in model.weights.items() if ".weight." in n)
+    # Six-bit scales become bytes: 148 bytes of 256 weights, not 144.
+    assert packed < path.stat().st_size * 1.03
+
+
+def edited(path: Path, shape: Shape = Shape(), **changes: Any) -> None:
+    """Write a model, then change fields of its header in place: `old` to `new`, as bytes."""
+    write_model(path, shape)
+    data = path.read_bytes()
+    for old, new in changes.items():
+        assert old.encode() in data
+        data = data.replace(old.encode(), new.encode())
+    path.write_bytes(data)
+
+
+CHANGES: Mapping[str, tuple[dict[str, str], str]] = {
+    "architecture": ({"llama": "gemma"}, "the architecture 'gemma' is not known"),
+    "value": ({"context_length": "context_lengti"}, "context_lengti = 64 is not supported"),
+    "missing tensor": ({"blk.1.ffn_up": "blk.1.ffn_op"}, "'blk.1.ffn_up.weight' is missing"),
+    "unknown tensor": ({"rope_freqs": "rope_frets"}, "'rope_frets.weight' is not known in llama"),
+    "double tensor": ({"blk.1.ffn_up": "blk.0.ffn_up"}, "'blk.0.ffn_up.weight' stands there twice"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), CHANGES.values(), ids=CHANGES)
+def test_what_is_not_known_is_refused_by_name(changes: dict[str, str], message: str, path: Path):
+    edited(path, Shape(factors=True), **changes)
+    with pytest.raises(FrontendError, match=message) as error:
+        import_gguf(path)
+    assert "x.gguf" in error.value.place
+    assert error.value.remedy
+
+
+WRONG: Mapping[str, tuple[Shape, str]] = {
+    "part of llama's heads": (Shape(turned=8), "8 of 16 elements of a head are turned"),
+    "odd groups": (Shape(heads=4, shared=3), "4 heads of queries share 3"),
+}
+
+
+@pytest.mark.parametrize(("shape", "message"), WRONG.values(), ids=WRONG)
+def test_sizes_that_do_not_fit_are_refused(shape: Shape, message: str, path: Path):
+    write_model(path, shape)
+    with pytest.raises(FrontendError, match=message):
+        import_gguf(path)
+
+
+@pytest.mark.parametrize("context", [0, 65, -1])
+def test_a_context_that_was_not_trained_is_refused(context: int, path: Path):
+    write_model(path, Shape())
+    with pytest.raises(FrontendError, match=f"a context of {context} tokens; .* on 64"):
+        import_gguf(path, context=context)
+
+
+def test_a_file_that_ends_early_is_refused(path: Path):
+    write_model(path, Shape())
+    data = path.read_bytes()
+    for length in (len(data) - 1, len(data) - 10000, len(data) // 2):
+        path.write_bytes(data[:length])
+        with pytest.raises(FrontendError, match="the file ends within the tensor"):
+            import_gguf(path)
+
+
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [
+        (struct.pack("<IQQIQ", 2, 64, 80, 16, 0), "'x' is of the format IQ2_XXS"),
+        (struct.pack("<IQQIQ", 2, 64, 80, 4000, 0), "'x' is of the format type 4000"),
+        (struct.pack("<IQQIQ", 2, 63, 80, 2, 0), "'x' has 63 columns in blocks of 32"),
+        (struct.pack("<IQQIQ", 2, 2**60, 2**60, 0, 0), "ends within the tensor 'x'"),
+        (struct.pack("<IQQIQ", 2, 64, 80, 0, 2**64 - 1), "ends within the tensor 'x'"),
+        (struct.pack("<I", 5), "'x' has 5 dimensions"),
+        (b"", "ends within its header"),
+    ],
+)
+def test_a_broken_tensor_is_refused(info: bytes, message: str, path: Path):
+    head = bytearray(gguf_header({"general.architecture": "llama"}))
+    head[8:16] = struct.pack("<Q", 1)
+    path.write_bytes(bytes(head) + struct.pack("<Q", 1) + b"x" + info)
+    with pytest.raises(FrontendError, match=message):
+        import_gguf(path)
