@@ -170,8 +170,13 @@ def _joined(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], S
 def _vector_number(
     builder: HoistingEmitter, base: SSAValue, more: int, width: int
 ) -> tuple[list[Operation], SSAValue]:
-    """base / width + more, where the width divides the base."""
+    """base / width + more, where the width divides the base; what is added is never negative."""
     ops: list[Operation] = []
+    if more and _may_be_negative(base):
+        number = arith.ConstantOp(IntegerAttr(more * width, IndexType()))
+        total = arith.AddiOp(base, number.result)
+        more, base = 0, total.result
+        ops += [number, total]
     factor, times = builder.products.get(base, (base, 1))
     if times != width:
         size = arith.ConstantOp(IntegerAttr(width, IndexType()))
@@ -184,6 +189,19 @@ def _vector_number(
         ops += [number, total]
         factor = total.result
     return ops, factor
+
+
+def _may_be_negative(index: SSAValue) -> bool:
+    """Whether an index without its constant part may be: a map may walk a dimension backwards."""
+    match index.owner:
+        case arith.ConstantOp(value=IntegerAttr() as constant):
+            return constant.value.data < 0
+        case arith.SubiOp():
+            return True
+        case arith.AddiOp() | arith.MuliOp() as op:
+            return any(map(_may_be_negative, op.operands))
+        case _:
+            return False
 
 
 def _store(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
