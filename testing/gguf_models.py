@@ -7,12 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-import gguf
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+gguf: Any = import_module("gguf")
 Type = gguf.GGMLQuantizationType
 
 SUPER_BLOCKS = {Type.Q4_K: ((0, 2), 256), Type.Q5_K: ((0, 2), 512), Type.Q6_K: ((208,), 1365)}
@@ -37,8 +39,8 @@ class Shape:
     """Elements of a head that positions turn."""
     vocabulary: int = 80
     context: int = 64
-    weights: Type = Type.F32
-    embedding: Type = Type.F32
+    weights: Any = Type.F32
+    embedding: Any = Type.F32
     tied: bool = True
     biases: bool = False
     """Of queries, keys and values."""
@@ -68,7 +70,7 @@ def write_model(path: str | os.PathLike[str], shape: Shape, seed: int = 0) -> No
     writer.close()
 
 
-def _write_sizes(writer: gguf.GGUFWriter, shape: Shape) -> None:
+def _write_sizes(writer: Any, shape: Shape) -> None:
     writer.add_tokenizer_model("no_vocab")
     writer.add_vocab_size(shape.vocabulary)
     writer.add_block_count(shape.blocks)
@@ -123,7 +125,7 @@ def _vectors(shape: Shape) -> Mapping[str, int]:
     return found
 
 
-def _packed(draw: np.random.Generator, size: tuple[int, int], type: Type) -> Array:
+def _packed(draw: np.random.Generator, size: tuple[int, int], type: Any) -> Array:
     """Normally distributed weights of a type, or random blocks where `gguf` packs none."""
     rows, columns = size
     if type not in SUPER_BLOCKS:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-import gguf
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+gguf: Any = import_module("gguf")
 
 NEIGHBOURS = ("llama",)
 """The architectures whose pairs of elements that are turned together are neighbours."""

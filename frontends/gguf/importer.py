@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
@@ -168,7 +169,8 @@ def _tie(function: FuncOp, results: Sequence[str], states: Sequence[Tensor]) -> 
         entry = dict(entries[argument.index].data)
         name = entry[NAME]
         assert isinstance(name, StringAttr)
-        zeros = DenseIntOrFPElementsAttr.from_list(t.type, [0.0])
+        zero = BytesAttr(bytes(t.element.dtype.itemsize))
+        zeros = DenseIntOrFPElementsAttr(argument.type, zero)  # pyright: ignore[reportArgumentType]
         entry |= {STATE: IntegerAttr(results.index(name.data), i64), VALUE: zeros}
         entries[argument.index] = DictionaryAttr(entry)
     function.properties["arg_attrs"] = ArrayAttr(entries)
