@@ -315,3 +315,29 @@ def declared(model: Any, like: Array) -> Any:
     value = helper.make_tensor_value_info(name, number, like.shape)
     model.graph.output[0].CopyFrom(value)
     return model
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("Elu", {"alpha": 0.3}),
+        ("Gelu", {}),
+        ("HardSigmoid", {}),
+        ("HardSwish", {}),
+        ("LeakyRelu", {"alpha": 0.1}),
+        ("Mish", {}),
+        ("Selu", {}),
+        ("Shrink", {"bias": 0.1}),
+        ("Sigmoid", {}),
+        ("Softplus", {}),
+        ("Softsign", {}),
+    ],
+)
+def test_functions_of_f16_are_rounded_once(operator: str, attributes: dict[str, Any]):
+    """onnxruntime computes them in f32; near the middle of two numbers either is right."""
+    x = np.random.default_rng(3).normal(0, 3, 1000).astype(np.float16)
+    model, inputs = model_of(operator, 22, [x], attributes, ())
+    (expected,) = expected_of(model, inputs)
+    (result,) = run_reference(import_onnx(model), inputs).values()
+    assert result.dtype == expected.dtype
+    assert np.mean(result != expected) <= 0.01

@@ -31,7 +31,7 @@ from xdsl_spirv.frontends.onnx.operators.contrib_norms import (
     to_channels_first,
     to_channels_last,
 )
-from xdsl_spirv.frontends.onnx.operators.elementwise import gelu
+from xdsl_spirv.frontends.onnx.operators.elementwise import gelu, rounded_once
 from xdsl_spirv.frontends.onnx.operators.recurrent import (
     Recurrence,
     RecurrentAttributes,
@@ -64,7 +64,7 @@ def _activated(b: Nodes, x: Tensor, name: str, parameters: Sequence[float | None
         low, high = -np.inf if alpha is None else alpha, np.inf if beta is None else beta
         return b.elementwise(lambda s, x: s.minimum(s.maximum(x, low), high), x)
     function = function_named(b, name, alpha, beta)
-    return b.elementwise(lambda s, x: function(s, x), x)
+    return b.elementwise(rounded_once(function), x)
 
 
 # Products
@@ -285,7 +285,7 @@ def bias_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
 
 @operator("QuickGelu", domain=MICROSOFT)
 def quick_gelu(b: Nodes, x: Tensor, /, *, alpha: float = 1.702) -> Tensor:
-    return b.elementwise(lambda s, x: x / (1 + s.exp(-(x * alpha))), x)
+    return b.elementwise(rounded_once(lambda s, x: x / (1 + s.exp(-(x * alpha)))), x)
 
 
 @operator("BiasSplitGelu", domain=MICROSOFT)

@@ -40,6 +40,18 @@ def _math(op: Any) -> Body:
     return lambda s, x: s.unary(op, x)
 
 
+def rounded_once(body: Body) -> Body:
+    """The body, in f32 where numbers are narrower: their function is rounded once, at its end."""
+
+    def of_wide(s: Scalars, *numbers: Number) -> Number:
+        element = numbers[-1].element
+        if not element.is_float or element.bits >= F32.bits:
+            return body(s, *numbers)
+        return body(s, *(number.to(F32) for number in numbers)).to(element)
+
+    return of_wide
+
+
 def _integer_division(x: Any, y: Any) -> Any:
     """Quotients of sizes, which are not negative."""
     return np.floor_divide(x, y)
@@ -84,8 +96,8 @@ _declare(
     "Erf", lambda s, x: s.unary(math.ErfOp, x if x.element.is_float else x.to(F32)).to(x.element)
 )
 _declare("Relu", lambda s, x: s.maximum(x, 0))
-_declare("Sigmoid", lambda s, x: 1 / (1 + s.exp(-x)))
-_declare("Softsign", lambda s, x: x / (1 + s.absolute(x)))
+_declare("Sigmoid", rounded_once(lambda s, x: 1 / (1 + s.exp(-x))))
+_declare("Softsign", rounded_once(lambda s, x: x / (1 + s.absolute(x))))
 _declare("Equal", lambda s, x, y: x.equals(y), element=BOOL, fold=np.frompyfunc(_is_equal, 2, 1))
 _declare("Less", lambda s, x, y: x < y, element=BOOL)
 _declare("LessOrEqual", lambda s, x, y: x <= y, element=BOOL)
@@ -121,12 +133,12 @@ def softplus(b: Nodes, x: Tensor, /) -> Tensor:
     def body(s: Scalars, x: Number) -> Number:
         return s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x)))
 
-    return b.elementwise(body, x)
+    return b.elementwise(rounded_once(body), x)
 
 
 @operator("LeakyRelu")
 def leaky_relu(b: Nodes, x: Tensor, /, *, alpha: float = 0.01) -> Tensor:
-    return b.elementwise(lambda s, x: s.select(x < 0, x * alpha, x), x)
+    return b.elementwise(rounded_once(lambda s, x: s.select(x < 0, x * alpha, x)), x)
 
 
 @operator("PRelu")
@@ -136,7 +148,10 @@ def prelu(b: Nodes, x: Tensor, slope: Tensor, /) -> Tensor:
 
 @operator("Elu")
 def elu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
-    return b.elementwise(lambda s, x: s.select(x < 0, s.unary(math.ExpM1Op, x) * alpha, x), x)
+    def body(s: Scalars, x: Number) -> Number:
+        return s.select(x < 0, s.unary(math.ExpM1Op, x) * alpha, x)
+
+    return b.elementwise(rounded_once(body), x)
 
 
 @operator("Celu")
@@ -144,7 +159,7 @@ def celu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
     def body(s: Scalars, x: Number) -> Number:
         return s.select(x < 0, s.unary(math.ExpM1Op, x / alpha) * alpha, x)
 
-    return b.elementwise(body, x)
+    return b.elementwise(rounded_once(body), x)
 
 
 @operator("Selu")
@@ -159,22 +174,28 @@ def selu(
     def body(s: Scalars, x: Number) -> Number:
         return s.select(x > 0, x, s.unary(math.ExpM1Op, x) * alpha) * gamma
 
-    return b.elementwise(body, x)
+    return b.elementwise(rounded_once(body), x)
 
 
 @operator("ThresholdedRelu")
 def thresholded_relu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
-    return b.elementwise(lambda s, x: s.select(x > alpha, x, 0), x)
+    return b.elementwise(rounded_once(lambda s, x: s.select(x > alpha, x, 0)), x)
 
 
 @operator("HardSigmoid")
 def hard_sigmoid(b: Nodes, x: Tensor, /, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    return b.elementwise(lambda s, x: s.maximum(s.minimum(x * alpha + beta, 1), 0), x)
+    def body(s: Scalars, x: Number) -> Number:
+        return s.maximum(s.minimum(x * alpha + beta, 1), 0)
+
+    return b.elementwise(rounded_once(body), x)
 
 
 @operator("HardSwish")
 def hard_swish(b: Nodes, x: Tensor, /) -> Tensor:
-    return b.elementwise(lambda s, x: x * s.maximum(s.minimum(x * (1 / 6) + 0.5, 1), 0), x)
+    def body(s: Scalars, x: Number) -> Number:
+        return x * s.maximum(s.minimum(x * (1 / 6) + 0.5, 1), 0)
+
+    return b.elementwise(rounded_once(body), x)
 
 
 @operator("Gelu")
@@ -188,7 +209,7 @@ def gelu(b: Nodes, x: Tensor, /, *, approximate: str = "none") -> Tensor:
 
     if approximate not in ("none", "tanh"):
         b.refuse(f"approximate is {approximate!r}", "use 'none' or 'tanh'")
-    return b.elementwise(by_tanh if approximate == "tanh" else exact, x)
+    return b.elementwise(rounded_once(by_tanh if approximate == "tanh" else exact), x)
 
 
 @operator("Mish")
@@ -198,7 +219,7 @@ def mish(b: Nodes, x: Tensor, /) -> Tensor:
             math.TanhOp, s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x)))
         )
 
-    return b.elementwise(body, x)
+    return b.elementwise(rounded_once(body), x)
 
 
 @operator("Shrink")
@@ -210,7 +231,7 @@ def shrink(b: Nodes, x: Tensor, /, *, bias: float = 0.0, lambd: float = 0.5) -> 
         result = s.select(wide < -lambd, wide + bias, s.select(wide > lambd, wide - bias, 0))
         return result.to(x.element)
 
-    return b.elementwise(body, x)
+    return b.elementwise(rounded_once(body), x)
 
 
 @operator("IsInf")
@@ -261,7 +282,7 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
     if exponent is not None and exponent.size == 1 and exponent.item() in (1.0, 2.0, 3.0):
         sizes_as = b.expand(x, y.sizes) if len(y.sizes) > x.rank else x
         return b.elementwise(
-            {1: lambda s, x: x, 2: lambda s, x: x * x, 3: lambda s, x: x * x * x}[
+            {1: lambda s, x: x, 2: lambda s, x: x * x, 3: rounded_once(lambda s, x: x * x * x)}[
                 int(exponent.item())
             ],
             sizes_as,
