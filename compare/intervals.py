@@ -301,14 +301,21 @@ def _digits(dtype: DType) -> int:
 
 
 def tolerances(
-    module: ModuleOp, function: str, arguments: Sequence[Array], expected: Sequence[Array]
+    module: ModuleOp,
+    function: str,
+    arguments: Sequence[Array],
+    expected: Sequence[Array],
+    results: Sequence[int] | None = None,
 ) -> list[Array]:
     """
-    How far each result of `@function` may be from `expected`; `inf` where anything is legal.
+    How far each result of `@function`, or those of some numbers, may be from `expected`; `inf`
+    where anything is legal.
 
     Raises `ProgramError` for an operation that no bound is known for.
     """
-    intervals = Intervals(module.clone()).run(function, arguments)
+    intervals = list(Intervals(module.clone()).run(function, arguments))
+    if results is not None:
+        intervals = [intervals[number] for number in results]
     return [tolerance(*pair) for pair in zip(intervals, expected, strict=True)]
 
 

@@ -32,7 +32,7 @@ from xdsl_spirv.compiler.pipeline import PREPARED, linalg_to_spirv, split_after
 from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.interpreter import Options
 from xdsl_spirv.interpreter.host.machine import Host
-from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
+from xdsl_spirv.passes.graph.update_states import UpdateStatesPass
 from xdsl_spirv.passes.schedule.paths import PACK
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -117,10 +117,11 @@ def compare_layers(
     of the model's own tensors, by the numbers of a layer and of its result. Raises `ProgramError`
     for a program that holds no source or does not say what its layers are.
     """
-    program = program.at(inputs)
+    program = program.function().at(inputs)
     references = _references(program, target or program.manifest.target)
     machine = Host(references.module, Options(), launches=False)
     values: dict[str, Array] = dict(bind_inputs(program, inputs)) | program.weights
+    values |= program.first_values()
     given = [values[name] for name in program.manifest.arguments]
     block = references.function.body.block
     arguments: dict[SSAValue, Any] = dict(zip(block.args, given, strict=True))
@@ -129,6 +130,7 @@ def compare_layers(
     for number, dispatch in enumerate(program.manifest.dispatches):
         layer = program.layers[number]
         alone = single(program, number)
+        alone.weights |= {b.name: values[b.name] for b in alone.manifest.states}
         results = execute(alone, {b.name: values[b.name] for b in alone.manifest.inputs})
         if layer.path == PACK:
             values |= results
@@ -259,7 +261,7 @@ def _references(program: Program, target: str) -> _References:
     ctx = context()
     module = parse_text(program.source, manifest.source or "source", ctx)
     _, lowering = split_after(linalg_to_spirv(target), PREPARED)
-    forming, _ = split_after(lowering, FormDispatchesPass.name)
+    forming, _ = split_after(lowering, UpdateStatesPass.name)
     for forming_pass in forming:
         forming_pass.apply(ctx, module)
     return _References(module, host_function(module, manifest.function))
@@ -359,4 +361,7 @@ def single(program: Program, number: int) -> Program:
 
 
 def _alone(buffer: Buffer, is_written: bool) -> Buffer:
-    return replace(buffer, kind="output" if is_written else "input", offset=None)
+    """A buffer of one dispatch; a state that it writes has contents before, too."""
+    if buffer.kind == "state" and is_written:
+        return replace(buffer, first=None)
+    return replace(buffer, kind="output" if is_written else "input", offset=None, first=None)

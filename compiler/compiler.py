@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import VerifyException
@@ -117,7 +116,7 @@ def compile_module(
     text = text_of(module, generic=True)
     passes = _run_until(SCHEDULED, passes, module, ctx, observe)
     layers = [
-        layer for name in chosen for layer in layers_of(_scope(module, chosen, name), operators)
+        layer for name in chosen for layer in layers_of(host_function(module, name), operators)
     ]
     passes = _run_until(OUTLINED, passes, module, ctx, observe)
     try:
@@ -177,11 +176,6 @@ def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array])
     for number, host in enumerate(hosts):
         own = _argument_names(host) | (set(weights) - known if number == 0 else set())
         give_weights(host, {name: array for name, array in weights.items() if name in own})
-
-
-def _scope(module: ModuleOp, chosen: Sequence[str], name: str) -> Operation:
-    """Where a function's dispatches are: all of a module for its only function."""
-    return module if len(chosen) == 1 else host_function(module, name)
 
 
 @dataclass(frozen=True)

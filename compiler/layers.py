@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, FixedBitwidthType, TensorType
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    FixedBitwidthType,
+    IndexType,
+    TensorType,
+)
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -101,10 +107,35 @@ def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
         schedule=str(schedule) if schedule is not None else "",
         considered=tuple(sorted(noted, key=_speed)),
         operations=_sum(_operations(op, contraction) for op in body),
-        bytes=_sum(_bytes(value.type) for value in (*dispatch.inputs, *dispatch.outputs)),
+        bytes=_sum(_bytes(type) for type in _moved(dispatch)),
         results=len(dispatch.outputs),
         ends=tuple(map(_end, dispatch.yielded, dispatch.outputs)),
     )
+
+
+def _moved(dispatch: DispatchOp) -> list[Attribute]:
+    """
+    The types of what a dispatch reads and writes.
+
+    Of a tensor that it updates in place these are the slices that it inserts, of one that it reads
+    a slice of dynamic sizes of, the slice.
+    """
+    moved: list[Attribute] = []
+    for value, argument in zip(dispatch.inputs, dispatch.body.block.args, strict=True):
+        slices = [use.operation for use in argument.uses]
+        sizes = [op.result.type for op in slices if isinstance(op, tensor.ExtractSliceOp)]
+        if argument.index in dispatch.updates.values():
+            continue
+        is_open = any(isinstance(t, TensorType) and not t.has_static_shape() for t in sizes)
+        moved += sizes if is_open and len(sizes) == len(slices) else [value.type]
+    for number, (value, yielded) in enumerate(zip(dispatch.outputs, dispatch.yielded, strict=True)):
+        if number not in dispatch.updates:
+            moved.append(value.type)
+            continue
+        while isinstance(yielded.owner, tensor.InsertSliceOp):
+            moved.append(yielded.owner.source.type)
+            yielded = yielded.owner.dest
+    return [type for type in moved if not isinstance(type, IndexType)]
 
 
 def _end(yielded: SSAValue, result: SSAValue) -> str:

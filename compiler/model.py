@@ -7,7 +7,8 @@ What compiles, runs and explains takes an `ImportedModel`, so that no command kn
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xdsl.dialects.builtin import IndexType, TensorType, i8
@@ -43,18 +44,19 @@ def load_model(
     constants: Mapping[str, Array] | None = None,
     context: int | None = None,
     state: Mapping[str, str] | None = None,
+    functions: Sequence[str] = (),
 ) -> ImportedModel:
     """
     Import an `.onnx` file, whose inputs `constants` may fix, and `context` and `state` make what
     lives between runs (see `import_onnx`), or parse an `.mlir` file whose arguments `weights` may
-    hold.
+    hold, with one function or several.
 
     Raises `FrontendError` or `ProgramError`.
     """
     if is_onnx(path):
         from xdsl_spirv.frontends import import_onnx
 
-        if weights is not None or function is not None:
+        if weights is not None or function is not None or functions:
             raise ProgramError(
                 "an ONNX file holds its weights and one function", str(path), "leave the option out"
             )
@@ -69,12 +71,12 @@ def load_model(
         raise ProgramError(
             "--context and --state are for ONNX files", str(path), "write program.state there"
         )
-    ctx = context()
-    module = parse(path, ctx)
-    host = host_function(module, function)
+    module = parse(path)
+    names = list(functions)
+    host = host_function(module, names[0] if names else function)
     values = load_weights(Path(weights)) if weights is not None else {}
     lift_weights(host)
-    return model_of(host, values | weights_of(host))
+    return replace(model_of(host, values | weights_of(host)), functions=names)
 
 
 def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:

@@ -69,6 +69,7 @@ def run(
     Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
     and the device's own errors (`InterpreterError`, `VulkanError`).
     """
+    program = program.function()
     if device.partition(":")[0] == "vulkan" and checks is None:
         from xdsl_spirv.runtime.vulkan.worker import open_isolated
 

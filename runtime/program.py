@@ -509,7 +509,7 @@ class Program:
         """
         from xdsl_spirv.runtime.execution import run
 
-        inputs = self.manifest.inputs
+        inputs = self.function().manifest.inputs
         if len(arrays) > len(inputs):
             raise ProgramError(
                 f"{len(arrays)} arrays were given",

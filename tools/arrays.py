@@ -57,7 +57,8 @@ def constants_of(arguments: argparse.Namespace) -> dict[str, Array]:
             raise ProgramError(
                 f"--constant {text} is no constant", "", "write --constant NAME=NUMBER, or =x.npy"
             )
-        constants[name] = read_array(value) if value.endswith(".npy") else _number(text, value)
+        is_file = value.endswith(".npy")
+        constants[name] = read_array(value) if is_file else _number(f"--constant {text}", value)
     return constants
 
 
@@ -67,7 +68,7 @@ def _number(text: str, value: str) -> Array:
             return np.array(kind(value))
         except (ValueError, OverflowError):
             continue
-    raise ProgramError(f"--constant {text}: {value!r} is no number", "", "or give a .npy file")
+    raise ProgramError(f"{text}: {value!r} is no number", "", "or give a .npy file")
 
 
 def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dict[str, Array]:
@@ -85,7 +86,9 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
             raise ProgramError(f"--input {text} has no file", "", "write --input NAME=x.npy")
         if name not in expected:
             raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", "rename it")
-        inputs[name] = expected[name].accept(read_array(path))
+        is_number = expected[name].kind == "scalar" and not path.endswith(".npy")
+        value = _number(f"--input {text}", path) if is_number else read_array(path)
+        inputs[name] = expected[name].accept(value)
     if arguments.random is not None:
         generator = np.random.default_rng(arguments.random)
         sizes = {name: size for name, size in dims_of(arguments).items() if size is not None}
@@ -101,6 +104,9 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
 
 
 def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, int]) -> Array:
+    if buffer.kind == "scalar":
+        # The one number that every program takes.
+        return buffer.accept(np.array(sizes.get(buffer.name, 0)))
     for size in filter(is_name, buffer.shape):
         if size not in sizes:
             raise ProgramError(

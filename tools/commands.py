@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.models import run as run_onnx
 
         return run_onnx(arguments)
-    program = Program.load(arguments.program)
+    whole = Program.load(arguments.program)
+    program = whole.function(arguments.function)
     inputs = read_inputs(arguments, program.manifest.inputs)
     if arguments.compare_layers:
         from xdsl_spirv.tools.layerwise import compare
@@ -40,12 +41,18 @@ def run(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.interpreter.checks import Checks
 
         checks = Checks.of(arguments.sanitize)
-    results = execute(program, inputs, checks, arguments)
+    states = program.first_values()
+    if arguments.load_state or arguments.save_state:
+        from xdsl_spirv.tools.running import execute_with_state
+
+        states, results = execute_with_state(whole, inputs, checks, arguments)
+    else:
+        results = execute(program, inputs, checks, arguments)
     comparisons = []
     if arguments.check:
         from xdsl_spirv.compare.check import check
 
-        comparisons = check(program, inputs, results)
+        comparisons = check(program, inputs, results, states)
     write_results(arguments.output, results)
     for comparison in comparisons:
         print(comparison)

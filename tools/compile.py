@@ -12,7 +12,7 @@ from pathlib import Path
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.frontends.model import is_onnx
 from xdsl_spirv.runtime.weights import load_weights
-from xdsl_spirv.tools.compile_options import jobs_of, limits_of
+from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.trace import tracing
 
 
@@ -29,12 +29,15 @@ def compile(arguments: argparse.Namespace) -> int:
             arguments.target,
             arguments.function,
             weights,
+            functions=functions_of(arguments),
             limits=limits_of(arguments),
             observe=trace and trace.observe,
             jobs=jobs_of(arguments),
         )
     program.save(arguments.output, arguments.text)
-    for dispatch in program.manifest.dispatches:
+    manifest = program.manifest
+    functions = (manifest, *manifest.functions)
+    for dispatch in (dispatch for function in functions for dispatch in function.dispatches):
         size = len(program.code[dispatch.kernel].binary)
         grid = "x".join(map(str, dispatch.grid))
         print(

@@ -39,3 +39,8 @@ def jobs_of(arguments: argparse.Namespace) -> int:
     if jobs is not None and jobs < 1:
         raise ProgramError(f"--jobs {jobs} is no number of processes", "", "give 1 or more")
     return jobs or usable_processors()
+
+
+def functions_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The functions of `--functions`, separated by commas; none without."""
+    return tuple(filter(None, (getattr(arguments, "functions", None) or "").split(",")))

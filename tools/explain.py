@@ -123,6 +123,8 @@ def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
             path,
             "leave --target out, or explain the model",
         )
+    if arguments.function is not None:
+        program = program.function(arguments.function)
     return _measured(explanation_of(program, path, load(named)), program, arguments)
 
 
@@ -158,6 +160,7 @@ def _measured(
 
     if arguments.random is None:
         arguments.random = 0
+    program = program.function()
     inputs = read_inputs(arguments, program.manifest.inputs)
     seconds, where = times_of(program, inputs, arguments)
     return with_times(explanation, seconds, where)

@@ -38,7 +38,9 @@ def _head(explanation: Explanation) -> str:
             f"({explanation.binary_bytes:,} bytes of SPIR-V): {paths}"
         )
         lines.append(
-            f"memory: weights {size(explanation.weight_bytes)}, temporaries "
+            f"memory: weights {size(explanation.weight_bytes)}, "
+            + (f"states {size(explanation.state_bytes)}, " if explanation.state_bytes else "")
+            + "temporaries "
             f"{size(explanation.memory_bytes)} at the peak "
             f"instead of {size(explanation.temporary_bytes)}"
         )
@@ -82,11 +84,13 @@ def _nodes(explanation: Explanation) -> str:
 def _table(explanation: Explanation) -> str:
     measured = any(entry.measured_seconds is not None for entry in explanation.layers)
     head = ["#", "path", "tile", "workgroups", "MFLOP", "moved", "roofline", "by"]
-    rows = [head + ["measured"] * measured + ["kernel", "nodes"]]
+    several = any(entry.function for entry in explanation.layers)
+    rows = [["function"] * several + head + ["measured"] * measured + ["kernel", "nodes"]]
     for entry in explanation.layers:
         layer = entry.layer
         rows.append(
             [
+                *([entry.function or ""] if several else []),
                 f"{entry.dispatch}{'*' if entry.once else ''}",
                 layer.path,
                 tile_of(layer.schedule),

@@ -58,6 +58,8 @@ class ExplainedLayer:
     roofline_seconds: float | None
     limit: str
     measured_seconds: float | None = None
+    function: str | None = None
+    """Which function it is of, in a program of several."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class Explanation:
     """What hinders the model as a whole, if anything does."""
     device: str | None = None
     """Where `measured_seconds` were measured."""
+    state_bytes: int = 0
+    """Of what lives between runs."""
 
     @property
     def supported(self) -> bool:
@@ -110,9 +114,12 @@ def explanation_of(
     workgroups = {
         (k.name, e.name): e.workgroup_size for k in manifest.kernels for e in k.entry_points
     }
+    functions = (manifest, *manifest.functions)
+    dispatches = [(f.function, dispatch) for f in functions for dispatch in f.dispatches]
+    buffers = [buffer for f in functions for buffer in f.buffers]
     layers: list[ExplainedLayer] = []
-    for number, (dispatch, layer) in enumerate(
-        zip(manifest.dispatches, program.layers, strict=True)
+    for number, ((function, dispatch), layer) in enumerate(
+        zip(dispatches, program.layers, strict=True)
     ):
         line = roofline(layer, target)
         given = [binding.buffer for binding in dispatch.bindings]
@@ -130,9 +137,11 @@ def explanation_of(
                 line.seconds,
                 line.limit,
                 None if measured is None else measured[number],
+                function if manifest.functions else None,
             )
         )
-    temporaries = [b for b in manifest.buffers if b.kind == "temporary" and b.offset is not None]
+    temporaries = [b for b in buffers if b.kind == "temporary" and b.offset is not None]
+    states = {b.name: b.bytes for b in buffers if b.kind == "state"}
     return Explanation(
         SCHEMA,
         VERSION,
@@ -144,9 +153,10 @@ def explanation_of(
         len(workgroups),
         sum(len(code.binary) for code in program.code.values()),
         sum(array.nbytes for array in program.weights.values()),
-        manifest.memory or 0,
+        max(function.memory or 0 for function in functions),
         sum(b.bytes for b in temporaries),
         device=device,
+        state_bytes=sum(states.values()),
     )
 
 

@@ -116,6 +116,11 @@ def _compile(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--function", help="host function (main, or the only one)")
     command.add_argument(
+        "--functions",
+        metavar="NAME,NAME",
+        help="several functions in one program, which share weights and states",
+    )
+    command.add_argument(
         "--weights",
         metavar="FILE.safetensors",
         help="values of the arguments that are called like its tensors",
@@ -237,7 +242,7 @@ def _inputs(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=x.npy",
-        help="an input's value (repeat for each)",
+        help="an input's value (repeat for each); of one that is a number, NAME=5",
     )
     command.add_argument(
         "--random", type=int, metavar="SEED", help="random values for inputs that are not given"
@@ -295,6 +300,13 @@ def _run(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run every dispatch on what the reference has for its inputs, and stop at the first "
         "that differs: its node, dispatch and kernel",
+    )
+    command.add_argument("--function", help="of a program of several: which one to run")
+    command.add_argument(
+        "--load-state", metavar="FILE", help="begin with the states that --save-state wrote"
+    )
+    command.add_argument(
+        "--save-state", metavar="FILE", help="write the program's states after the run"
     )
     command.add_argument(
         "--check",

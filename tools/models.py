@@ -39,7 +39,7 @@ from xdsl_spirv.tools.arrays import (
     states_of,
     write_results,
 )
-from xdsl_spirv.tools.compile_options import jobs_of, limits_of
+from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.running import INTERPRETER, execute
 from xdsl_spirv.tools.trace import tracing
 
@@ -61,6 +61,7 @@ def read_model(
         constants_of(arguments),
         getattr(arguments, "context", None),
         states_of(arguments),
+        functions_of(arguments),
     )
     seconds = time.perf_counter() - start
     size = sum(array.nbytes for array in model.weights.values())
@@ -83,16 +84,21 @@ def compile_to(
     )
     seconds = time.perf_counter() - start
     manifest = program.manifest
-    kernels = {(d.kernel, d.entry_point) for d in manifest.dispatches}
+    functions = (manifest, *manifest.functions)
+    dispatches = [dispatch for function in functions for dispatch in function.dispatches]
+    kernels = {(d.kernel, d.entry_point) for d in dispatches}
     size = sum(len(code.binary) for code in program.code.values())
     paths = Counter(layer.path for layer in program.layers)
-    known = [b for b in manifest.buffers if b.kind == "temporary" and not b.is_dynamic]
-    temporaries = sum(b.bytes for b in known)
+    buffers = [buffer for function in functions for buffer in function.buffers]
+    temporaries = sum(b.bytes for b in buffers if b.kind == "temporary" and not b.is_dynamic)
+    peak = max(function.memory or 0 for function in functions)
+    states = {b.name: b.bytes for b in buffers if b.kind == "state"}
     print(
-        f"compiled for {manifest.target} in {seconds:.2f} s: {len(manifest.dispatches)} dispatches "
+        f"compiled for {manifest.target} in {seconds:.2f} s: {len(dispatches)} dispatches "
         f"({', '.join(f'{count} {path}' for path, count in paths.most_common())}) of "
         f"{len(kernels)} kernels, {size:,} bytes of SPIR-V; temporaries take "
-        f"{manifest.memory or 0:,} bytes at the peak, {temporaries:,} in sum"
+        f"{peak:,} bytes at the peak, {temporaries:,} in sum"
+        + (f"; {len(states)} states of {sum(states.values()):,} bytes" if states else "")
     )
     return program
 
@@ -177,7 +183,7 @@ def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for text in arguments.inputs:
         name, equals, path = text.partition("=")
-        if equals:
+        if equals and not path.isdecimal():
             shapes[name] = read_array(path).shape
     return shapes
 

@@ -19,6 +19,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.session import open_session
 from xdsl_spirv.runtime.vulkan.device import VARIABLE, VulkanDevice, open_device, parse_name
 from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError
 from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
@@ -59,6 +60,30 @@ def execute(
         return run(program, inputs, name, checks)
     with _opened(name, arguments) as device:
         return _executed(device, program, inputs, arguments)
+
+
+def execute_with_state(
+    program: Program,
+    inputs: Mapping[str, Array],
+    checks: Checks | None,
+    arguments: argparse.Namespace,
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """
+    What the program's states held before a run, and its results; the states come from a file and go
+    to one.
+    """
+    _refuse(arguments)
+    name: str = arguments.device or os.environ.get(VARIABLE) or INTERPRETER
+    if arguments.time or arguments.statistics:
+        raise ProgramError("states are for a single run", "--time", "leave one of them out")
+    with open_session(program, name, isolated=not arguments.in_process) as session:
+        if arguments.load_state:
+            session.load(arguments.load_state)
+        states = session.state()
+        results = session.run(arguments.function, inputs, checks=checks)
+        if arguments.save_state:
+            session.save(arguments.save_state)
+    return states, results
 
 
 def _refuse(arguments: argparse.Namespace) -> None:

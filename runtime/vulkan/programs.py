@@ -88,6 +88,8 @@ class Loaded(Protocol):
 
     def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]: ...
 
+    def read(self, name: str, timeout: float) -> bytearray: ...
+
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]: ...
 
 
@@ -156,13 +158,16 @@ class Executor(ABC, Generic[L]):
         """
         from xdsl_spirv.runtime.execution import bind_inputs
 
-        program = program.at(inputs)
+        program = program.function().at(inputs)
         values = bind_inputs(program, inputs)
         loaded = self.ready(program)
         values |= program.first_values()
         buffers = [b.name for b in program.manifest.buffers if b.kind in ("input", "state")]
         given = {name: bytes_of(values[name]) for name in buffers}
         outputs = loaded.run(given, self.timeout)
+        for buffer in program.manifest.outputs:
+            if buffer.kind == "state":
+                outputs[buffer.name] = loaded.read(buffer.name, self.timeout)
         return arrays_of(program, outputs)
 
     def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:
