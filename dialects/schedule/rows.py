@@ -13,8 +13,11 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-_NUMBERS = ("rows", "columns", "lanes", "steps")
+_NUMBERS = ("rows", "columns", "lanes", "steps", "bytes")
 _NAMES = (*_NUMBERS, "subgroups")
+
+MOST_BYTES = 16
+"""Of a load."""
 
 
 @irdl_attr_definition
@@ -24,10 +27,10 @@ class RowsAttr(ParametrizedAttribute):
 
     K is divided among `lanes` invocations of a subgroup and among `subgroups[0]` subgroups; the
     other invocations of a subgroup, and `subgroups[1]` subgroups, have other columns. An invocation
-    takes K in units of one load of the operand that streams, and `steps` units at a time, so that
-    as many loads are under way.
+    takes K in units of one load, of at most `bytes`, of the operand that streams, and `steps` units
+    at a time, so that as many loads are under way.
 
-        #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, subgroups = [1, 4]>
+        #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>
     """
 
     name = "schedule.rows"
@@ -35,6 +38,7 @@ class RowsAttr(ParametrizedAttribute):
     columns: IntAttr
     lanes: IntAttr
     steps: IntAttr
+    bytes: IntAttr
     subgroups: ArrayAttr[IntAttr]
 
     def __init__(
@@ -44,12 +48,14 @@ class RowsAttr(ParametrizedAttribute):
         lanes: int = 1,
         steps: int = 1,
         subgroups: Sequence[int] = (1, 1),
+        bytes: int = MOST_BYTES,
     ):
         super().__init__(
             IntAttr(rows),
             IntAttr(columns),
             IntAttr(lanes),
             IntAttr(steps),
+            IntAttr(bytes),
             ArrayAttr(map(IntAttr, subgroups)),
         )
 
@@ -61,14 +67,16 @@ class RowsAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values: dict[str, Attribute] = {}
+        values: dict[str, Attribute] = {"bytes": IntAttr(MOST_BYTES)}
         start = parser.pos
+        given: set[str] = set()
 
         def parse_field() -> None:
             at = parser.pos
             key = parser.parse_identifier()
-            if key not in _NAMES or key in values:
+            if key not in _NAMES or key in given:
                 parser.raise_error(f"{key!r} is not one of {', '.join(_NAMES)}", at, parser.pos)
+            given.add(key)
             parser.parse_punctuation("=")
             if key in _NUMBERS:
                 values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
@@ -85,13 +93,16 @@ class RowsAttr(ParametrizedAttribute):
         return [values[name] for name in _NAMES]
 
     def print_parameters(self, printer: Printer) -> None:
-        numbers = (self.rows, self.columns, self.lanes, self.steps)
-        fields = [f"{name} = {n.data}" for name, n in zip(_NUMBERS, numbers, strict=True)]
+        numbers = (self.rows, self.columns, self.lanes, self.steps, self.bytes)
+        pairs = [(name, n.data) for name, n in zip(_NUMBERS, numbers, strict=True)]
+        fields = [f"{name} = {n}" for name, n in pairs if (name, n) != ("bytes", MOST_BYTES)]
         printer.print_string(f"<{', '.join(fields)}, subgroups = {list(self.grid)}>")
 
     def verify(self) -> None:
         if len(self.subgroups) != 2:
             raise VerifyException(f"subgroups has {len(self.subgroups)} numbers, must have 2")
-        numbers = (self.rows, self.columns, self.lanes, self.steps, *self.subgroups)
+        numbers = (self.rows, self.columns, self.lanes, self.steps, self.bytes, *self.subgroups)
         if any(number.data < 1 for number in numbers):
             raise VerifyException("the numbers of a schedule must be positive")
+        if self.bytes.data > MOST_BYTES:
+            raise VerifyException(f"bytes is {self.bytes.data}: a load has at most {MOST_BYTES}")

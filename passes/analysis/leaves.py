@@ -73,7 +73,8 @@ class Leaf:
             stride = self.strides[loop]
             assert not is_dynamic(stride)
             places = {place + stride * i for place in places for i in range(count)}
-        steps = [self.start, *(s * unit.get(loop, 1) for loop, s in enumerate(self.strides))]
+        steps = [self.start, prod(self.placed.shape)]
+        steps += [s * unit.get(loop, 1) for loop, s in enumerate(self.strides)]
         bits = bit_width(self.element)
         width = max(1, most_bytes * 8 // bits)
         while width > 1:

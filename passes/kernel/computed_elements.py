@@ -9,11 +9,12 @@ A load is written once for all elements that it serves, and so is what is comput
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
+from typing_extensions import TypeIs
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, IntegerType, f32, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
@@ -24,7 +25,19 @@ from xdsl_spirv.passes.analysis.leaves import Leaf
 from xdsl_spirv.passes.analysis.pointwise import body_ops, loops_of
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.inline_bodies import constant_of, unpack_elements
+from xdsl_spirv.passes.kernel.bit_fields import (
+    WORD,
+    Known,
+    Scalar,
+    ScalarCode,
+    fields_of,
+    known_number,
+)
+from xdsl_spirv.passes.kernel.inline_bodies import (
+    components_of,
+    constant_of,
+    unpack_elements,
+)
 from xdsl_spirv.passes.schedule.plan import vector_type
 
 MOST_BYTES = 16
@@ -35,9 +48,6 @@ HIGH_HALF = 16
 
 Point: TypeAlias = dict[int, tuple[Index, int]]
 """For each loop where a unit begins, and a number that is added to it."""
-
-Known: TypeAlias = dict[Any, Any]
-"""What was computed already and can be seen."""
 
 
 def stored_type(element: Attribute) -> Attribute:
@@ -53,7 +63,13 @@ class LeafCode:
         self.width = leaf.width(unit, MOST_BYTES)
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
-        view = FlatViewOp(memory, vector_type(self.type, self.width))
+        bits = self.width * bit_width(self.type)
+        narrow = isinstance(leaf.element, IntegerType) and bit_width(leaf.element) < WORD
+        self.in_words = narrow and bits % WORD == 0
+        moved = vector_type(self.type, self.width)
+        if self.in_words:
+            moved = vector_type(i32, bits // WORD)
+        view = FlatViewOp(memory, moved)
         self.memory = b.at_top(view, f"{memory.name_hint or 'operand'}_elements")
         # What no iteration of K changes is added up first, and so outside of its loop.
         self.order = sorted(leaf.loops)
@@ -82,12 +98,19 @@ class LeafCode:
             return b.times(first, stride // self.width)
         return b.divided(b.times(first, stride), self.width)
 
-    def element(self, point: Point, known: Known) -> SSAValue:
+    def element(self, point: Point, known: Known) -> Scalar:
         """The element at a point."""
         vector, place = self.load(point)
         if vector not in known:
-            known[vector] = unpack_elements(self.b, vector, self.type, self.width)
+            known[vector] = self._elements(vector)
         return known[vector][place]
+
+    def _elements(self, vector: SSAValue) -> Sequence[Scalar]:
+        """The elements of what is loaded as one; small integers stay in their words."""
+        if not self.in_words:
+            return unpack_elements(self.b, vector, self.type, self.width)
+        bits = bit_width(self.type)
+        return [e for word in components_of(self.b, vector) for e in fields_of(word, bits)]
 
 
 class ComputedOperand:
@@ -122,10 +145,13 @@ class ComputedOperand:
         """The element at a point in the type of the sums; `known` is added to."""
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
-            known[key] = self._widened(self._value(self.root, point, known))
+            value = self._value(self.root, point, known)
+            if not isinstance(value, SSAValue):
+                value = ScalarCode(self.b, known).value(value, self.root.element_type)
+            known[key] = self._widened(value)
         return known[key]
 
-    def _value(self, placed: Placed, point: Point, known: Known) -> SSAValue:
+    def _value(self, placed: Placed, point: Point, known: Known) -> Scalar:
         op = definition(placed.value)
         match op:
             case None if placed in self.leaves:
@@ -146,7 +172,7 @@ class ComputedOperand:
     def _body(
         self,
         op: linalg.ops.GenericOp,
-        inputs: Sequence[SSAValue],
+        inputs: Sequence[Scalar],
         places: Sequence[AffineExpr | None],
         point: Point,
         known: Known,
@@ -156,26 +182,28 @@ class ComputedOperand:
         by the contraction's.
         """
         block = op.body.block
-        values: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
+        code = ScalarCode(self.b, known)
+        values: dict[SSAValue, Scalar] = dict(zip(block.args, inputs, strict=False))
 
-        def value_of(value: SSAValue) -> SSAValue:
-            return values[value] if value in values else constant_of(self.b, value)
+        def scalar_of(value: SSAValue) -> Scalar:
+            return values[value] if value in values else known_number(self.b, value)
 
         for body_op in body_ops(block):
             if isinstance(body_op, arith.ConstantOp):
                 continue
             if isinstance(body_op, linalg.ops.IndexOp):
-                place = places[body_op.dim.value.data]
-                values[body_op.result] = self.b.index(self._index(place, point))
+                index = self._index(places[body_op.dim.value.data], point)
+                values[body_op.result] = index if isinstance(index, int) else self.b.index(index)
                 continue
-            operands = tuple(map(value_of, body_op.operands))
-            key = (body_op.name, *operands, *body_op.result_types, str(body_op.properties))
-            if key not in known:
-                known[key] = self._copied(body_op, operands)
-            values |= zip(body_op.results, known[key], strict=True)
+            operands = [scalar_of(value) for value in body_op.operands]
+            first = operands[0]
+            if isinstance(body_op, arith.ExtFOp) and _is_bfloat16(first):
+                values[body_op.result] = self._from_bits(first, body_op.result.type)
+            else:
+                values[body_op.results[0]] = code.copied(body_op, operands)
         last = block.last_op
         assert last is not None
-        return value_of(last.operands[0])
+        return code.value(scalar_of(last.operands[0]), last.operands[0].type)
 
     def _index(self, place: AffineExpr | None, point: Point) -> Index:
         """A linear expression of the contraction's loops, at a point."""
@@ -186,18 +214,6 @@ class ComputedOperand:
         for loop, (first, added) in point.items():
             index = b.plus(index, b.times(b.plus(first, added), known.factors[loop]))
         return index
-
-    def _copied(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        if isinstance(op, arith.ExtFOp) and operands[0].type == IntegerType(16):
-            return [self._from_bits(operands[0], op.result.type)]
-        copy = type(op).create(
-            operands=operands,
-            result_types=op.result_types,
-            properties=op.properties,
-            attributes=op.attributes,
-        )
-        self.b.insert(copy)
-        return copy.results
 
     def _widened(self, value: SSAValue) -> SSAValue:
         """A number in the type of the sums."""
@@ -217,3 +233,8 @@ class ComputedOperand:
         high = b.add(arith.ShLIOp(b.add(arith.ExtUIOp(value, i32)), b.i32(HIGH_HALF)))
         single = b.add(arith.BitcastOp(high, f32))
         return single if to == f32 else b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
+
+
+def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:
+    """Whether a float's operand is given as bits."""
+    return isinstance(scalar, SSAValue) and scalar.type == IntegerType(16)

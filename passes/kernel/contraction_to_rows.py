@@ -38,8 +38,9 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.addresses import address_along
+from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.collective import scheduled_root
-from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Known, Point
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
 from xdsl_spirv.passes.refusal import refuse

@@ -37,9 +37,6 @@ FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
 EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
 """Features by which the invocations of a subgroup add up."""
 
-LOAD_BYTES = 16
-"""Most bytes of one load."""
-
 MOST_ELEMENTS = 64
 """Elements of a unit."""
 
@@ -115,7 +112,7 @@ class RowsPlan:
         unit: dict[int, int] = {}
         fast = main.fast_loop
         if fast is not None and (fast in self.reduced or fast in self.column_loops[-1:]):
-            unit[fast] = main.widest(fast, sizes[fast], LOAD_BYTES)
+            unit[fast] = main.widest(fast, sizes[fast], self.schedule.bytes.data)
         for loop in self.reduced:
             size = sizes[loop]
             if loop in main.loops or is_dynamic(size):
@@ -308,6 +305,9 @@ MOST_SUMS = 16
 UNDER_WAY = 4
 """Loads of an invocation that are under way at a time."""
 
+MOST_WRITTEN = 128
+"""Elements of a step for each row, as far as code grows where nothing waits for memory."""
+
 SUBGROUPS = 8
 """Subgroups of a workgroup that divide K at most."""
 
@@ -349,7 +349,11 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
     """Every invocation has columns of its own: what it reads of few rows is the same for all."""
+    unit = prod(plan.unit.values())
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
-        if width == 1 or (rows * own <= 32 and columns >= own * plan.target.subgroup_size * 4):
-            yield RowsAttr(rows, own, 1, 2 if typical(plan.units) > 1 else 1, (1, 1))
+        enough = columns >= own * plan.target.subgroup_size * 4
+        if width > 1 and (rows * own > 32 or own * unit > MOST_WRITTEN or not enough):
+            continue
+        twice = 2 * own * unit <= MOST_WRITTEN and typical(plan.units) > 1
+        yield RowsAttr(rows, own, 1, 2 if twice else 1)

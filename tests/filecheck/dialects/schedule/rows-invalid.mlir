@@ -5,7 +5,7 @@
 
 // -----
 
-// CHECK: 'outputs' is not one of rows, columns, lanes, steps, subgroups
+// CHECK: 'outputs' is not one of rows, columns, lanes, steps, bytes, subgroups
 "test.op"() {schedule = #schedule.rows<outputs = 4>} : () -> ()
 
 // -----
@@ -17,3 +17,8 @@
 
 // CHECK: the numbers of a schedule must be positive
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 0, lanes = 32, steps = 1, subgroups = [1, 1]>} : () -> ()
+
+// -----
+
+// CHECK: bytes is 32: a load has at most 16
+"test.op"() {schedule = #schedule.rows<rows = 1, columns = 1, lanes = 32, steps = 1, bytes = 32, subgroups = [1, 1]>} : () -> ()

@@ -2,3 +2,6 @@
 
 // CHECK: "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, subgroups = [1, 4]>} : () -> ()
 "test.op"() {schedule = #schedule.rows<subgroups = [1, 4], columns = 4, rows = 1, lanes = 32, steps = 2>} : () -> ()
+
+// CHECK: "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>} : () -> ()
+"test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>} : () -> ()

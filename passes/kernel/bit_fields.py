@@ -1,0 +1,197 @@
+"""
+Small integers that stay bits of the word they were loaded in until something else is made of them.
+
+    (byte >> 4) & 15 as a float   ->   bitcast(word & 0xf000 | 0x4b000000) * 2^-12 - 2^11
+
+Shifts and masks by known numbers cost nothing: they say which bits are meant. Bits below the 23rd,
+put under the exponent of 2^23, are a float that is 2^23 too large: one instruction for the bits and
+one for the number, both exact, where shifts, a mask, a widening and a conversion are four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FixedBitwidthType, Float32Type, IntegerAttr, IntegerType, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel.inline_bodies import constant_of
+
+Known: TypeAlias = dict[Hashable, Any]
+"""What was computed already and can be seen."""
+
+MANTISSA = 23
+"""Bits of a binary32 number below its exponent."""
+
+EXPONENT = 0x4B000000
+"""The bits of 2^23."""
+
+HALF_WORD = 16
+
+WORD = 32
+
+
+@dataclass(frozen=True)
+class Bits:
+    """The unsigned number in `count` bits of a word from bit `low` on; `width` is its type's."""
+
+    word: SSAValue
+    low: int
+    count: int
+    width: int
+
+
+Scalar: TypeAlias = SSAValue | Bits | int
+"""A number: a value, bits of one, or known."""
+
+
+def fields_of(word: SSAValue, width: int) -> list[Bits]:
+    """The elements of so many bits that lie in a word, the first one lowest."""
+    return [Bits(word, low, width, width) for low in range(0, WORD, width)]
+
+
+class ScalarCode:
+    """Writes operations on scalars."""
+
+    def __init__(self, b: HoistingEmitter, known: Known):
+        self.b, self.known = b, known
+
+    def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
+        """An operation of one result on other operands; the same twice is written once."""
+        key = (op.name, *operands, *op.result_types, str(op.properties))
+        if key not in self.known:
+            self.known[key] = self._copied(op, operands)
+        return self.known[key]
+
+    def value(self, scalar: Scalar, type: Attribute) -> SSAValue:
+        """A scalar as a value of its type."""
+        b = self.b
+        if isinstance(scalar, int):
+            return b.number(scalar, type)
+        if isinstance(scalar, SSAValue):
+            return scalar
+        bits = self._remembered(arith.ShRUIOp, scalar.word, scalar.low)
+        number = bits if scalar.low + scalar.count == WORD else self._masked(bits, scalar.count)
+        assert isinstance(type, IntegerType)
+        if type == i32:
+            return number
+        narrow = type.width.data < WORD
+        return b.add((arith.TruncIOp if narrow else arith.ExtUIOp)(number, type))
+
+    def _masked(self, bits: SSAValue, count: int) -> SSAValue:
+        return self._remembered(arith.AndIOp, bits, (1 << count) - 1)
+
+    def _remembered(self, kind: type[Any], x: SSAValue, number: int) -> SSAValue:
+        """An operation on a word and a number; a shift by 0 is none."""
+        if number == 0 and kind is arith.ShRUIOp:
+            return x
+        key = (kind, x, number)
+        if key not in self.known:
+            self.known[key] = self.b.add(kind(x, self.b.number(number, i32)))
+        return self.known[key]
+
+    def _copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
+        numbers = [x for x in operands if isinstance(x, int)]
+        folded: Scalar | None = None
+        if len(numbers) == len(operands):
+            folded = _folded(op, numbers)
+        elif isinstance(operands[0], Bits):
+            folded = self._of_bits(op, operands[0], operands[1:])
+        if folded is not None:
+            return folded
+        values = [self.value(x, v.type) for x, v in zip(operands, op.operands, strict=True)]
+        copy = type(op).create(
+            operands=values,
+            result_types=op.result_types,
+            properties=op.properties,
+            attributes=op.attributes,
+        )
+        self.b.insert(copy)
+        return copy.results[0]
+
+    def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
+        """What an operation makes of bits where it is bits again, or a float of them."""
+        match op, others:
+            case arith.ShRUIOp(), [int(distance)] if distance < bits.count:
+                return replace(bits, low=bits.low + distance, count=bits.count - distance)
+            case arith.AndIOp(), [int(mask)] if mask >= 0 and mask & (mask + 1) == 0:
+                count = min(bits.count, mask.bit_length())
+                return replace(bits, count=count) if count else 0
+            case arith.ExtUIOp(), _:
+                return replace(bits, width=_width(op.result.type))
+            case arith.UIToFPOp(), _ if isinstance(op.result.type, Float32Type):
+                return self._float(bits, 0)
+            case arith.SIToFPOp(), _ if isinstance(op.result.type, Float32Type):
+                if bits.count < bits.width:
+                    return self._float(bits, 0)
+                return self._signed(bits)
+            case _:
+                return None
+
+    def _signed(self, bits: Bits) -> SSAValue | None:
+        """A signed number: with its first bit turned it is one without sign, and too large."""
+        if bits.count > HALF_WORD:
+            return None
+        signs = sum(1 << n for n in range(bits.width - 1, WORD, bits.width))
+        word = self._remembered(arith.XOrIOp, bits.word, signs)
+        return self._float(replace(bits, word=word), 1 << (bits.width - 1))
+
+    def _float(self, bits: Bits, beyond: int) -> SSAValue | None:
+        """The number, minus what it is `beyond` the one that is meant."""
+        if bits.count > MANTISSA:
+            return None
+        b, word, low = self.b, bits.word, bits.low
+        if low + bits.count > MANTISSA:
+            shift = HALF_WORD if 0 <= low - HALF_WORD else low
+            word, low = self._remembered(arith.ShRUIOp, word, shift), low - shift
+        masked = b.add(arith.AndIOp(word, b.number(((1 << bits.count) - 1) << low, i32)))
+        under = b.add(arith.OrIOp(masked, b.number(EXPONENT, i32)))
+        number = b.add(arith.BitcastOp(under, f32))
+        offset = b.number(-float((1 << (MANTISSA - low)) + beyond), f32)
+        if low == 0:
+            return b.add(arith.AddfOp(number, offset))
+        return b.add(math.FmaOp(number, b.number(2.0**-low, f32), offset))
+
+
+def _width(type: Attribute) -> int:
+    assert isinstance(type, FixedBitwidthType)
+    return type.bitwidth
+
+
+def _folded(op: Operation, numbers: Sequence[int]) -> int | None:
+    """The number that integer arithmetic on numbers gives, without sign."""
+    width = 64
+    if isinstance(result := op.results[0].type, IntegerType):
+        width = result.width.data
+    mask = (1 << width) - 1
+    match op, numbers:
+        case arith.IndexCastOp() | arith.TruncIOp() | arith.ExtUIOp(), [x]:
+            return x & mask
+        case arith.AddiOp(), [x, y]:
+            return x + y & mask
+        case arith.MuliOp(), [x, y]:
+            return x * y & mask
+        case arith.ShLIOp(), [x, y] if y < width:
+            return x << y & mask
+        case arith.ShRUIOp(), [x, y] if y < width:
+            return x >> y
+        case arith.AndIOp(), [x, y]:
+            return x & y
+        case arith.OrIOp(), [x, y]:
+            return x | y
+        case _:
+            return None
+
+
+def known_number(b: HoistingEmitter, value: SSAValue) -> Scalar:
+    """A constant of a body: an integer as a number without sign, a float as a value."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        if isinstance(type := owner.value.type, IntegerType):
+            return owner.value.value.data & ((1 << type.width.data) - 1)
+        return owner.value.value.data
+    return constant_of(b, value)
