@@ -60,8 +60,17 @@ def _noted_names(function: FuncOp) -> list[DictionaryAttr]:
 
 
 def argument_name(value: SSAValue, index: int) -> str:
-    """The name by which a host function's argument is known outside."""
-    return _noted(value, index, NAME) or value.name_hint or f"arg{index}"
+    """
+    The name by which a host function's argument is known outside.
+
+    Of several whose names differ in a number at the end (`%w_0`, `%w_1`), which xDSL does not keep,
+    they are `w`, `w_1`, as xDSL prints them.
+    """
+    noted, hint, block = _noted(value, index, NAME), value.name_hint, value.owner
+    if noted or hint is None or not isinstance(block, Block):
+        return noted or hint or f"arg{index}"
+    alike = sum(argument.name_hint == hint for argument in block.args[:index])
+    return f"{hint}_{alike}" if alike else hint
 
 
 def argument_type(value: SSAValue, index: int) -> str:

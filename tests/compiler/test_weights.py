@@ -98,3 +98,17 @@ def test_a_resource_of_the_text_is_a_weight():
 def test_an_unknown_weight_is_refused():
     with pytest.raises(ProgramError, match="belongs to no argument"):
         compile_module(parse_text(ADD), "lavapipe", weights={"v": np.ones(4, np.float32)})
+
+
+def test_arguments_that_differ_in_a_number_are_told_apart() -> None:
+    """xDSL reads `%w_0` and `%w_1` as two values called `w`."""
+    text = """func.func @main(%w_0: tensor<4xf32>, %x: tensor<4xf32>, %w_1: tensor<4xf32>) -> tensor<4xf32> {
+      %e = tensor.empty() : tensor<4xf32>
+      %s = linalg.sub ins(%w_0, %w_1 : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      %r = linalg.mul ins(%s, %x : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      func.return %r : tensor<4xf32>
+    }"""  # noqa: E501
+    program = compile_module(parse_text(text), "lavapipe")
+    assert [buffer.name for buffer in program.manifest.inputs] == ["w", "x", "w_1"]
+    first, x, second = (np.float32([n, 2, 3, 4]) for n in (1, 5, 9))
+    assert np.array_equal(program(first, x, second), (first - second) * x)
