@@ -123,11 +123,12 @@ def _moved(dispatch: DispatchOp) -> list[Attribute]:
     moved: list[Attribute] = []
     for value, argument in zip(dispatch.inputs, dispatch.body.block.args, strict=True):
         slices = [use.operation for use in argument.uses]
-        sizes = [op.result.type for op in slices if isinstance(op, tensor.ExtractSliceOp)]
+        read = [op.result for op in slices if isinstance(op, tensor.ExtractSliceOp)]
         if argument.index in dispatch.updates.values():
             continue
-        is_open = any(isinstance(t, TensorType) and not t.has_static_shape() for t in sizes)
-        moved += sizes if is_open and len(sizes) == len(slices) else [value.type]
+        is_open = any(DYNAMIC_INDEX in part.type.get_shape() for part in read)
+        sliced = is_open and len(read) == len(slices)
+        moved += [part.type for part in read] if sliced else [value.type]
     for number, (value, yielded) in enumerate(zip(dispatch.outputs, dispatch.yielded, strict=True)):
         if number not in dispatch.updates:
             moved.append(value.type)

@@ -1,7 +1,7 @@
 """
 The compiled program: what a runner in any language needs, and nothing about how it came to be.
 
-A program is a directory: `program.json` (the schema is this module's records, documented in
+A program is a directory: `program.json` (the schema is `manifest`'s records, documented in
 docs/program.md), `kernels/NAME.spv`, where asked for the same as text in `kernels/NAME.mlir`, the
 weights, and the source that `--check` compares with. A directory appears whole or not at all.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import re
 import tempfile
@@ -18,11 +17,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from xdsl_spirv.runtime.elements import Array, as_element_type, check_element_type, dtype_of
+from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
+from xdsl_spirv.runtime.manifest import (
+    DYNAMIC_VERSION,
+    GIVEN,
+    INDEX,
+    KERNELS,
+    LAYERS,
+    MANIFEST,
+    READABLE,
+    SCHEMA,
+    SHARED,
+    SOURCE,
+    STATE_VERSION,
+    VERSION,
+    WEIGHTS,
+    Binding,
+    Buffer,
+    BufferKind,
+    Dispatch,
+    EntryPoint,
+    Equation,
+    Function,
+    Kernel,
+    Limit,
+    Manifest,
+    PushConstant,
+    SpecConstant,
+    SpecValue,
+)
 from xdsl_spirv.runtime.records import from_json, to_json
 from xdsl_spirv.runtime.weights import load_weights, save_weights
 
@@ -30,354 +56,39 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.layers import Layer
     from xdsl_spirv.runtime.session import Session
 
-SCHEMA = "xdsl-spirv-program"
-VERSION = 2
-DYNAMIC_VERSION = 3
-"""The version of a program with sizes that are known only when it runs."""
-STATE_VERSION = 4
-"""The version of a program with states, several functions, or numbers that the caller gives."""
-READABLE = (1, 2, 3, 4)
-"""Versions that are read; what the second adds may be missing."""
-
-MANIFEST = "program.json"
-SOURCE = "source.mlir"
-WEIGHTS = "weights.safetensors"
-KERNELS = "kernels"
-LAYERS = "layers.json"
-
+__all__ = [
+    "DYNAMIC_VERSION",
+    "GIVEN",
+    "INDEX",
+    "KERNELS",
+    "LAYERS",
+    "MANIFEST",
+    "READABLE",
+    "SCHEMA",
+    "SHARED",
+    "SOURCE",
+    "STATE_VERSION",
+    "VERSION",
+    "WEIGHTS",
+    "Binding",
+    "Buffer",
+    "BufferKind",
+    "Dispatch",
+    "EntryPoint",
+    "Equation",
+    "Function",
+    "Kernel",
+    "KernelCode",
+    "Limit",
+    "Manifest",
+    "Program",
+    "PushConstant",
+    "SpecConstant",
+    "SpecValue",
+]
 
 KEPT = 16
 """Sets of sizes for which a program keeps what it is at them."""
-
-BufferKind = Literal["input", "scalar", "weight", "state", "output", "temporary"]
-GIVEN = ("input", "scalar")
-"""What the caller gives."""
-SHARED = ("weight", "state")
-"""What all functions of a program have together."""
-INDEX = "index"
-"""The type of a scalar: a number that sizes, grids and push constants are computed from."""
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """
-    A row-major array in a storage buffer; `kind` says who fills or reads it beside kernels.
-
-    A `scalar` is in no buffer: a number that the caller gives, known by its name in expressions.
-    """
-
-    name: str
-    kind: BufferKind
-    type: str
-    shape: tuple[Number, ...]
-    offset: int | None = None
-    """Where a temporary lies in the memory that all of them share (`Manifest.memory`)."""
-    first: int | float | None = None
-    """What all elements of a state are before the first run; None: the weights' file says it."""
-
-    @property
-    def is_dynamic(self) -> bool:
-        """Whether a size is known only when the program runs."""
-        return any(isinstance(size, str) for size in self.shape)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The shape, where all of it is known; raises `ProgramError` where it is not."""
-        return tuple(evaluate(size, {}, f"buffer {self.name!r}") for size in self.shape)
-
-    @property
-    def bytes(self) -> int:
-        if self.kind == "scalar":
-            return 0
-        return math.prod(self.sizes) * dtype_of(self.type).itemsize
-
-    def takes(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of that shape may be the contents, names standing for any size."""
-        return len(shape) == len(self.shape) and all(
-            size == given or isinstance(size, str)
-            for size, given in zip(self.shape, shape, strict=True)
-        )
-
-    def accept(self, array: Array) -> Array:
-        """`array` as this buffer's contents; raises `ProgramError` for another type or shape."""
-        if self.kind == "scalar":
-            return self._number(array)
-        converted = as_element_type(array, self.type)
-        if converted is not None and self.takes(array.shape):
-            return converted
-        given = "x".join([*map(str, array.shape), array.dtype.name])
-        remedy = f"reshape it to {'x'.join(map(str, self.shape))}"
-        if self.takes(array.shape):
-            remedy = f"convert it with .astype({dtype_of(self.type).name!r})"
-        raise ProgramError(
-            f"{self.name!r} should be {self}, found {given}", f"{self.kind} {self.name!r}", remedy
-        )
-
-    def _number(self, array: Array) -> Array:
-        import numpy as np
-
-        array = np.asarray(array)
-        if array.shape or array.dtype.kind not in "iu" or not 0 <= int(array) < 1 << 31:
-            shown = str(array) if array.size == 1 else f"an array of {list(array.shape)}"
-            raise ProgramError(
-                f"{self.name!r} should be a whole number from 0 to {(1 << 31) - 1}, found {shown}",
-                f"input {self.name!r}",
-                f"give it as a number: {self.name}=0",
-            )
-        return array.astype(np.int64)
-
-    def check(self, place: str) -> None:
-        if self.kind != "scalar":
-            check_element_type(self.type, f"{place}.type")
-        elif self.type != INDEX or self.shape or not is_name(self.name):
-            raise ProgramError(f"a scalar is a name of type {INDEX}, not {self}", place)
-        if any(isinstance(size, int) and size < 0 for size in self.shape):
-            raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
-        if self.first is not None and self.kind != "state":
-            raise ProgramError(f"a {self.kind} with a first value", f"{place}.first")
-        if self.kind == "state" and self.is_dynamic:
-            raise ProgramError(f"a state of dynamic sizes: {self}", f"{place}.shape")
-        if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
-            raise ProgramError(f"a {self.kind} at {self.offset}", f"{place}.offset")
-
-    def __str__(self) -> str:
-        return "x".join([*map(str, self.shape), self.type])
-
-
-@dataclass(frozen=True)
-class EntryPoint:
-    """A kernel function and the invocations of one of its workgroups."""
-
-    name: str
-    workgroup_size: tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class SpecConstant:
-    """A specialization constant of a kernel and the value it has if nobody gives another."""
-
-    id: int
-    type: str
-    default: int | float | bool
-    name: str | None = None
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """
-    A SPIR-V module; `binary` is a file of the program's directory, and so is `text`, for readers.
-    """
-
-    name: str
-    binary: str
-    text: str | None
-    entry_points: tuple[EntryPoint, ...]
-    spec_constants: tuple[SpecConstant, ...] = ()
-
-    def check(self, place: str) -> None:
-        for name in filter(None, (self.binary, self.text)):
-            if Path(name).is_absolute() or ".." in Path(name).parts:
-                raise ProgramError(f"{name!r} is outside the program's directory", place)
-
-
-@dataclass(frozen=True)
-class Binding:
-    """The buffer behind a descriptor."""
-
-    set: int
-    binding: int
-    buffer: str
-
-
-@dataclass(frozen=True)
-class SpecValue:
-    """The value of a specialization constant in one dispatch."""
-
-    id: int
-    value: int | float | bool
-
-
-@dataclass(frozen=True)
-class PushConstant:
-    """A scalar at a byte offset of the push constants."""
-
-    offset: int
-    type: str
-    value: int | float | str
-
-
-@dataclass(frozen=True)
-class Dispatch:
-    """One run of an entry point over a grid of workgroups, after all earlier ones have finished."""
-
-    kernel: str
-    entry_point: str
-    grid: tuple[Number, Number, Number]
-    bindings: tuple[Binding, ...]
-    spec_constants: tuple[SpecValue, ...] = ()
-    push_constants: tuple[PushConstant, ...] = ()
-    once: bool = False
-    """Whether it computes from weights alone: a device may run it when it loads the program."""
-
-    @property
-    def workgroups(self) -> tuple[int, int, int]:
-        """The grid, where all of it is known; raises `ProgramError` where it is not."""
-        x, y, z = (evaluate(count, {}, f"dispatch of {self.entry_point!r}") for count in self.grid)
-        return x, y, z
-
-    def check(self, place: str) -> None:
-        if any(isinstance(count, int) and count < 1 for count in self.grid):
-            raise ProgramError(f"a grid of {list(self.grid)} is not positive", f"{place}.grid")
-
-
-@dataclass(frozen=True)
-class Equation:
-    """Two sizes that must be equal; `because` names the operation that says so."""
-
-    left: Number
-    right: Number
-    because: str = ""
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A size and the most that it may be; `because` names the operation that says so."""
-
-    size: Number
-    most: Number
-    because: str = ""
-
-
-@dataclass(frozen=True)
-class Function:
-    """What `Manifest` says of its first function, of another one."""
-
-    function: str
-    arguments: tuple[str, ...]
-    results: tuple[str, ...]
-    buffers: tuple[Buffer, ...]
-    dispatches: tuple[Dispatch, ...]
-    memory: int | None = None
-    equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
-    limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """
-    The contents of `program.json`; of several functions, what stands here is of the first.
-
-    Weights and states of one name are one buffer in all functions.
-    """
-
-    schema: str
-    version: int
-    generator: str
-    target: str
-    subgroup_size: int
-    function: str
-    arguments: tuple[str, ...]
-    results: tuple[str, ...]
-    buffers: tuple[Buffer, ...]
-    kernels: tuple[Kernel, ...]
-    dispatches: tuple[Dispatch, ...]
-    weights: str | None = None
-    source: str | None = None
-    memory: int | None = None
-    """Bytes that the temporaries need where they share memory at their offsets."""
-    equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
-    """What must hold of the sizes of inputs, beside that equal names are equal sizes."""
-    limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
-    """What sizes that are computed from scalars may be."""
-    functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
-    """The functions behind the first."""
-
-    def of(self, function: Function) -> Manifest:
-        """The manifest of a program with that function alone."""
-        fields = {f.name: getattr(function, f.name) for f in dataclasses.fields(function)}
-        used = {dispatch.kernel for dispatch in function.dispatches}
-        kernels = tuple(kernel for kernel in self.kernels if kernel.name in used)
-        return replace(self, **fields, kernels=kernels, functions=())
-
-    @property
-    def states(self) -> list[Buffer]:
-        """The buffers that keep their contents between runs."""
-        return [buffer for buffer in self.buffers if buffer.kind == "state"]
-
-    @cached_property
-    def _by_name(self) -> dict[str, Buffer]:
-        return {buffer.name: buffer for buffer in self.buffers}
-
-    def buffer(self, name: str) -> Buffer:
-        return self._by_name[name]
-
-    @property
-    def is_dynamic(self) -> bool:
-        """Whether sizes are known only when the program runs."""
-        return any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in self.buffers)
-
-    @property
-    def inputs(self) -> list[Buffer]:
-        """What the caller gives, buffers and scalars, in the source function's order."""
-        return [b for b in map(self.buffer, self.arguments) if b.kind in GIVEN]
-
-    @property
-    def outputs(self) -> list[Buffer]:
-        """The buffers that the caller reads, in the source function's order."""
-        return [self.buffer(name) for name in self.results]
-
-    def check(self, place: str) -> None:
-        names = [b.name for b in self.buffers]
-        if len(set(names)) != len(names):
-            raise ProgramError("two buffers have one name", f"{place}.buffers")
-        given = {size for b in self.inputs for size in b.shape if is_name(size)}
-        given |= {b.name for b in self.inputs if b.kind == "scalar"}
-        for buffer in self.buffers:
-            for size in (name for extent in buffer.shape for name in names_in(extent)):
-                _known(size, given, "size", f"{place}.buffers")
-        for i, buffer in enumerate(self.buffers):
-            if buffer.offset is not None and buffer.offset + buffer.bytes > (self.memory or 0):
-                raise ProgramError(
-                    f"{buffer.name!r} ends beyond the {self.memory or 0} bytes of the memory",
-                    f"{place}.buffers[{i}]",
-                    "compile the program again",
-                )
-        for field_name in ("arguments", "results"):
-            for name in getattr(self, field_name):
-                _known(name, names, "buffer", f"{place}.{field_name}")
-        kernels = {k.name: k for k in self.kernels}
-        for i, dispatch in enumerate(self.dispatches):
-            where = f"{place}.dispatches[{i}]"
-            _known(dispatch.kernel, kernels, "kernel", where)
-            entry_points = [e.name for e in kernels[dispatch.kernel].entry_points]
-            _known(dispatch.entry_point, entry_points, "entry point", where)
-            for binding in dispatch.bindings:
-                _known(binding.buffer, names, "buffer", f"{where}.bindings")
-        self._check_functions(place)
-
-    def _check_functions(self, place: str) -> None:
-        """Every function by itself; what they share is the same in all."""
-        shared: dict[str, Buffer] = {}
-        for i, function in enumerate((self, *self.functions)):
-            where = place if function is self else f"{place}.functions[{i - 1}]"
-            if isinstance(function, Function):
-                self.of(function).check(where)
-            for buffer in function.buffers:
-                if buffer.kind in SHARED and shared.setdefault(buffer.name, buffer) != buffer:
-                    other = shared[buffer.name]
-                    raise ProgramError(
-                        f"{buffer.name!r} is {buffer}, and {other} in another function",
-                        f"{where}.buffers",
-                        "compile the program again",
-                    )
-        names = [function.function for function in (self, *self.functions)]
-        if len(set(names)) != len(names):
-            raise ProgramError("two functions have one name", f"{place}.functions")
-
-
-def _known(name: str, names: object, what: str, place: str) -> None:
-    if name not in list(names):  # type: ignore[call-overload]
-        raise ProgramError(f"there is no {what} {name!r}", place, "compile the program again")
 
 
 @dataclass(frozen=True)
