@@ -7,6 +7,7 @@ and how many of the `past` the states hold, and give the `logits` of the token t
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,29 @@ class LanguageModel:
         self.context = context
         self._read: list[int] | None = []
         """The tokens whose keys and values the states hold; None where a run has failed."""
+
+    @staticmethod
+    def load(
+        path: str | os.PathLike[str],
+        device: str | None = None,
+        *,
+        context: int | None = None,
+        target: str | None = None,
+        kept: bool = True,
+        jobs: int | None = None,
+    ) -> LanguageModel:
+        """
+        The model of a GGUF file on a device: `interpreter`, `vulkan`, `vulkan:N` (the best one).
+
+        `context` is how many tokens there is room for. The compiled program is `kept` on disk
+        (`xdsl_spirv.llm.cache`). Raises `FrontendError`, `ProgramError` and `TargetError`.
+        """
+        from xdsl_spirv.llm.loading import ModelFile, find_place
+
+        file, place = ModelFile.read(path, context), find_place(device, target)
+        file.refuse_beyond(place)
+        program = file.program(place, lambda _: None, kept=kept, jobs=jobs)
+        return LanguageModel(file.prompts, program.session(place.device), file.context)
 
     def generate(
         self,

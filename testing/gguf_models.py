@@ -50,11 +50,19 @@ class Shape:
     """By how much positions are divided, 0 for a model that does not say."""
 
 
-def write_model(path: str | os.PathLike[str], shape: Shape, seed: int = 0) -> None:
-    """Write a model of a shape."""
+def write_model(
+    path: str | os.PathLike[str],
+    shape: Shape,
+    seed: int = 0,
+    values: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model of a shape, with further `values` by key."""
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, shape.architecture)
     _write_sizes(writer, shape)
+    for key, value in (values or {"tokenizer.ggml.model": "no_vocab"}).items():
+        add = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string}
+        add.get(value.__class__, writer.add_array)(key, value)
     for name, size in _matrices(shape).items():
         type = shape.embedding if name in ("token_embd", "output") else shape.weights
         data = _packed(draw, size, type)
@@ -71,7 +79,6 @@ def write_model(path: str | os.PathLike[str], shape: Shape, seed: int = 0) -> No
 
 
 def _write_sizes(writer: Any, shape: Shape) -> None:
-    writer.add_tokenizer_model("no_vocab")
     writer.add_vocab_size(shape.vocabulary)
     writer.add_block_count(shape.blocks)
     writer.add_context_length(shape.context)

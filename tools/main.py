@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     text = "Compile a model, or linalg on tensors, into a program for a device."
     add("compile", text, _compile, "compile")
     add("run", "Run a compiled program, or compile, run and compare a model.", _run)
+    add("generate", "Let a language model answer.", _generate, "generate")
     add("explain", "Say what becomes of a model on a device, and why.", _explain, "explain")
     text = "List the Vulkan devices, or describe one for --target."
     add("devices", text, _devices, "devices")
@@ -319,6 +320,38 @@ def _run(command: argparse.ArgumentParser) -> None:
         help="look for undefined behaviour, as `interpret --check`: all, races, bounds, ...",
     )
     _inputs(command)
+
+
+def _generate(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL.gguf", nargs="?", help="a language model")
+    command.add_argument("--prompt", metavar="TEXT", help="what to say; - for standard input")
+    command.add_argument("--system", metavar="TEXT", help="how to behave, where the model knows it")
+    command.add_argument(
+        "--raw", action="store_true", help="continue the prompt as it is, without chat template"
+    )
+    command.add_argument(
+        "--device", metavar="NAME", help="interpreter, vulkan or vulkan:N (the best there is)"
+    )
+    command.add_argument("--target", help="what to compile for (the device)")
+    command.add_argument(
+        "--context", type=int, metavar="N", help="tokens of prompt and answer (2048, or fewer)"
+    )
+    command.add_argument("--max-tokens", type=int, metavar="N", help="end the answer there")
+    command.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="(%(default)g: the likeliest)"
+    )
+    command.add_argument("--top-k", type=int, metavar="N", help="sample of the N likeliest")
+    command.add_argument(
+        "--top-p", type=float, metavar="P", help="sample of the likeliest that together have P"
+    )
+    command.add_argument("--seed", type=int, metavar="N", help="sample the same again")
+    _jobs(command)
+    command.add_argument(
+        "--no-cache", action="store_true", help="compile anew, and do not keep the program"
+    )
+    command.add_argument(
+        "--empty-cache", action="store_true", help="remove all programs that were kept"
+    )
 
 
 def _devices(command: argparse.ArgumentParser) -> None:

@@ -69,15 +69,15 @@ def import_gguf(
     """
     file = read_file(path)
     parameters = parameters_of(file)
-    context = _context(parameters, context, file.place)
+    context = context_of(parameters, context, file.place)
     weights = Weights(file, parameters, context)
     element = _float(cache)
     prefill, names = _function(PREFILL, weights, element, _float(products), None, of_all)
-    decode, _ = _function(DECODE, weights, element, F32, 1, False)
+    decode, more = _function(DECODE, weights, element, F32, 1, False)
     sizes = (-1 if of_all else 1, parameters.vocabulary)
     return ImportedModel(
         ModuleOp([prefill, decode]),
-        names,
+        {**names, **more},
         [Value(TOKEN, I32.name, (-1,)), Value(PAST, "index", ())],
         [Value(LOGITS, F32.name, sizes)],
         function=PREFILL,
@@ -85,8 +85,12 @@ def import_gguf(
     )
 
 
-def _context(p: Parameters, wanted: int | None, place: str) -> int:
-    """The tokens that states have room for; raises for more than the model was trained on."""
+def context_of(p: Parameters, wanted: int | None, place: str) -> int:
+    """
+    The tokens that states have room for, of those that a caller wants.
+
+    Raises `FrontendError` for more than the model was trained on.
+    """
     context = min(p.context, CONTEXT) if wanted is None else wanted
     if not 1 <= context <= p.context:
         raise FrontendError(

@@ -127,7 +127,7 @@ def test_the_least_used_goes(model: Path, folder: Path, program: Program):
     start = time.time()
     for i, path in enumerate(paths[:-1]):
         cache.keep(path, program)
-        os.utime(path, (start - 100 + i,) * 2)
+        os.utime(path, (start, start - 100 + i))
     cache.load(paths[0])
     cache.keep(paths[-1], program)
     assert [path.exists() for path in paths] == [True, False, *[True] * (cache.MOST - 1)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -16,49 +15,13 @@ from xdsl_spirv.llm.prompts import Prompts
 from xdsl_spirv.llm.sampling import Sampling
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.testing.numpy_session import NumpySession
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (pip install '.[llm]')")
 
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
 CONTEXT = 64
-WIDTH = 8
-
-
-class NumpySession:
-    """
-    A model whose logits depend on every token and its place, of which it keeps vectors as states.
-
-    What it computes twice, it gives twice: `runs` are the functions and sizes of all runs.
-    """
-
-    def __init__(self, vocabulary: int, context: int = CONTEXT):
-        generator = np.random.default_rng(5)
-        self.embedding = generator.normal(size=(vocabulary, WIDTH))
-        self.places = generator.normal(size=(context, WIDTH))
-        self.output = generator.normal(size=(WIDTH, vocabulary))
-        self.state = np.full((context, WIDTH), np.nan)
-        self.runs: list[tuple[str, int, int]] = []
-        self.fails = self.lost = False
-
-    def reset(self) -> None:
-        self.state[:] = np.nan
-        self.lost = False
-
-    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
-        token, past = inputs.pop("token"), inputs.pop("past")
-        assert not inputs
-        assert not self.lost
-        self.runs.append((function, len(token), past))
-        assert token.dtype == np.int32
-        assert len(token) == 1 or function == PREFILL
-        self.state[past : past + len(token)] = self.embedding[token]
-        if self.fails:
-            self.lost = True
-            raise ProgramError("the device is gone")
-        count = past + len(token)
-        mixed = np.tanh(self.state[:count] * self.places[:count]).sum(0)
-        return {"logits": (mixed @ self.output)[None].astype(np.float32)}
 
 
 def logits_of(tokens: list[int], session: NumpySession) -> Array:

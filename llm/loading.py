@@ -1,0 +1,156 @@
+"""
+From a model's file to a program for a device.
+
+What cannot work is refused before anything long starts: the file's structure, the context and the
+prompt are known to fit from the header alone, the memory from the tensors' sizes. Only then the
+model is compiled, or its kept program read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl_spirv.compiler.kernel_jobs import usable_processors
+from xdsl_spirv.compiler.model import compile_model
+from xdsl_spirv.frontends.gguf.file import read_file
+from xdsl_spirv.frontends.gguf.importer import context_of, import_gguf
+from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
+from xdsl_spirv.llm import cache
+from xdsl_spirv.llm.prompts import Prompts
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.memory import physical_bytes
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.targets import load as load_target
+
+INTERPRETER = "interpreter"
+STATE_BYTES = 2
+"""Of an element of the keys and values that are kept."""
+
+Note = Callable[[str], None]
+"""Is told what takes long, and what was decided."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a model runs: a device as sessions name it, its target, and the bytes of its memory."""
+
+    device: str
+    target: str
+    memory: int | None
+    description: str
+
+
+def find_place(device: str | None, target: str | None = None) -> Place:
+    """
+    The device of a name, or the best Vulkan device, or else the interpreter.
+
+    Raises `ProgramError` for a device that is not there, and `TargetError`.
+    """
+    from xdsl_spirv.runtime.vulkan.device import VARIABLE, parse_name
+    from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
+    from xdsl_spirv.runtime.vulkan.own_target import DEFAULT_TARGET, target_for
+    from xdsl_spirv.runtime.vulkan.worker import list_devices
+
+    if target is not None:
+        load_target(target)
+    name = device or os.environ.get(VARIABLE)
+    interpreter = Place(
+        INTERPRETER, target or DEFAULT_TARGET, physical_bytes(), "the interpreter, which is slow"
+    )
+    if name == INTERPRETER:
+        return interpreter
+    number = None if name is None else parse_name(name)
+    try:
+        offered = list_devices().best_first()
+    except NoVulkanError:
+        if name is not None:
+            raise
+        return interpreter
+    info = next((d for d in offered if number is None or d.index == number), None)
+    if info is None and name is None:
+        return interpreter
+    if info is None:
+        shown = ", ".join(f"vulkan:{d.index} {d.name}" for d in offered)
+        raise ProgramError(f"there is no device {name}", f"devices: {shown}", "name one of them")
+    own = f"vulkan:{info.index}"
+    return Place(own, target or target_for(info), info.device_memory, f"{own} ({info.name})")
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A GGUF file, whole and of a known architecture, and the context that it is used with."""
+
+    path: str
+    prompts: Prompts
+    parameters: Parameters
+    context: int
+    weight_bytes: int
+
+    @staticmethod
+    def read(path: str | os.PathLike[str], context: int | None = None) -> ModelFile:
+        """
+        Read a file's header; `context` is how many tokens there is room for.
+
+        Raises `FrontendError` for a file that is broken or not known, or a context too long for it.
+        """
+        file = read_file(path)
+        parameters = parameters_of(file)
+        return ModelFile(
+            os.fspath(path),
+            Prompts(file.values, file.place),
+            parameters,
+            context_of(parameters, context, file.place),
+            sum(tensor.data.nbytes for tensor in file.tensors.values()),
+        )
+
+    @property
+    def state_bytes(self) -> int:
+        """What the keys and values of a whole context take."""
+        p = self.parameters
+        return 2 * p.blocks * self.context * p.keys * STATE_BYTES
+
+    def refuse_beyond(self, place: Place) -> None:
+        """Raises `ProgramError` where a device's memory cannot hold weights and states."""
+        if place.memory is None or self.weight_bytes + self.state_bytes <= place.memory:
+            return
+        raise ProgramError(
+            f"the weights take {self.weight_bytes:,} bytes and {self.context:,} tokens of context "
+            f"{self.state_bytes:,}, more than the memory's {place.memory:,}",
+            place.description,
+            "give a shorter --context, another --device, or a smaller model",
+        )
+
+    def program(
+        self, place: Place, note: Note, *, kept: bool = True, jobs: int | None = None
+    ) -> Program:
+        """The program for a device: the kept one, or compiled anew by so many `jobs`."""
+        options: dict[str, Any] = {
+            "context": self.context,
+            "products": _products(place.target),
+        }
+        path = cache.path_for(self.path, place.target, options) if kept else None
+        start = time.perf_counter()
+        program = cache.load(path)
+        if program is not None:
+            note(f"read the program from {path} in {time.perf_counter() - start:.1f} s")
+            return program
+        note(f"compiling for {load_target(place.target).name} ...")
+        program = compile_model(
+            import_gguf(self.path, **options), place.target, jobs=jobs or usable_processors()
+        )
+        note(f"compiled in {time.perf_counter() - start:.1f} s")
+        reason = cache.keep(path, program)
+        if reason:
+            note(f"the program is not kept: {reason}")
+        elif path is not None:
+            note(f"kept in {path}")
+        return program
+
+
+def _products(target: str) -> str:
+    """What a prompt is multiplied by weights in: f16 where matrices of it have sums in f32."""
+    return "f16" if load_target(target).properties_for(("f16", "f16", "f32")) else "f32"

@@ -1,0 +1,219 @@
+"""`xdsl-spirv generate` prints the answer alone, and refuses before anything long starts."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("gguf", reason="gguf is not installed (pip install '.[llm]')")
+pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install '.[llm]')")
+pytest.importorskip("tokenizers", reason="tokenizers is not installed (pip install '.[llm]')")
+
+from xdsl_spirv.llm import cache
+from xdsl_spirv.llm.chat import KEY
+from xdsl_spirv.llm.loading import ModelFile
+from xdsl_spirv.llm.model import LanguageModel
+from xdsl_spirv.testing.gguf_models import Shape, write_model
+from xdsl_spirv.testing.numpy_session import NumpySession
+from xdsl_spirv.testing.vocabularies import byte_pair_metadata
+from xdsl_spirv.tools.main import main
+
+CONTEXT = 48
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+VALUES = byte_pair_metadata([]) | {KEY: TEMPLATE}
+SHAPE = Shape(
+    blocks=1,
+    width=32,
+    hidden=32,
+    heads=2,
+    shared=1,
+    vocabulary=len(VALUES["tokenizer.ggml.tokens"]),
+    context=CONTEXT,
+)
+OPTIONS = ("--device", "interpreter", "--prompt", "Hi")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    write_model(path, SHAPE, values=VALUES)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    return tmp_path / "programs"
+
+
+class Compiled:
+    """A program whose sessions are computed by numpy; `sessions` are those that were opened."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, Any] = {}
+        self.manifest = SimpleNamespace(buffers=(), memory=4096)
+        self.sessions: list[NumpySession] = []
+        self.interrupts = 0
+
+    def function(self, _: str) -> Compiled:
+        return self
+
+    def at(self, _: object) -> Compiled:
+        return self
+
+    def session(self, device: str) -> NumpySession:
+        assert device == "interpreter"
+        session = NumpySession(SHAPE.vocabulary, CONTEXT)
+        session.output[:, 256:259] = 0  # No stop token is ever likeliest.
+        if self.interrupts:
+            run = session.run
+
+            def interrupted(*arguments: Any, **inputs: Any) -> Any:
+                if len(session.runs) == self.interrupts:
+                    os.kill(os.getpid(), signal.SIGINT)
+                return run(*arguments, **inputs)
+
+            session.run = interrupted
+        self.sessions.append(session)
+        return session
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Compiled:
+    program = Compiled()
+    monkeypatch.setattr(ModelFile, "program", lambda *_, **__: program)  # pyright: ignore
+    return program
+
+
+def answer_to(prompt: str, model: str, **options: Any) -> str:
+    """The answer that the loop gives."""
+    file = ModelFile.read(model)
+    session = Compiled().session("interpreter")
+    return "".join(LanguageModel(file.prompts, session, CONTEXT).generate(prompt, **options))
+
+
+def test_the_answer_is_all_that_standard_output_has(
+    model: str, compiled: Compiled, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["generate", model, *OPTIONS, "--max-tokens", "12"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == answer_to("Hi", model, max_tokens=12) + "\n"
+    lines = printed.err.splitlines()
+    assert lines[0] == "running on the interpreter, which is slow"
+    assert "9 tokens, answered with 12 (--max-tokens)" in lines
+    assert any(line.startswith("prefill: 9 tokens in ") for line in lines)
+    assert any(line.startswith("decode: 11 tokens in ") for line in lines)
+    assert "memory: 0 bytes of weights, 3,072 for 48 tokens of context, 4,096 between" in lines[-1]
+
+
+def test_a_prompt_may_come_from_standard_input(
+    model: str,
+    compiled: Compiled,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello"))
+    options = ["--prompt", "-", "--raw", "--device", "interpreter", "--max-tokens", "5"]
+    assert main(["generate", model, *options]) == 0
+    assert capsys.readouterr().out == answer_to("Hello", model, raw=True, max_tokens=5) + "\n"
+
+
+def test_a_seed_that_was_drawn_is_said(
+    model: str, compiled: Compiled, capsys: pytest.CaptureFixture[str]
+):
+    sampled = ["generate", model, *OPTIONS, "--temperature", "2", "--max-tokens", "9"]
+    assert main(sampled) == 0
+    printed = capsys.readouterr()
+    (seed,) = [line.split("seed ")[1] for line in printed.err.splitlines() if "seed " in line]
+    assert main([*sampled, "--seed", seed]) == 0
+    assert capsys.readouterr().out == printed.out
+
+
+def test_ctrl_c_ends_the_answer(model: str, compiled: Compiled, capsys: pytest.CaptureFixture[str]):
+    compiled.interrupts = 4
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["generate", model, *OPTIONS]) == 0
+    assert signal.getsignal(signal.SIGINT) == before
+    printed = capsys.readouterr()
+    assert "answered with 5 (interrupted)" in printed.err
+    assert len(compiled.sessions[0].runs) == 5
+    assert printed.out == answer_to("Hi", model, max_tokens=5) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "there is no prompt"),
+        (("--prompt", ""), "what the user says is empty"),
+        (("--prompt", "x" * 60), "the prompt has 67 tokens, the context 48"),
+        (("--prompt", "x", "--context", "7"), "the prompt has 8 tokens, the context 7"),
+        (("--prompt", "x", "--context", "49"), "the model was trained on 48"),
+        (("--prompt", "x", "--context", "0"), "a context of 0 tokens"),
+        (("--prompt", "x", "--raw", "--system", "y"), "a raw prompt is one text"),
+        (("--prompt", "x", "--max-tokens", "0"), "--max-tokens 0"),
+        (("--prompt", "x", "--top-p", "0.5"), "top_p means nothing at temperature 0"),
+        (("--prompt", "x", "--temperature", "-1"), "temperature is -1"),
+        (("--prompt", "x", "--device", "cuda"), "'cuda' is no Vulkan device"),
+        (("--prompt", "x", "--device", "interpreter", "--target", "x"), "there is no target 'x'"),
+        (("--prompt", "x", "--jobs", "0"), "--jobs 0"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_it_compiles(
+    options: tuple[str, ...],
+    said: str,
+    model: str,
+    compiled: Compiled,
+    capsys: pytest.CaptureFixture[str],
+):
+    assert main(["generate", model, *options]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert said in printed.err
+    assert compiled.sessions == []
+
+
+def test_a_model_beyond_the_memory_is_refused(
+    model: str,
+    compiled: Compiled,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("xdsl_spirv.llm.loading.physical_bytes", lambda: 60_000)
+    assert main(["generate", model, *OPTIONS]) == 1
+    assert "more than the memory's 60,000 (the interpreter" in capsys.readouterr().err
+    assert compiled.sessions == []
+
+
+def test_a_file_that_ends_early_is_refused(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    half = tmp_path / "half.gguf"
+    half.write_bytes(Path(model).read_bytes()[:-5000])
+    assert main(["generate", str(half), *OPTIONS]) == 1
+    assert "the file ends within the tensor" in capsys.readouterr().err
+
+
+def test_kept_programs_can_be_removed(folder: Path, capsys: pytest.CaptureFixture[str]):
+    (folder / "one").mkdir(parents=True)
+    (folder / "one" / "file").write_bytes(b"12345")
+    assert main(["generate", "--empty-cache"]) == 0
+    assert f"removed 1 programs of 5 bytes from {folder}" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.long
+def test_a_model_is_compiled_once_and_answers(model: str, capsys: pytest.CaptureFixture[str]):
+    command = ["generate", model, *OPTIONS, "--max-tokens", "4", "--jobs", "1"]
+    assert main(command) == 0
+    first = capsys.readouterr()
+    assert "compiled in" in first.err
+    assert main(command) == 0
+    second = capsys.readouterr()
+    assert "read the program from" in second.err
+    assert first.out == second.out

@@ -1,0 +1,127 @@
+"""
+`xdsl-spirv generate`: a prompt in, an answer out.
+
+The answer goes to standard output, everything else to standard error.
+
+Ctrl-C ends the answer behind the token that is being computed; a second one ends the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+import numpy as np
+
+from xdsl_spirv.llm import cache
+from xdsl_spirv.llm.loading import ModelFile, find_place
+from xdsl_spirv.llm.model import (
+    DECODE,
+    PAST,
+    PREFILL,
+    PREFILLED,
+    TOKEN,
+    Answer,
+    LanguageModel,
+)
+from xdsl_spirv.llm.sampling import Sampling
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.compile_options import jobs_of
+
+ENDS = {
+    "stop": "the model ended it",
+    "limit": "--max-tokens",
+    "capacity": "the context is full",
+    "interrupted": "interrupted",
+}
+
+
+def generate(arguments: argparse.Namespace) -> int:
+    """Answer a prompt; the exit status is 0 for an answer that was interrupted, too."""
+    if arguments.empty_cache:
+        count, size = cache.empty()
+        _say(f"removed {count} programs of {size:,} bytes from {cache.folder()}")
+        if arguments.model is None:
+            return 0
+    sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p, arguments.seed)
+    jobs = jobs_of(arguments)
+    prompt = _prompt_of(arguments)
+    file = ModelFile.read(arguments.model, arguments.context)
+    file.prompts.encode(prompt, file.context, system=arguments.system, raw=arguments.raw)
+    place = find_place(arguments.device, arguments.target)
+    file.refuse_beyond(place)
+    _say(f"running on {place.description}")
+    program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs)
+    with program.session(place.device) as session:
+        answer = LanguageModel(file.prompts, session, file.context).generate(
+            prompt,
+            system=arguments.system,
+            raw=arguments.raw,
+            max_tokens=arguments.max_tokens,
+            sampling=sampling,
+        )
+        with _interrupting(answer):
+            for piece in answer:
+                print(piece, end="", flush=True)
+    print()
+    _report(answer, program, file)
+    return 0
+
+
+def _prompt_of(arguments: argparse.Namespace) -> str:
+    """What the user says, before anything is read."""
+    if arguments.model is None:
+        raise ProgramError("no model is named", "generate", "give a .gguf file")
+    if arguments.prompt is None:
+        raise ProgramError("there is no prompt", "generate", "give --prompt TEXT, - to read it")
+    if arguments.max_tokens is not None and arguments.max_tokens < 1:
+        raise ProgramError(f"--max-tokens {arguments.max_tokens}", "", "give at least 1")
+    return sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+
+
+@contextmanager
+def _interrupting(answer: Answer) -> Generator[None]:
+    """Lets Ctrl-C end an answer, once."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        answer.interrupt()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report(answer: Answer, program: Program, file: ModelFile) -> None:
+    """How fast it was, and what it took."""
+    seed = "" if answer.seed is None else f"; seed {answer.seed}"
+    end = ENDS[answer.end] if answer.end else "unfinished"
+    _say(f"{len(answer.prompt)} tokens, answered with {len(answer.tokens)} ({end}){seed}")
+    for name, work in answer.work.items():
+        if work.tokens:
+            _say(f"{name}: {work.tokens} tokens in {work.seconds:.2f} s, {work.rate:.2f} tokens/s")
+    weights = sum(array.nbytes for array in program.weights.values())
+    _say(
+        f"memory: {weights:,} bytes of weights, {file.state_bytes:,} for {file.context:,} tokens "
+        f"of context, {_between_kernels(program, len(answer.prompt)):,} between kernels"
+    )
+
+
+def _between_kernels(program: Program, prompt: int) -> int:
+    """Bytes of what kernels hand on to each other where most tokens are read at once."""
+    count = min(prompt, PREFILLED)
+    inputs = {TOKEN: np.zeros(count, np.int32), PAST: np.array(0)}
+    manifest = program.function(PREFILL if count > 1 else DECODE).at(inputs).manifest
+    temporaries = [buffer.bytes for buffer in manifest.buffers if buffer.kind == "temporary"]
+    return sum(temporaries) if manifest.memory is None else manifest.memory
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
