@@ -110,12 +110,12 @@ def _imported(
 
 
 def _rename(nodes: Nodes, function: str, values: Mapping[str, Array]) -> None:
-    """Constants of a function that other ones have by the same name are called after it."""
-    weights = nodes.weights
-    nodes.weights = {
-        name if name not in values or values[name] is array else f"{name}.{function}": array
-        for name, array in weights.items()
-    }
+    """Gives constants the arrays of earlier functions; others of the same name are called apart."""
+    weights, nodes.weights = nodes.weights, {}
+    for name, array in weights.items():
+        other = values.get(name, array)
+        is_same = other.dtype == array.dtype and np.array_equal(other, array)
+        nodes.weights[name if is_same else f"{name}.{function}"] = other if is_same else array
 
 
 def _declare(
