@@ -46,6 +46,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("split-reductions", target=target, only=only, barred=barred),
         _pass("form-dispatches"),
         _pass("update-states"),
+        _pass("join-dispatches"),
         _pass("assign-schedule", target=target, only=only, barred=barred),
         _pass(SCHEDULED),
         _pass(OUTLINED),

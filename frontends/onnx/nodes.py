@@ -74,6 +74,8 @@ class Nodes(TensorBuilder):
         self.node: Any = None
         self.folded: set[str] = set()
         """The nodes whose results are known now."""
+        self.slices: dict[tuple[object, ...], Tensor] = {}
+        """Parts of tables that several nodes read."""
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:
         """Raises `FrontendError` for the node that is being imported."""

@@ -52,6 +52,7 @@ PASSES: dict[str, str] = {
         "passes.graph.quantized_contractions:QuantizedContractionsPass"
     ),
     "update-states": "passes.graph.update_states:UpdateStatesPass",
+    "join-dispatches": "passes.graph.join_dispatches:JoinDispatchesPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
     "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",

@@ -151,6 +151,15 @@ STATE = """func.func @main(%n: tensor<1x4xf32>, %k: tensor<8x4xf32>
   func.return %r : tensor<8x4xf32>
 }"""
 
+SIBLINGS = """func.func @main(%a: tensor<4xf32>, %b: tensor<6xf32>)
+    -> (tensor<4xf32>, tensor<6xf32>) {
+  %d = tensor.empty() : tensor<4xf32>
+  %e = tensor.empty() : tensor<6xf32>
+  %r = linalg.exp ins(%a : tensor<4xf32>) outs(%d : tensor<4xf32>) -> tensor<4xf32>
+  %s = linalg.exp ins(%b : tensor<6xf32>) outs(%e : tensor<6xf32>) -> tensor<6xf32>
+  func.return %r, %s : tensor<4xf32>, tensor<6xf32>
+}"""
+
 IDENTICAL = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   func.return %a : tensor<4xf32>
 }"""
@@ -264,6 +273,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     ),
     "form-dispatches": (matmul("f16", "f32"), "linalg-to-contraction", "form-dispatches"),
     "update-states": (STATE, "form-dispatches", "update-states"),
+    "join-dispatches": (SIBLINGS, "form-dispatches", "join-dispatches"),
     "assign-schedule": (
         matmul("f16", "f32"), "linalg-to-contraction,form-dispatches", LAVAPIPE
     ),

@@ -24,9 +24,12 @@ from xdsl_spirv.frontends.onnx.values import I64, Tensor
 
 
 def rows_from(b: Nodes, table: Tensor, first: Size, count: Size) -> Tensor:
-    """The angles of positions one after another: 1 x positions x angles."""
-    rows = part(b, table, 0, first, count)
-    return b.reshape(rows, [1, *rows.sizes])
+    """The angles of positions one after another, the same for all: 1 x positions x angles."""
+    key = (b.value(table), first, count, b.block)
+    if key not in b.slices:
+        rows = part(b, table, 0, first, count)
+        b.slices[key] = b.reshape(rows, [1, *rows.sizes])
+    return b.slices[key]
 
 
 def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:

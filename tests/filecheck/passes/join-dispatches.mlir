@@ -1,0 +1,73 @@
+// RUN: xdsl-opt %s -p 'form-dispatches,update-states,join-dispatches' --split-input-file | filecheck %s
+
+// What is rotated and what is written into states needs neither: one launch, behind which the
+// reshape of the first comes.
+
+// CHECK-LABEL: func.func @token
+// CHECK: %[[ALL:.*]], %{{.*}} = schedule.dispatch(%x, %k, %past) attributes {schedule.updates = array<i64: -1, 1>}
+// CHECK-COUNT-1: tensor.insert_slice
+// CHECK: tensor.collapse_shape %[[ALL]]
+// CHECK-NOT: schedule.dispatch
+func.func @token(%x: tensor<1x4xf32>, %past: index, %k: tensor<8x4xf32> {program.state = 1 : i64, program.value = dense<0.0> : tensor<8x4xf32>}) -> (tensor<4xf32>, tensor<8x4xf32>) {
+  %e = tensor.empty() : tensor<1x4xf32>
+  %q = linalg.exp ins(%x : tensor<1x4xf32>) outs(%e : tensor<1x4xf32>) -> tensor<1x4xf32>
+  %r = tensor.collapse_shape %q [[0, 1]] : tensor<1x4xf32> into tensor<4xf32>
+  %k1 = tensor.insert_slice %x into %k[%past, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  func.return %r, %k1 : tensor<4xf32>, tensor<8x4xf32>
+}
+
+// -----
+
+// One needs the other.
+
+// CHECK-LABEL: func.func @chain
+// CHECK-COUNT-2: schedule.dispatch
+func.func @chain(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %e = tensor.empty() : tensor<4xf32>
+  %a = linalg.exp ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %b = linalg.exp ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  func.return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// The second writes the memory that the first reads: the first has to be done by then.
+
+// CHECK-LABEL: func.func @reads_what_is_written
+// CHECK: schedule.dispatch(%k) :
+// CHECK: schedule.dispatch(%x, %k) attributes {schedule.updates = array<i64: 1>}
+func.func @reads_what_is_written(%x: tensor<1x4xf32>, %k: tensor<8x4xf32> {program.state = 1 : i64, program.value = dense<0.0> : tensor<8x4xf32>}) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+  %e = tensor.empty() : tensor<8x4xf32>
+  %a = linalg.exp ins(%k : tensor<8x4xf32>) outs(%e : tensor<8x4xf32>) -> tensor<8x4xf32>
+  %k1 = tensor.insert_slice %x into %k[0, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  func.return %a, %k1 : tensor<8x4xf32>, tensor<8x4xf32>
+}
+
+// -----
+
+// Sums share rows among invocations in ways of their own, and large results keep a device busy.
+
+// CHECK-LABEL: func.func @apart
+// CHECK-COUNT-4: schedule.dispatch
+func.func @apart(%x: tensor<64x64xf32>, %y: tensor<256x256xf32>) -> (tensor<64xf32>, tensor<64x64xf32>, tensor<256x256xf32>, tensor<256xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.reduce ins(%x : tensor<64x64xf32>) outs(%f : tensor<64xf32>) dimensions = [1]
+    (%a: f32, %b: f32) {
+      %c = arith.addf %a, %b : f32
+      linalg.yield %c : f32
+    }
+  %g = tensor.empty() : tensor<64x64xf32>
+  %t = linalg.exp ins(%x : tensor<64x64xf32>) outs(%g : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %h = tensor.empty() : tensor<256x256xf32>
+  %u = linalg.exp ins(%y : tensor<256x256xf32>) outs(%h : tensor<256x256xf32>) -> tensor<256x256xf32>
+  %i = tensor.empty() : tensor<256xf32>
+  %j = linalg.fill ins(%zero : f32) outs(%i : tensor<256xf32>) -> tensor<256xf32>
+  %v = linalg.reduce ins(%y : tensor<256x256xf32>) outs(%j : tensor<256xf32>) dimensions = [1]
+    (%a: f32, %b: f32) {
+      %c = arith.addf %a, %b : f32
+      linalg.yield %c : f32
+    }
+  func.return %s, %t, %u, %v : tensor<64xf32>, tensor<64x64xf32>, tensor<256x256xf32>, tensor<256xf32>
+}
