@@ -108,7 +108,7 @@ def _joined(first: DispatchOp, second: DispatchOp) -> DispatchOp:
     updates: list[int] = []
     for dispatch in (first, second):
         body = dispatch.body.block
-        inside = {
+        inside: dict[SSAValue, SSAValue] = {
             argument: arguments[value]
             for argument, value in zip(body.args, dispatch.inputs, strict=True)
         }
