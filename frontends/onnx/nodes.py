@@ -237,10 +237,31 @@ class Nodes(TensorBuilder):
             return None
         if any(isinstance(r, list) or np.asarray(r).size > SMALL for r in results):
             return None
-        return [Tensor.of(np.asarray(array)) for array in results]
+        tensors = [Tensor.of(np.asarray(array)) for array in results]
+        return self._as_declared(node, given, tensors)
+
+    def _as_declared(
+        self, node: Any, inputs: Sequence[Tensor], results: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Results in ONNX's types: its evaluator leaves those of narrow floats wide."""
+        if not any(t.element.is_float and t.element.bits < 32 for t in inputs):
+            return list(results)
+        inferred = self._inferred(node, inputs)
+        types = [inferred.get(name) for name in node.output if name]
+        numbers = [0 if type is None else type.tensor_type.elem_type for type in types]
+        return [
+            self.convert(t, element_numbered(number)) if number and t.element.is_float else t
+            for t, number in zip(results, numbers, strict=True)
+        ]
 
     def _inferred_count(self, node: Any, inputs: Sequence[Tensor]) -> int:
         """How many elements ONNX says that the result of known operands has; 0 if it does not."""
+        inferred = self._inferred(node, inputs)
+        fields = [f for t in inferred.values() for f in t.tensor_type.shape.dim]
+        return math.prod(field.dim_value or 1 for field in fields)
+
+    def _inferred(self, node: Any, inputs: Sequence[Tensor]) -> Mapping[str, Any]:
+        """The types and shapes that ONNX says of the results of known operands, by name."""
         onnx: Any = import_module("onnx")
         names = dict.fromkeys(name for name in node.input if name)
         known = dict(zip([name for name in node.input if name], inputs, strict=True))
@@ -248,14 +269,12 @@ class Nodes(TensorBuilder):
         data = {n: onnx.numpy_helper.from_array(t.numbers) for n, t in known.items()}
         try:
             schema = onnx.defs.get_schema(node.op_type, self.versions.get("", 1))
-            inferred = onnx.shape_inference.infer_node_outputs(
+            return onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=list(self.model.opset_import)
             )
         except Exception:
             # An operator that is not as ONNX defines it: its function will say.
-            return 0
-        fields = [f for t in inferred.values() for f in t.tensor_type.shape.dim]
-        return math.prod(field.dim_value or 1 for field in fields)
+            return {}
 
     def _folded(
         self,

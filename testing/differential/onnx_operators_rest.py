@@ -284,7 +284,7 @@ def _stft(d: Draw) -> None:
 
 
 def _mel(d: Draw) -> None:
-    edges = [given(np.float32(v)) for v in (100.0, 3000.0)]
+    edges = [np.array(edge, np.float32) for edge in (100.0, 3000.0)]
     d.add(np.array(d.number(2, 5)), np.array(16), np.array(8000), *edges)
 
 

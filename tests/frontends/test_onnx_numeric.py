@@ -341,3 +341,16 @@ def test_functions_of_f16_are_rounded_once(operator: str, attributes: dict[str, 
     (result,) = run_reference(import_onnx(model), inputs).values()
     assert result.dtype == expected.dtype
     assert np.mean(result != expected) <= 0.01
+
+
+def test_known_numbers_of_narrow_floats_have_their_type():
+    """onnx's evaluator computes this determinant in f64."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.array([[1.5, 2], [3, 0.25]], ml_dtypes.bfloat16)
+    model, _ = model_of("Det", 22, [x], {}, (0,))
+    number = import_module("onnx").TensorProto.BFLOAT16
+    declared = import_module("onnx.helper").make_tensor_value_info("y0", number, ())
+    model.graph.output[0].CopyFrom(declared)
+    (result,) = run_reference(import_onnx(model), {}).values()
+    assert result.dtype == x.dtype
+    assert float(result) == -5.625

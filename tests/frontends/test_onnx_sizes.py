@@ -66,6 +66,18 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         [{"n": 3, "m": 2}],
         [],
     ),
+    "bounds that pass each other": (
+        """(float[n] x) => (float[a] z) <int64[1] e = {2}, int64[1] o = {0}, int64[1] by = {2}>
+        { s = Shape(x) z = Slice(x, s, e, o, by) }""",
+        [{"n": 1}, {"n": 5}],
+        [],
+    ),
+    "backwards from minus a size to the last": (
+        """(float[n] x) => (float[a] z) <int64[1] e = {-2}, int64[1] o = {0}, int64[1] by = {-2}>
+        { s = Shape(x) t = Neg(s) z = Slice(x, t, e, o, by) }""",
+        [{"n": 1}, {"n": 5}],
+        [],
+    ),
     "Range": (
         """(float[n] x, float[m] y) => (int64[k] z) <int64 one = {1}, int64[1] a = {0}>
         { s = Shape(x) t = Shape(y) f = Squeeze(s, a) l = Squeeze(t, a) z = Range(f, l, one) }""",

@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.dialects import tensor
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Extent,
     Size,
     SymbolicSize,
     ceil_div,
@@ -460,13 +461,22 @@ def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
             return first, last - first
         if isinstance(first, int) and isinstance(last, SymbolicSize):
             return first, last - least(last, first)
-        b.insist_natural(last - first)
-        return first, last - first
+        span = last - first
+        if extents_of(span) <= extents_of(size):
+            # Of the dimension's own size: nothing is between bounds that passed each other.
+            return first, span - least(span, 0)
+        b.insist_natural(span)
+        return first, span
     if (start < 0) == (end < 0):
         return first, last - first if start < end else 0
     if end < 0:
         return first, (size - first) - least(size - first, -end)
     return first, size - first + last - least(size, end - start)
+
+
+def extents_of(size: Size) -> set[Extent]:
+    """The open sizes that a size is made of."""
+    return set(size.extents) if isinstance(size, SymbolicSize) else set()
 
 
 def _place(b: Nodes, size: Size, place: Size) -> Size:
