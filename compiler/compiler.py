@@ -19,8 +19,13 @@ from xdsl.universe import Universe
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv import __version__
-from xdsl_spirv.compiler.functions import HostFunction, share_buffers
-from xdsl_spirv.compiler.host import HostProgram, host_function, host_functions, read_host
+from xdsl_spirv.compiler.host import (
+    HostFunction,
+    HostProgram,
+    host_function,
+    host_functions,
+    read_host,
+)
 from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels
 from xdsl_spirv.compiler.layers import layers_of
 from xdsl_spirv.compiler.pipeline import (
@@ -125,7 +130,10 @@ def compile_module(
         raise ProgramError(f"the module is not valid: {error}", culprit(module)) from error
     refuse_unmet(limits, layers)
     hosts = [facts[name].read(host_function(module, name), kernels) for name in chosen]
-    hosts = share_buffers(hosts, declared)
+    if len(hosts) > 1:
+        from xdsl_spirv.compiler.functions import share_buffers
+
+        hosts = share_buffers(hosts, declared)
     values: dict[str, Array] = {}
     records = [_record(host, facts[host.name].names, values) for host in hosts]
     launched_kernels, code = _kernels([host.host for host in hosts], kernels)

@@ -8,24 +8,15 @@ two functions were folded alike, are called after their function.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from xdsl_spirv.compiler.host import HostProgram
+from xdsl_spirv.compiler.host import HostFunction
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import SHARED, Buffer
 
 Named = TypeVar("Named", Buffer, Array)
-
-
-@dataclass(frozen=True)
-class HostFunction:
-    """A function's host program, and the values of its weights and states."""
-
-    name: str
-    host: HostProgram
-    values: Mapping[str, Array]
 
 
 def share_buffers(
@@ -37,8 +28,6 @@ def share_buffers(
     `declared` are the names that each function's source gives. Raises `ProgramError` for a name
     that it gives to different things.
     """
-    if len(functions) == 1:
-        return list(functions)
     buffers: dict[str, Buffer] = {}
     values: dict[str, Array] = {}
     by_contents: dict[tuple[object, ...], str] = {}

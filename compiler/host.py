@@ -36,7 +36,7 @@ from xdsl_spirv.passes.analysis.local_sizes import is_size_check, is_size_op
 from xdsl_spirv.passes.analysis.sizes import extent, extents, number
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
-from xdsl_spirv.runtime.elements import check_element_type
+from xdsl_spirv.runtime.elements import Array, check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, written
 from xdsl_spirv.runtime.program import (
@@ -87,6 +87,15 @@ class HostProgram:
     launches: tuple[Launch, ...]
     constants: Mapping[str, arith.ConstantOp]
     """The weights that are constants of the function, by their buffers' names."""
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A function's host program, and the values of its weights and states."""
+
+    name: str
+    host: HostProgram
+    values: Mapping[str, Array]
 
 
 def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:

@@ -20,7 +20,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.compiler.signature import argument_name
-from xdsl_spirv.compiler.size_limits import limits_of
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.frontends.model import SIZES
@@ -122,6 +121,8 @@ def names_of(function: FuncOp) -> Names:
             seen.add(pair)
             names.equations.append(Equation(*pair, because=place(op)))
     if scalars:
+        from xdsl_spirv.compiler.size_limits import limits_of
+
         names.limits = limits_of(function, names.name)
     return names
 

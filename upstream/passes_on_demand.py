@@ -72,7 +72,8 @@ def contents(module: Operation) -> set[str]:
 
     These are the names of operations (`scf.for`, and `several scf.for` if there are), of attributes
     and types (`bf16`, `schedule.loops`), of integer types as they are written (`i64`), and the
-    words that attributes have as parameters (`schedule.instruction=dot`).
+    words that attributes have as parameters (`schedule.instruction=dot`), and the keys of
+    dictionaries (`program.name`).
     """
     operations: Counter[str] = Counter()
     attributes: dict[int, Attribute] = {}
@@ -96,6 +97,7 @@ def _names_of(attributes: Iterable[Attribute]) -> Iterator[str]:
         elif isinstance(attribute, ArrayAttr):
             yield from _names_of(attribute.data)
         elif isinstance(attribute, DictionaryAttr):
+            yield from attribute.data
             yield from _names_of(attribute.data.values())
         # Numbers of an operation's own, whose type nothing computes in.
         elif isinstance(attribute, ParametrizedAttribute) and not isinstance(

@@ -94,6 +94,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "linalg-quantized-to-contraction": ("integer_type",),
     "narrow-to-32-bits": ("i64", "f64"),
     "form-attention": ("math.exp", "math.exp2", "linalg.exp"),
+    "update-states": ("program.state",),
     "pack-operands": ("schedule.attention", "schedule.direct", "schedule.staged=panels"),
     "attention-to-cooperative-matrix": ("schedule.attention", "schedule.pack"),
     "contraction-to-dot": ("schedule.instruction=dot",),
