@@ -189,6 +189,9 @@ def _six_k(x: Numbers, i: Numbers) -> Number:
 UNIT = 16
 """Elements that lie side by side in a plane of bytes: what a device loads at a time."""
 
+MOST = 32
+"""Elements that a device unpacks at a time."""
+
 
 def packed(codes: Array, bits: int, apart: int = UNIT) -> Array:
     """
@@ -205,7 +208,7 @@ def packed(codes: Array, bits: int, apart: int = UNIT) -> Array:
     return result
 
 
-def _unpacked(field: Array, bits: int, length: int) -> Array:
+def unpacked(field: Array, bits: int, length: int = 1) -> Array:
     """
     The elements of a field in order: bytes of `length` bytes each have all bits of their elements.
 
@@ -224,7 +227,7 @@ def _fifth_bits(blocks: Array) -> Array:
 
 def _repacked(field: str, bits: int, length: int) -> Callable[[Array], Array]:
     """Makes a plane of a field whose bytes hold elements that are `length` apart."""
-    return lambda blocks: packed(_unpacked(blocks[field], bits, length), bits)
+    return lambda blocks: packed(unpacked(blocks[field], bits, length), bits)
 
 
 def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
@@ -241,6 +244,29 @@ def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
         return np.concatenate([upper & 63, lower | upper >> 2 & 48], -1)
 
     return cut
+
+
+def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -> BlockFormat:
+    """
+    Blocks of `size` elements of 2, 4 or 8 bits without sign, a scale and a zero point each.
+
+    (q - z) * d, where a missing zero point is the middle of the range. Raises `ValueError` for
+    sizes of less than four elements in each byte's places.
+    """
+    count = 8 // bits
+    apart = next((n for n in (16, 8, 4) if n * count <= max(MOST, n) and not size % (n * count)), 0)
+    if not apart:
+        raise ValueError(f"blocks of {size} elements of {bits} bits: use a multiple of {4 * count}")
+    planes = {"q": Plane(U8, "gj"), "d": Plane(scale)}
+    if zero is not None:
+        planes["z"] = Plane(zero)
+
+    def formula(x: Numbers, i: Numbers) -> Number:
+        q = x["q"] if count == 1 else _bits(x["q"], i["h"], bits)
+        return (q.to(F32) - (x["z"].to(F32) if zero is not None else 1 << bits - 1)) * x["d"]
+
+    groups = {"g": size // (count * apart), **({"h": count} if count > 1 else {}), "j": apart}
+    return BlockFormat(f"{bits} bits", groups, planes, formula)
 
 
 _SUPER_BLOCK = [("d", "<f2"), ("e", "<f2"), ("s", "u1", 12)]

@@ -225,8 +225,10 @@ class Contraction:
 
     @cached_property
     def is_convolution(self) -> bool:
-        """Whether an operand is read through windows."""
-        return any(not isinstance(e, AffineDimExpr) for map in self.maps for e in map.results)
+        """Whether an operand is read through windows: not one whose loops are those of planes."""
+        return not any(self.unpackings) and any(
+            not isinstance(e, AffineDimExpr) for map in self.maps for e in map.results
+        )
 
     def __str__(self) -> str:
         a, b, result = self.types

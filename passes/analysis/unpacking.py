@@ -32,7 +32,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, layout_of
-from xdsl_spirv.passes.analysis.pointwise import SCALAR_DIALECTS, body_ops
+from xdsl_spirv.passes.analysis.pointwise import SCALAR_DIALECTS, body_ops, is_permutation
 from xdsl_spirv.passes.analysis.sizes import extents
 
 MOST = 32
@@ -125,12 +125,13 @@ def unpacks(op: Operation) -> bool:
     """
     Whether an operation computes floats from narrow integers by what planes have and where it is.
 
-    Each plane is walked by some of the loops, the result by all of them in order.
+    Each plane is walked by some of the loops, the result by all of them, and nothing in the body
+    but planes says where along the last loop an element is.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1 or not op.inputs:
         return False
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
-    if write != AffineMap.identity(write.num_dims) or op.body.block.args[-1].first_use is not None:
+    if not is_permutation(write) or op.body.block.args[-1].first_use is not None:
         return False
     if any(kind != IteratorTypeAttr.parallel() for kind in op.get_iterator_types()):
         return False
@@ -158,7 +159,8 @@ def _is_body(op: linalg.ops.GenericOp, reads: Sequence[AffineMap], last: int) ->
         elif inner.regions or inner.name.split(".")[0] not in SCALAR_DIALECTS:
             return False
         elif not along.isdisjoint(inner.operands):
-            if not _is_on_vectors(inner):
+            shifts = isinstance(inner, arith.ShLIOp | arith.ShRUIOp | arith.ShRSIOp)
+            if not _is_on_vectors(inner) or (shifts and inner.operands[1] in along):
                 return False
             along.update(inner.results)
     return True
@@ -193,6 +195,8 @@ def unpacking_of(
     if op is None or not unpacks(op) or not _is_selection(map):
         return None
     assert isinstance(op, linalg.ops.GenericOp)
+    if op.get_indexing_maps().data[-1].data != AffineMap.identity(len(op.iterator_types)):
+        return None
     *_, k = groups
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
     if loops[len(loops) - len(k) :] != list(k) or any(is_dynamic(sizes[loop]) for loop in k):

@@ -62,6 +62,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
     sizes,
 )
 from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
 from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
@@ -190,7 +191,12 @@ def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
         return padding_of(owner) is not None and value in (contraction.a, contraction.b)
-    return value not in (storage(contraction.a)[0], storage(contraction.b)[0]) and is_cheap(value)
+    unpacked = [
+        contraction.unpacking(n) for n in (0, 1) if not is_cheap((contraction.a, contraction.b)[n])
+    ]
+    planes = [plane.value for u in unpacked if u is not None for plane in u.planes]
+    memory = (storage(contraction.a)[0], storage(contraction.b)[0], *planes)
+    return value not in memory and is_cheap(value)
 
 
 def _init_as_epilogue(contraction: Contraction) -> Contraction:
@@ -248,8 +254,16 @@ def _is_spread(op: Operation) -> bool:
 
 
 def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:
-    """Adds what computes an operand from one tensor, element by element, for this root only."""
+    """
+    Adds what computes an operand for this root only.
+
+    From one tensor element by element, or from packed planes.
+    """
     owner = operand.owner
+    if isinstance(owner, linalg.ops.GenericOp) and unpacks(owner):
+        if contraction.unpacking(0 if operand is contraction.a else 1) is not None:
+            group.add(owner)
+        return
     padded: tensor.PadOp | None = None
     if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
         padded = owner

@@ -35,10 +35,12 @@ class _Source:
     """
     The operation that unpacks an operand, and for each of its result's dimensions what walks it.
 
-    That is a loop of the contraction, or a part of one: `parts` are the sizes of those.
+    Dimensions are in the order of the operation's loops. What walks one is a loop of the
+    contraction, or a part of one: `parts` are the sizes of those.
     """
 
     op: linalg.ops.GenericOp
+    empty: tensor.EmptyOp
     walks: tuple[tuple[int, int], ...]
     parts: dict[int, tuple[int, ...]]
 
@@ -65,7 +67,13 @@ def _source_of(contraction: Contraction, number: int) -> _Source | None:
     parts: dict[int, tuple[int, ...]] = {}
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, linalg.ops.GenericOp) and unpacks(owner):
-            return _Source(owner, tuple(walks), parts)
+            empty = owner.outputs[0].owner
+            if not isinstance(empty, tensor.EmptyOp):
+                return None
+            *_, write = (attribute.data for attribute in owner.get_indexing_maps())
+            by_loop = zip(write.results, walks, strict=True)
+            ordered = sorted(by_loop, key=lambda pair: pair[0].position)  # pyright: ignore
+            return _Source(owner, empty, tuple(walk for _, walk in ordered), parts)
         moved = _moved(owner, walks, parts, contraction.groups[3])
         if moved is None:
             return None
@@ -113,8 +121,9 @@ def _moved(
 def _replaced(contraction: Contraction, number: int, source: _Source) -> linalg.ops.GenericOp:
     op = contraction.op
     assert isinstance(op, linalg.ops.GenericOp)
-    unpack = source.op.clone()
-    Rewriter.insert_op(unpack, InsertPoint.before(op))
+    copy = _in_order(source.op, source.empty)
+    Rewriter.insert_op(copy, InsertPoint.before(op))
+    unpack = copy[-1]
     first: dict[int, int] = {}
     count = 0
     for loop in range(len(contraction.sizes)):
@@ -146,6 +155,30 @@ def _replaced(contraction: Contraction, number: int, source: _Source) -> linalg.
     Rewriter.replace_op(op, generic)
     erase_dead((contraction.a, contraction.b)[number])
     return generic
+
+
+def _in_order(op: linalg.ops.GenericOp, empty: tensor.EmptyOp) -> list[Operation]:
+    """A copy of an operation that writes its result, an empty tensor, in the order of its loops."""
+    *reads, write = op.get_indexing_maps()
+    type = op.results[0].type
+    assert isinstance(type, TensorType)
+    shape, rank = type.get_shape(), len(op.iterator_types)
+    places = [e.position for e in write.data.results if isinstance(e, AffineDimExpr)]
+    order = [places.index(loop) for loop in range(rank)]
+    open_dimensions = [d for d, size in enumerate(shape) if size == DYNAMIC_INDEX]
+    dynamic = dict(zip(open_dimensions, empty.dynamic_sizes, strict=True))
+    ordered = TensorType(type.element_type, [shape[d] for d in order])
+    start = tensor.EmptyOp([dynamic[d] for d in order if d in dynamic], ordered)
+    generic = linalg.ops.GenericOp(
+        op.inputs,
+        [start.tensor],
+        op.body.clone(),
+        ArrayAttr([*reads, AffineMapAttr(AffineMap.identity(rank))]),
+        op.iterator_types,
+        [ordered],
+    )
+    generic.location = op.location
+    return [start, generic]
 
 
 def _number(first: int, sizes: Sequence[int]) -> AffineExpr:

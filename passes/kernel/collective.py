@@ -40,6 +40,7 @@ from xdsl_spirv.passes.kernel.k_loop import Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
+from xdsl_spirv.passes.kernel.unpacked import UnpackedOperand
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.packing import plan_packing
@@ -157,6 +158,9 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
     subgroup = (place.subgroup_row, place.subgroup_column)[number]
     if isinstance(tile, StagedTile):
         buffers = 2 if plan.alternates else 1
+        if tile.unpacking is not None:
+            at = place.batch, index, place.invocation, plan.invocations, subgroup
+            return UnpackedOperand(b, tile.unpacking, tile, *at, buffers)
         return StagedOperand(
             b,
             stored,

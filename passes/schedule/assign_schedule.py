@@ -373,7 +373,7 @@ def _candidates(
             continue
         if not packed.issuperset(candidate.direct):
             continue
-        deep = max(k, candidate.k_bytes // element_bytes // k * k)
+        deep = _whole_units(contraction, max(k, candidate.k_bytes // element_bytes // k * k))
         tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), k) * k)
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
@@ -389,6 +389,12 @@ def _candidates(
                     tile, grid, instruction, path_a, path_b, stages, group=group
                 )
                 yield Candidate(schedule, rate, candidate.alone.get(types))
+
+
+def _whole_units(contraction: Contraction, depth: int) -> int:
+    """A depth along K that is no less, and whole units of operands that are unpacked."""
+    unit = max((u.size for u in contraction.unpackings if u is not None), default=1)
+    return ceil_div(depth, unit) * unit
 
 
 def _buffered(path: StagedAttr, buffers: int) -> StagedAttr:
@@ -435,7 +441,7 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
     """Schedules in which every invocation computes a few elements of the result."""
     size = typical(contraction.k)
     k = 4 if size > 2 else size
-    tile_k = min(SCALAR_DEPTH, ceil_div(size, k) * k)
+    tile_k = _whole_units(contraction, min(SCALAR_DEPTH, ceil_div(size, k) * k))
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         both = paths(contraction, (m, n, k), 4)
         instruction = InstructionAttr("fma", (m, n, k))

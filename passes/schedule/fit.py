@@ -13,8 +13,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
-from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of, storage
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, typical
+from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
 from xdsl_spirv.passes.schedule.plan import (
     UNROLLED,
     PackedTile,
@@ -173,6 +173,11 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
         )
     if tile.packing is not None:
         yield from _packing(name, tile.packing, plan)
+    elif tile.unpacking is not None and tile.shape[1] % (size := tile.unpacking.size):
+        yield (
+            f"{name}: K = {tile.shape[1]} of a tile is no multiple of the {size} elements that are "
+            f"unpacked together: {ceil_div(tile.shape[1], size) * size} is"
+        )
     elif packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
         yield f"{name}: staged row by row, but the operand is packed"
 
@@ -260,8 +265,8 @@ def _limits(plan: Plan) -> Iterator[str]:
             yield f"{count} workgroups in {axis}, {target.name} allows {limit}: use larger tiles"
     contraction = plan.contraction
     sizes = (
-        ("A", _elements(contraction.a) * plan.a.element_bytes),
-        ("B", _elements(contraction.b) * plan.b.element_bytes),
+        ("A", _bytes(contraction.a, plan.a)),
+        ("B", _bytes(contraction.b, plan.b)),
         ("the result", prod(shape_of(contraction.init)) * plan.result_bytes),
     )
     for name, size in sizes:
@@ -272,9 +277,14 @@ def _limits(plan: Plan) -> Iterator[str]:
             )
 
 
-def _elements(operand: SSAValue) -> Size:
+def _bytes(operand: SSAValue, tile: StagedTile | PackedTile) -> Size:
+    """The bytes of the largest buffer that an operand is in."""
+    if isinstance(tile, StagedTile) and tile.unpacking is not None:
+        planes = [plane.value for plane in tile.unpacking.planes]
+        sizes = [bit_width(element_type(plane)) // 8 * prod(shape_of(plane)) for plane in planes]
+        return max(sizes, key=typical)
     stored, _ = storage(operand)
-    return prod(shape_of(stored))
+    return prod(shape_of(stored)) * tile.element_bytes
 
 
 def _scratch_bytes(plan: Plan) -> int:

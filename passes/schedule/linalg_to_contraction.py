@@ -7,6 +7,8 @@ Every operation that computes a contraction takes its one form.
 
     ... ext(a) * (sitofp(b) * s)        ->  b' = sitofp(b) * s before it, elementwise
 
+    ... b is collapsed from blocks      ->  K is as many loops as a block has (`unpacked_operands`)
+
 Operations that are not contractions stay as they are; an attribute (a schedule written by hand,
 say) moves along.
 """
@@ -23,11 +25,13 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
     NotAContraction,
     canonical_form,
     contraction_of,
 )
 from xdsl_spirv.passes.analysis.factors import with_pure_factors
+from xdsl_spirv.passes.graph.unpacked_operands import with_unpacked_operands
 
 HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 
@@ -50,11 +54,19 @@ class LinalgToContractionPass(ModulePass):
                 contraction = contraction_of(with_pure_factors(candidate))
             except NotAContraction:
                 continue
-            form = canonical_form(contraction, contraction.a, contraction.b, contraction.init)
-            form.attributes = {
-                key: value
-                for key, value in contraction.op.attributes.items()
-                if key not in HIDDEN_ATTRIBUTES
-            }
-            form.location = contraction.op.location
-            Rewriter.replace_op(contraction.op, form)
+            unpacked = with_unpacked_operands(contraction_of(_canonical(contraction)))
+            if unpacked is not None:
+                _canonical(contraction_of(unpacked))
+
+
+def _canonical(contraction: Contraction) -> LinalgStructuredOperation:
+    """The one form of a contraction, in its place."""
+    form = canonical_form(contraction, contraction.a, contraction.b, contraction.init)
+    form.attributes = {
+        key: value
+        for key, value in contraction.op.attributes.items()
+        if key not in HIDDEN_ATTRIBUTES
+    }
+    form.location = contraction.op.location
+    Rewriter.replace_op(contraction.op, form)
+    return form

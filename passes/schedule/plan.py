@@ -31,6 +31,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     packing_of,
 )
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, walk_size
+from xdsl_spirv.passes.analysis.unpacking import Unpacking
 from xdsl_spirv.targets import Target
 
 
@@ -118,6 +119,8 @@ class StagedTile:
     """Copies of the tile in Workgroup memory, which take turns."""
     packing: PackingAttr | None = None
     """The panels that the operand lies in, if it does not lie in its own rows."""
+    unpacking: Unpacking | None = None
+    """How its elements are computed from packed planes on their way, if they are."""
 
     @property
     def element_bytes(self) -> int:
@@ -175,6 +178,13 @@ class StagedTile:
     @property
     def vectors(self) -> int:
         return self.shape[0] * self.row_vectors
+
+    @property
+    def pieces(self) -> int:
+        """What invocations move one by one: vectors, or units of packed numbers."""
+        if self.unpacking is None:
+            return self.vectors
+        return ceil_div(self.shape[0] * self.shape[1], self.unpacking.size)
 
     @property
     def workgroup_bytes(self) -> int:
@@ -245,8 +255,8 @@ class Plan:
         return tuple(tile for tile in (self.a, self.b) if isinstance(tile, StagedTile))
 
     def moves(self, tile: StagedTile) -> int:
-        """Vectors of a tile that each invocation moves."""
-        return ceil_div(tile.vectors, self.invocations)
+        """Vectors, or units, of a tile that each invocation moves."""
+        return ceil_div(tile.pieces, self.invocations)
 
     @property
     def is_looped(self) -> bool:
@@ -448,6 +458,7 @@ def staged_tile(
     prologue: Prologue = (),
     fill: int = 0,
     packing: PackingAttr | None = None,
+    unpacking: Unpacking | None = None,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = 1 if packed else k_axis_of(layout)
@@ -466,6 +477,7 @@ def staged_tile(
         fill,
         path.buffers.data,
         packing,
+        unpacking,
     )
 
 
@@ -493,8 +505,19 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
                     (tile, walk_size(layout.walks[walk]))
                     for (tile, _), walk in ((outer, OUTER), (inner, INNER))
                 )
+            unpacking = contraction.unpackings[operand]
             return staged_tile(
-                path, element, outer, inner, layout, as_bits, packed, prologue, fill, panels
+                path,
+                element,
+                outer,
+                inner,
+                layout,
+                as_bits,
+                packed,
+                prologue,
+                fill,
+                panels,
+                unpacking,
             )
         packing = packing_of(value) or packing_for(contraction, schedule, operand)
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data > 0)

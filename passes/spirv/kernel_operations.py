@@ -62,12 +62,13 @@ AS_IT_IS = frozenset(
         "CompositeConstruct CompositeExtract CompositeInsert Bitcast ControlBarrier "
         "SDot SUDot UDot "
         "KHR.CooperativeMatrixLoad KHR.CooperativeMatrixStore KHR.CooperativeMatrixMulAdd "
-        "FAdd FSub FMul FNegate IAdd ISub IMul FConvert ConvertSToF"
+        "FAdd FSub FMul FNegate IAdd ISub IMul FConvert ConvertSToF ConvertUToF "
+        "SConvert UConvert"
     ).split()
 )
 """
-Operations of `spirv` that kernels state, arithmetic on cooperative matrices. They stand here by
-name, so that only those in use are imported.
+Operations of `spirv` that kernels state: arithmetic on cooperative matrices, conversions of
+vectors. They stand here by name, so that only those in use are imported.
 """
 
 GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", "rotate"))

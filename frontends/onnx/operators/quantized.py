@@ -18,6 +18,7 @@ from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.building import Map
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered, number_of
 from xdsl_spirv.frontends.onnx.operators.products import multiply
+from xdsl_spirv.frontends.onnx.operators.quantized_blocks import Blocks, blocks_of, codes_of
 from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
 from xdsl_spirv.frontends.onnx.operators.windows import (
@@ -206,7 +207,35 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Tensor:
     element = element_numbered(output_dtype) if output_dtype else scale.element
+    if block_size and x.rank == 2:
+        axis = axis_of(b, axis, x.rank)
+        packed = _known_blocks(x, scale, zero, axis, block_size)
+        if packed is not None:
+            return packed.rows(b, element, transposed=axis == 0)
     return dequantized(b, x, scale, zero, element, axis, block_size)
+
+
+def _known_blocks(
+    x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, size: int
+) -> Blocks | None:
+    """The planes of a known matrix in whole blocks, whose rows lie along the axis; else None."""
+    bits, columns = x.element.bits, x.sizes[axis]
+    if x.element.is_float or x.element.is_narrow_float or bits not in (2, 4, 8):
+        return None
+    if x.numbers is None or scale.numbers is None or scale.rank != 2:
+        return None
+    if not isinstance(columns, int) or columns % size:
+        return None
+    if zero is not None and (zero.numbers is None or zero.sizes != scale.sizes):
+        return None
+    codes = codes_of(x, 8 if x.element == U8 else bits)
+    signed = x.element.least < 0
+    zeros = None if zero is None else codes_of(zero, 8 if x.element == U8 else bits)
+    if zeros is None and not signed:
+        zeros = np.zeros(scale.numbers.shape, np.uint8)
+    arrays = [None if a is None else a.T if axis == 0 else a for a in (codes, zeros)]
+    scales = Tensor.of(scale.numbers.T if axis == 0 else scale.numbers)
+    return blocks_of(arrays[0], scales, arrays[1], bits, size, x.name)
 
 
 @operator("DynamicQuantizeLinear")

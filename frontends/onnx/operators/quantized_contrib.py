@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.blocks import dequantize
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.quantized import (
     MICROSOFT,
@@ -25,11 +26,17 @@ from xdsl_spirv.frontends.onnx.operators.quantized import (
     quantized,
     scaled,
 )
+from xdsl_spirv.frontends.onnx.operators.quantized_blocks import (
+    Blocks,
+    blocks_of,
+    by_groups,
+    codes_of,
+)
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
 from xdsl_spirv.frontends.onnx.operators.windows import ConvAttributes, PoolAttributes
 from xdsl_spirv.frontends.onnx.registry import lookup, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Element, Tensor
 
 Maybe: TypeAlias = Tensor | None
 
@@ -367,35 +374,83 @@ def matmul_n_bits(
     if bits not in (2, 4, 8) or weight_prepacked:
         b.refuse(f"weights of {bits} bits, packed before: {weight_prepacked}", "use 4 bits or 8")
     blocks = -(-K // block_size)
-    codes = unpacked(b, b.reshape(w, [N, blocks, block_size * bits // 8]), bits)
-    parameters = [b.reshape(scales, [N, blocks])]
+    w = b.reshape(w, [N, blocks, block_size * bits // 8])
+    result = _known_product(b, x, w, scales, zeros, groups, K, bits, block_size)
+    if result is None:
+        weights = _weights(b, w, scales, zeros, groups, K, bits, block_size, x.element)
+        rank = x.rank
+        maps = [*range(rank - 1), rank], [rank - 1, rank]
+        sizes = [*x.sizes[:-1], N]
+        result = b.contract(x, maps[0], weights, maps[1], sizes, rank + 1, x.element)
+    return result if bias is None else of_onnx(b, "Add", result, bias)
+
+
+def _known_product(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    scales: Tensor,
+    zeros: Maybe,
+    groups: Maybe,
+    columns: int,
+    bits: int,
+    size: int,
+) -> Tensor | None:
+    """The product with weights that are known, which stay packed; None for others."""
+    codes, rows = codes_of(w, bits), w.sizes[0]
+    if codes is None or not isinstance(rows, int):
+        return None
+    codes = codes.reshape(rows, -1)[:, :columns]
+    if groups is not None:
+        order = None if groups.numbers is None else by_groups(groups.numbers[:columns], size)
+        if order is None:
+            return None
+        codes, places = codes[:, order], Tensor.of(order.astype(np.int64))
+        x = of_onnx(b, "Gather", x, places, axis=x.rank - 1)
+    zero = zeros if zeros is None or zeros.element.is_float else codes_of(zeros, bits)
+    if zeros is not None and zero is None:
+        return None
+    packed = blocks_of(codes, scales, zero, bits, size, w.name)
+    return None if packed is None else packed.product(b, x)
+
+
+def _weights(
+    b: Nodes,
+    w: Tensor,
+    scales: Tensor,
+    zeros: Maybe,
+    groups: Maybe,
+    columns: int,
+    bits: int,
+    size: int,
+    element: Element,
+) -> Tensor:
+    """Weights that are not known, or whose columns are in groups of any size, as numbers."""
+    codes = unpacked(b, w, bits)
+    rows, blocks, _ = codes.sizes
+    parameters = [b.reshape(scales, [rows, blocks])]
     if zeros is None:
         parameters.append(Tensor.of(np.array(1 << (bits - 1), np.uint8)))
     elif zeros.element.is_float:
-        parameters.append(b.reshape(zeros, [N, blocks]))
+        parameters.append(b.reshape(zeros, [rows, blocks]))
     else:
-        each = unpacked(b, b.reshape(zeros, [N, -(-blocks * bits // 8)]), bits)
-        parameters.append(b.slice(each, [0, 0], [N, blocks], [1, 1]))
+        each = unpacked(b, b.reshape(zeros, [rows, -(-blocks * bits // 8)]), bits)
+        parameters.append(b.slice(each, [0, 0], [rows, blocks], [1, 1]))
     sizes: list[Size] = list(codes.sizes)
     if groups is not None:
-        sizes = [N, blocks * block_size]
-        codes = b.slice(b.reshape(codes, sizes), [0, 0], [N, K], [1, 1])
-        columns = b.slice(groups, [0], [K], [1])
-        parameters = [of_onnx(b, "Gather", t, columns, axis=1) if t.rank else t for t in parameters]
+        sizes = [rows, blocks * size]
+        codes = b.slice(b.reshape(codes, sizes), [0, 0], [rows, columns], [1, 1])
+        places = b.slice(groups, [0], [columns], [1])
+        parameters = [of_onnx(b, "Gather", t, places, axis=1) if t.rank else t for t in parameters]
 
     def body(s: Scalars, code: Number, scale: Number, zero: Number) -> Number:
-        return ((code.to(F32) - zero.to(F32)) * scale.to(F32)).to(x.element)
+        return ((code.to(F32) - zero.to(F32)) * scale.to(F32)).to(element)
 
-    places = [(t, range(t.rank)) for t in parameters]
-    weights = b.mapped(body, [(codes, range(codes.rank)), *places], codes.sizes, x.element)
-    if groups is None:
-        weights = b.slice(b.reshape(weights, [N, blocks * block_size]), [0, 0], [N, K], [1, 1])
-    rank = x.rank
-    rows = list(range(rank - 1))
-    result = b.contract(
-        x, [*rows, rank], weights, [rank - 1, rank], [*x.sizes[:-1], N], rank + 1, x.element
-    )
-    return result if bias is None else of_onnx(b, "Add", result, bias)
+    operands = [(t, range(t.rank)) for t in (codes, *parameters)]
+    weights = b.mapped(body, operands, codes.sizes, element)
+    if groups is not None:
+        return weights
+    return b.slice(b.reshape(weights, [rows, blocks * size]), [0, 0], [rows, columns], [1, 1])
 
 
 @operator("GatherBlockQuantized", domain=MICROSOFT)
@@ -416,6 +471,12 @@ def gather_block_quantized(
     gathered, blocked = axis_of(b, gather_axis, x.rank), axis_of(b, quantize_axis, x.rank)
     if gathered == blocked:
         b.refuse(f"gathers along axis {gathered}, that of the blocks", "gather along another")
+    packed = _known_table(x, scales, zeros, bits, block_size) if blocked == 1 else None
+    if packed is not None:
+        gather = {n: of_onnx(b, "Gather", t, indices, axis=0) for n, t in packed.planes.items()}
+        found = dequantize(b, packed.format, gather, scales.element)
+        sizes = [*found.sizes[:-1], packed.columns]
+        return b.slice(found, [0] * found.rank, sizes, [1] * found.rank)
     if zeros is None and x.element == U8:
         zeros = Tensor.of(np.array(1 << (bits - 1), np.uint8))
     elif zeros is not None and zeros.element == U8 and bits < 8:
@@ -433,3 +494,16 @@ def gather_block_quantized(
         codes = unpacked(b, codes, bits)
     axis = blocked + (indices.rank - 1 if blocked > gathered else 0)
     return dequantized(b, codes, scale, zero, scale.element, axis, block_size)
+
+
+def _known_table(x: Tensor, scales: Tensor, zeros: Maybe, bits: int, size: int) -> Blocks | None:
+    """The planes of a known table of rows in blocks; None for another one."""
+    if x.rank != 2 or (x.element.narrow is None and x.element != U8):
+        return None
+    codes, known = codes_of(x, bits), scales.numbers
+    zero = None if zeros is None else codes_of(zeros, bits)
+    if codes is None or known is None or (zeros is not None and zero is None):
+        return None
+    if zeros is None and x.element != U8 and x.element.least == 0:
+        zero = np.zeros(known.shape, np.uint8)
+    return blocks_of(codes, scales, zero, bits, size, x.name)

@@ -1,0 +1,113 @@
+"""
+Weights of 2, 4 or 8 bits in blocks along an axis, which stay packed.
+
+Known weights become planes (`frontends/blocks`), whichever way the model has packed them: those of
+`MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` by blocks are the same from there on.
+Columns beyond the last whole block do not exist: what is multiplied with them is zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.blocks import BlockFormat, dequantize, of_bits, packed, unpacked
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.values import U8, Array, Element, Tensor
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Planes of rows in blocks, of which each has `columns` elements."""
+
+    format: BlockFormat
+    planes: dict[str, Tensor]
+    columns: int
+
+    @property
+    def width(self) -> int:
+        """Columns of all blocks, the last one whole."""
+        _, blocks = self.planes["d"].sizes
+        assert isinstance(blocks, int)
+        return blocks * self.format.size
+
+    def rows(self, b: TensorBuilder, element: Element, transposed: bool = False) -> Tensor:
+        """The matrix of all columns of all blocks."""
+        return dequantize(b, self.format, self.planes, element, transposed)
+
+    def product(self, b: TensorBuilder, x: Tensor) -> Tensor:
+        """x times the transposed matrix."""
+        rank, beyond = x.rank, self.width - self.columns
+        x = b.pad(x, [0] * rank, [*[0] * (rank - 1), beyond], 0)
+        weights = self.rows(b, x.element)
+        sizes: list[Size] = [*x.sizes[:-1], weights.sizes[0]]
+        rows = list(range(rank - 1))
+        return b.contract(x, [*rows, rank], weights, [rank - 1, rank], sizes, rank + 1, x.element)
+
+
+def codes_of(t: Tensor, bits: int) -> Array | None:
+    """
+    The known elements of a tensor as numbers without sign, in order along the last dimension.
+
+    Bytes without sign hold several of fewer bits; a type of few bits, or one with a sign, holds
+    one, whose least number is 0 here.
+    """
+    if t.numbers is None:
+        return None
+    if t.element == U8:
+        return t.numbers if bits == 8 else unpacked(t.numbers, bits)
+    least = min(int(t.element.least), 0)
+    return (t.numbers.astype(np.int16) - least).astype(np.uint8)
+
+
+def blocks_of(
+    codes: Array | None,
+    scales: Tensor,
+    zeros: Tensor | Array | None,
+    bits: int,
+    size: int,
+    name: str = "",
+) -> Blocks | None:
+    """
+    Planes for codes (rows x columns), scales and zero points (rows x blocks each).
+
+    None where something is known only at run time, or for blocks that no format has.
+    """
+    known = scales.numbers
+    if codes is None or known is None or (isinstance(zeros, Tensor) and zeros.numbers is None):
+        return None
+    rows, columns = codes.shape
+    blocks = -(-columns // size)
+    zero = zeros.numbers if isinstance(zeros, Tensor) else zeros
+    zero_element = None if zero is None else Tensor.of(zero[:0]).element
+    try:
+        format = of_bits(bits, size, scales.element, zero_element)
+    except ValueError:
+        return None
+    whole = np.zeros((rows, blocks * size), np.uint8)
+    whole[:, :columns] = codes
+    arrays: dict[str, Any] = {
+        "q": packed(whole, bits, format.loops["j"]).reshape(rows, blocks, *format.sizes("q")),
+        "d": known.reshape(rows, blocks),
+    }
+    if zero is not None:
+        arrays["z"] = zero.reshape(rows, -1)[:, :blocks]
+    named = {plane: f"{name}.{plane}" if name else "" for plane in arrays}
+    planes = {
+        plane: Tensor.of(np.ascontiguousarray(array), named[plane])
+        for plane, array in arrays.items()
+    }
+    return Blocks(format, planes, columns)
+
+
+def by_groups(groups: Array, size: int) -> Array | None:
+    """The order of columns in which each group is a block; None if the groups are not as large."""
+    order = np.argsort(groups, kind="stable")
+    count = len(groups) // size
+    regular = len(groups) == count * size and np.array_equal(
+        groups[order], np.repeat(np.arange(count), size)
+    )
+    return order if regular else None

@@ -1,0 +1,294 @@
+"""
+The elements of a unit of packed numbers: a body run on four neighbours at a time.
+
+Whatever of the body follows no plane along the innermost loop is a scalar, computed once for all
+vectors that share it, and at compile time where it counts iterations of the unit. Bytes stay in
+words of four for shifts and masks, and become vectors where they are converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from xdsl.dialects import arith, linalg, vector
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, VectorType, i8, i32
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.conversion import (
+    BitcastOp,
+    ConvertSToFOp,
+    ConvertUToFOp,
+    SConvertOp,
+    UConvertOp,
+)
+from xdsl_spirv.passes.analysis.unpacking import VECTOR, Unpacking
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.inline_bodies import constant_of
+
+FOUR_BYTES = VectorType(i8, [VECTOR])
+
+ALL_BITS = 0xFF
+
+IN_EACH_BYTE = 0x01010101
+
+INDEX_BITS = 64
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Four bytes in a word, the first element's lowest; none is greater than `most`."""
+
+    word: SSAValue
+    most: int = ALL_BITS
+
+
+Value: TypeAlias = "int | SSAValue | Bytes"
+"""A number that the compiler knows, without sign; a scalar or vector; bytes in a word."""
+
+ON_NUMBERS: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda x, y: x + y,
+    arith.SubiOp: lambda x, y: x - y,
+    arith.MuliOp: lambda x, y: x * y,
+    arith.AndIOp: lambda x, y: x & y,
+    arith.OrIOp: lambda x, y: x | y,
+    arith.XOrIOp: lambda x, y: x ^ y,
+    arith.ShLIOp: lambda x, y: x << y,
+    arith.ShRUIOp: lambda x, y: x >> y,
+}
+
+CONVERSIONS: dict[type[Operation], type[Operation]] = {
+    arith.UIToFPOp: ConvertUToFOp,
+    arith.SIToFPOp: ConvertSToFOp,
+    arith.ExtUIOp: UConvertOp,
+    arith.ExtSIOp: SConvertOp,
+}
+
+
+def _width(type: Attribute) -> int:
+    return type.width.data if isinstance(type, IntegerType) else INDEX_BITS
+
+
+class UnitCode:
+    """
+    The code of one unit: the `unit`-th along K, of which `planes` are what was loaded.
+
+    Of a plane of bytes these are words where a unit has whole words, else single numbers.
+    """
+
+    def __init__(
+        self,
+        builder: KernelEmitter,
+        unpacking: Unpacking,
+        planes: Sequence[Sequence[SSAValue]],
+        unit: Index,
+    ):
+        self.builder, self.unpacking, self.planes = builder, unpacking, planes
+        self.block = unpacking.op.body.block
+        self.unit = unit
+        self._loops: dict[SSAValue, frozenset[int]] = {}
+        self._values: dict[tuple[SSAValue, tuple[int, ...]], Value] = {}
+        self._spread: dict[SSAValue, SSAValue] = {}
+
+    def elements(self) -> list[SSAValue]:
+        """All elements, in vectors of four."""
+        last = self.block.last_op
+        assert last is not None
+        result = last.operands[0]
+        *outer, inner = self.unpacking.sizes
+        return [
+            self._as_vector(self._value(result, (*at, first)), result.type)
+            for at in product(*map(range, outer))
+            for first in range(0, inner, VECTOR)
+        ]
+
+    def loops_of(self, value: SSAValue) -> frozenset[int]:
+        """The loops of the unit that a value of the body follows."""
+        if value not in self._loops:
+            self._loops[value] = self._found_loops(value)
+        return self._loops[value]
+
+    def _found_loops(self, value: SSAValue) -> frozenset[int]:
+        if isinstance(value, BlockArgument):
+            is_plane = value.owner is self.block
+            return frozenset(self.unpacking.planes[value.index].loops if is_plane else ())
+        op = value.owner
+        assert isinstance(op, Operation)
+        if isinstance(op, linalg.ops.IndexOp):
+            counter = self.unpacking.counters.get(op.dim.value.data)
+            return frozenset(() if counter is None else (counter,))
+        return frozenset[int]().union(*map(self.loops_of, op.operands))
+
+    def _value(self, value: SSAValue, at: tuple[int, ...]) -> Value:
+        """A value of the body in an iteration, or from there on in the next four."""
+        key = value, tuple(at[loop] for loop in sorted(self.loops_of(value)))
+        if key not in self._values:
+            self._values[key] = self._computed(value, at)
+        return self._values[key]
+
+    def _computed(self, value: SSAValue, at: tuple[int, ...]) -> Value:
+        if isinstance(value, BlockArgument):
+            return self._read(value.index, at)
+        op = value.owner
+        assert isinstance(op, Operation)
+        match op:
+            case arith.ConstantOp(value=IntegerAttr(value=number)):
+                return number.data & ((1 << _width(value.type)) - 1)
+            case arith.ConstantOp():
+                return constant_of(self.builder, value)
+            case linalg.ops.IndexOp():
+                return self._counter(op.dim.value.data, at)
+            case _:
+                return self._operation(op, [self._value(operand, at) for operand in op.operands])
+
+    def _read(self, number: int, at: tuple[int, ...]) -> Value:
+        """What a plane has for an iteration."""
+        b, plane, parts = self.builder, self.unpacking.planes[number], self.planes[number]
+        place = 0
+        for loop in plane.loops:
+            place = place * self.unpacking.sizes[loop] + at[loop]
+        in_words = plane.element_type == i8 and parts[0].type == i32
+        if len(self.unpacking.sizes) - 1 not in plane.loops:
+            if not in_words:
+                return parts[place]
+            four = b.add(BitcastOp(parts[place // VECTOR], FOUR_BYTES))
+            return b.add(vector.ExtractOp(four, [place % VECTOR], i8))
+        if in_words:
+            return Bytes(parts[place // VECTOR])
+        type = VectorType(plane.element_type, [VECTOR])
+        return b.add(CompositeConstructOp(parts[place : place + VECTOR], type))
+
+    def _counter(self, loop: int, at: tuple[int, ...]) -> Value:
+        """The iteration of a loop of K."""
+        b, unpacking = self.builder, self.unpacking
+        if loop in unpacking.counters:
+            return at[unpacking.counters[loop]]
+        number, outer = unpacking.around[loop], unpacking.outer
+        index = self.unit
+        for size in outer[:number:-1]:
+            index = b.divided(index, size)
+        counter = index if number == 0 else b.remainder(index, outer[number])
+        return counter if isinstance(counter, int) else b.index(counter)
+
+    # Operations
+
+    def _operation(self, op: Operation, operands: Sequence[Value]) -> Value:
+        (result,) = op.results
+        if all(isinstance(x, int) for x in operands):
+            known = self._known(op, [x for x in operands if isinstance(x, int)])
+            if known is not None:
+                return known
+        if any(isinstance(x, Bytes) for x in operands):
+            kind = CONVERSIONS.get(type(op))
+            if kind is None:
+                return self._on_bytes(op, operands)
+            operands = [self._four(x) for x in operands]
+        if not any(isinstance(x, SSAValue) and isinstance(x.type, VectorType) for x in operands):
+            scalars = map(self._scalar, operands, (x.type for x in op.operands))
+            copy = op.clone(dict(zip(op.operands, scalars, strict=True)), clone_name_hints=False)
+            return self.builder.add(copy)
+        kind = CONVERSIONS.get(type(op), type(op))
+        vectors = map(self._as_vector, operands, (x.type for x in op.operands))
+        properties = op.properties if kind is type(op) else {}
+        types = [VectorType(result.type, [VECTOR])]
+        return self.builder.add(
+            kind.create(operands=list(vectors), result_types=types, properties=properties)
+        )
+
+    def _known(self, op: Operation, numbers: Sequence[int]) -> int | None:
+        """The result of an operation on known integers."""
+        (result,) = op.results
+        if not isinstance(result.type, IntegerType | IndexType):
+            return None
+        if isinstance(op, arith.IndexCastOp | arith.TruncIOp | arith.ExtUIOp):
+            number = numbers[0]
+        elif type(op) in ON_NUMBERS:
+            number = ON_NUMBERS[type(op)](*numbers)
+        else:
+            return None
+        return number & ((1 << _width(result.type)) - 1)
+
+    def _on_bytes(self, op: Operation, operands: Sequence[Value]) -> Bytes:
+        """Shifts and masks of four bytes as those of a word."""
+        x, y = operands
+        if isinstance(op, arith.ShRUIOp | arith.ShLIOp):
+            assert isinstance(x, Bytes)
+            assert not isinstance(y, Bytes)
+            return self._shifted(x, y, isinstance(op, arith.ShLIOp))
+        first, second = (x, y) if isinstance(x, Bytes) else (y, x)
+        assert isinstance(first, Bytes)
+        if isinstance(op, arith.AndIOp) and isinstance(second, int):
+            return self._masked(first, second)
+        other = second if isinstance(second, Bytes) else self._in_each_byte(second)
+        word = self.builder.add(type(op)(first.word, other.word))  # pyright: ignore
+        most = max(first.most, other.most)
+        return Bytes(word, (1 << most.bit_length()) - 1)
+
+    def _shifted(self, x: Bytes, places: int | SSAValue, left: bool) -> Bytes:
+        """Bytes shifted each by itself; what leaves one and enters another is masked."""
+        b = self.builder
+        if isinstance(places, int):
+            if places == 0:
+                return x
+            if left:
+                within = ALL_BITS >> places
+                x = x if x.most <= within else self._masked(x, within)
+                return Bytes(b.add(arith.ShLIOp(x.word, b.i32(places))), x.most << places)
+            word = b.add(arith.ShRUIOp(x.word, b.i32(places)))
+            return self._masked(Bytes(word, ALL_BITS), x.most >> places)
+        amount = b.add(arith.ExtUIOp(places, i32))
+        within = b.add(arith.ShRUIOp(b.i32(ALL_BITS), amount))
+        mask = b.add(arith.MuliOp(within, b.i32(IN_EACH_BYTE)))
+        if left:
+            return Bytes(b.add(arith.ShLIOp(b.add(arith.AndIOp(x.word, mask)), amount)))
+        return Bytes(b.add(arith.AndIOp(b.add(arith.ShRUIOp(x.word, amount)), mask)))
+
+    def _masked(self, x: Bytes, mask: int) -> Bytes:
+        b = self.builder
+        if mask == ALL_BITS:
+            return x
+        # Of two masks on the same bytes one will do.
+        word, inner = x.word, x.word.owner
+        if isinstance(inner, arith.AndIOp) and (known := self._mask_of(inner)) is not None:
+            mask, word = mask & known, inner.lhs
+        return Bytes(b.add(arith.AndIOp(word, b.number(mask * IN_EACH_BYTE, i32))), mask)
+
+    def _mask_of(self, op: arith.AndIOp) -> int | None:
+        """The mask of each byte that a word is masked with."""
+        constant = op.rhs.owner
+        if not isinstance(constant, arith.ConstantOp) or not isinstance(
+            constant.value, IntegerAttr
+        ):
+            return None
+        number = constant.value.value.data & 0xFFFFFFFF
+        return number & ALL_BITS if number == (number & ALL_BITS) * IN_EACH_BYTE else None
+
+    def _in_each_byte(self, x: int | SSAValue) -> Bytes:
+        b = self.builder
+        if isinstance(x, int):
+            return Bytes(b.number(x * IN_EACH_BYTE, i32), x)
+        return Bytes(b.add(arith.MuliOp(b.add(arith.ExtUIOp(x, i32)), b.i32(IN_EACH_BYTE))))
+
+    # Forms of values
+
+    def _four(self, x: Value) -> Value:
+        return self.builder.add(BitcastOp(x.word, FOUR_BYTES)) if isinstance(x, Bytes) else x
+
+    def _scalar(self, x: Value, type: Attribute) -> SSAValue:
+        assert not isinstance(x, Bytes)
+        return self.builder.number(x, type) if isinstance(x, int) else x
+
+    def _as_vector(self, x: Value, type: Attribute) -> SSAValue:
+        """A value in each place of a vector, if it is none."""
+        value = self._four(x)
+        scalar = self._scalar(value, type)
+        if isinstance(scalar.type, VectorType):
+            return scalar
+        if scalar not in self._spread:
+            to = VectorType(type, [VECTOR])
+            self._spread[scalar] = self.builder.add(vector.BroadcastOp(scalar, to))
+        return self._spread[scalar]

@@ -1,0 +1,197 @@
+"""
+An operand that is dequantized on its way from packed planes into Workgroup memory.
+
+An invocation moves units (`analysis/unpacking`): it loads what the planes have of one, up to 16
+bytes at a time, and where it stores them computes the elements, four neighbours at a time. What
+waits in registers for the next tile are so the packed numbers. What is the same for all elements of
+a unit, a scale or its product with another, is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerType, i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp
+from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.addresses import Address, address_along, origin
+from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.packed import as_one
+from xdsl_spirv.passes.kernel.staging import CHUNK, TileInMemory
+from xdsl_spirv.passes.kernel.unit_code import UnitCode
+from xdsl_spirv.passes.schedule.plan import (
+    BATCH,
+    INNER,
+    OUTER,
+    UNROLLED,
+    StagedTile,
+    ceil_div,
+    vector_type,
+)
+
+WORD_BITS, MOST_BITS = 32, 128
+
+
+class PlaneSource:
+    """
+    A plane in memory: an invocation's share of a unit is `loads` loads of `type`.
+
+    Bytes come as words of four; other numbers, or fewer bytes, one by one.
+    """
+
+    def __init__(self, builder: KernelEmitter, plane: Plane):
+        self.builder, self.plane = builder, plane
+        element, bits = plane.element_type, plane.count * bit_width(plane.element_type)
+        self.in_words = element == IntegerType(8) and bits % WORD_BITS == 0
+        together = min(bits & -bits, MOST_BITS) // WORD_BITS
+        self.type = vector_type(i32, together) if self.in_words else element
+        self.loads = bits // bit_width(self.type)
+        name = plane.value.name_hint or "plane"
+        self.view = builder.at_top(FlatViewOp(plane.value, self.type), f"{name}_elements")
+
+    def load(self, place: Address) -> list[SSAValue]:
+        """The values of the unit at a place, which is in units."""
+        b = self.builder
+        first = b.times(place.offset(b), self.loads)
+        return [b.load(self.view, (b.plus(first, number),)) for number in range(self.loads)]
+
+
+@dataclass(frozen=True)
+class Move:
+    """A unit that an invocation moves: its row of the tile, and its number in the row."""
+
+    row: Index
+    column: Index
+    exists: Condition
+    outer: Index
+
+
+class UnpackedOperand(TileInMemory):
+    """The code of one operand of a workgroup whose tile is the `tile_index`-th along M or N."""
+
+    def __init__(
+        self,
+        builder: KernelEmitter,
+        unpacking: Unpacking,
+        tile: StagedTile,
+        batch: Index,
+        tile_index: Index,
+        invocation: SSAValue,
+        invocations: int,
+        subgroup: Index,
+        buffers: int,
+    ):
+        super().__init__(builder, tile, subgroup, unpacking.planes[0].value.name_hint or "operand")
+        self.unpacking = unpacking
+        self.sources = [PlaneSource(builder, plane) for plane in unpacking.planes]
+        self.allocate(buffers)
+        self.batch, self.invocation, self.invocations = batch, invocation, invocations
+        self.outer = builder.times(tile_index, tile.shape[0])
+        self.row_units = tile.shape[1] // unpacking.size
+        self.count = ceil_div(tile.pieces, invocations)
+        self.unrolled = self.count <= UNROLLED
+        self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
+
+    @property
+    def waiting(self) -> int:
+        return len(self.moves) * sum(source.loads for source in self.sources)
+
+    def _move(self, number: Index) -> Move:
+        """The invocation's `number`-th unit: units go round the invocations."""
+        b, tile, width = self.builder, self.tile, self.row_units
+        if isinstance(number, int):
+            beyond = (number + 1) * self.invocations > tile.pieces
+        else:
+            beyond = tile.pieces % (self.invocations * CHUNK) != 0
+        position = b.plus(b.times(number, self.invocations), self.invocation)
+        row, column = b.divided(position, width), b.remainder(position, width)
+        exists = b.below(row, tile.shape[0]) if beyond else True
+        outer = b.plus(self.outer, row)
+        if tile.guarded[0] or beyond:
+            outer = b.select(b.below(outer, tile.extent[0]), outer, 0)
+        return Move(row, column, exists, outer)
+
+    def load_all(self, k: Index) -> list[SSAValue]:
+        return [value for move in self.moves for value in self._load(move, k)]
+
+    def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
+        waiting = list(values)
+        share = sum(source.loads for source in self.sources)
+        for number, move in enumerate(self.moves):
+            self._store(move, waiting[number * share : (number + 1) * share], k)
+        if not self.unrolled:
+            self.builder.loop(self.count, CHUNK, (), lambda i, _: self._copy_chunk(i, k))
+
+    def _copy_chunk(self, first: Index, k: Index) -> tuple[()]:
+        moves = [self._move(self.builder.plus(first, i)) for i in range(CHUNK)]
+        values = [self._load(move, k) for move in moves]
+        for move, loaded in zip(moves, values, strict=True):
+            self._store(move, loaded, k)
+        return ()
+
+    def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
+        """The number of a move's unit along K, and whether there is one."""
+        b = self.builder
+        unit = b.plus(b.divided(k, self.unpacking.size), move.column)
+        if self.within_k or not self.tile.guarded[1]:
+            return unit, True
+        return unit, b.below(unit, self.unpacking.units)
+
+    def _load(self, move: Move, k: Index) -> list[SSAValue]:
+        """What the planes have of a unit; of one that is not there, the first one's."""
+        b = self.builder
+        unit, inside = self._unit(move, k)
+        if inside is not True:
+            unit = b.select(inside, unit, 0)
+        values: list[SSAValue] = []
+        for source in self.sources:
+            layout = source.plane.layout
+            place = origin(layout)
+            for walk, number in ((BATCH, self.batch), (OUTER, move.outer), (INNER, unit)):
+                place = place.plus(b, address_along(b, layout.walks[walk], number, 0))
+            values += source.load(place)
+        return values
+
+    def _store(self, move: Move, loaded: Sequence[SSAValue], k: Index) -> None:
+        self.builder.when(move.exists, lambda: self._store_elements(move, loaded, k))
+
+    def _store_elements(self, move: Move, loaded: Sequence[SSAValue], k: Index) -> None:
+        b, tile = self.builder, self.tile
+        unit, inside = self._unit(move, k)
+        values = self._elements(loaded, unit)
+        if inside is not True:
+            values = [b.select(inside, value, b.zero(value.type)) for value in values]
+        first = b.times(move.column, self.unpacking.size // tile.vector)
+        for number, value in enumerate(values):
+            b.store(value, self.memory, (self._in_tile(move.row, first, 0, number),))
+
+    def _elements(self, loaded: Sequence[SSAValue], unit: Index) -> list[SSAValue]:
+        """The elements of a unit in order, as vectors of the type that the tile has."""
+        b, tile = self.builder, self.tile
+        code = UnitCode(b, self.unpacking, self._by_plane(loaded), unit)
+        fours = code.elements()
+        together = max(1, tile.vector // VECTOR)
+        if tile.vector < VECTOR:
+            parts = [x for four in fours for x in components_of(b, four)]
+            groups = [parts[i : i + tile.vector] for i in range(0, len(parts), tile.vector)]
+        else:
+            groups = [fours[i : i + together] for i in range(0, len(fours), together)]
+        if tile.as_bits:
+            return [b.add(BitcastOp(group[0], tile.moved_type)) for group in groups]
+        return [as_one(b, group, tile.moved_type) for group in groups]
+
+    def _by_plane(self, loaded: Sequence[SSAValue]) -> list[list[SSAValue]]:
+        """What was loaded, by plane: words of four bytes, or single numbers."""
+        b = self.builder
+        rest = list(loaded)
+        planes: list[list[SSAValue]] = []
+        for source in self.sources:
+            own, rest = rest[: source.loads], rest[source.loads :]
+            planes.append([part for value in own for part in components_of(b, value)])
+        return planes
