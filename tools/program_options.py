@@ -1,0 +1,322 @@
+"""
+The options of the commands that compile, run and tune programs.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def compile(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.onnx|.mlir")
+    command.add_argument("--target", required=True, help="a device's name, or a target file")
+    dims(command)
+    constants(command)
+    states(command)
+    limits(command)
+    jobs(command)
+    command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
+    command.add_argument(
+        "--text", action="store_true", help="also write each kernel as text, kernels/NAME.mlir"
+    )
+    command.add_argument(
+        "--trace-passes",
+        metavar="DIR",
+        help="write the module after every pass, and a page of what each one changed",
+    )
+    command.add_argument("--function", help="host function (main, or the only one)")
+    command.add_argument(
+        "--functions",
+        metavar="NAME,NAME",
+        help="several functions in one program, which share weights and states",
+    )
+    command.add_argument(
+        "--weights",
+        metavar="FILE.safetensors",
+        help="values of the arguments that are called like its tensors",
+    )
+
+
+def explain(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "input", metavar="MODEL.onnx|.mlir|DIR", help="a model, or what `compile` wrote"
+    )
+    command.add_argument("--target", help="a device's name, or a target file")
+    dims(command)
+    constants(command)
+    states(command)
+    limits(command)
+    jobs(command)
+    command.add_argument("--function", help="host function (main, or the only one)")
+    command.add_argument("--weights", metavar="FILE.safetensors", help="as for `compile`")
+    command.add_argument(
+        "--format", choices=("text", "json", "html"), help="(text, or as the output's name says)"
+    )
+    command.add_argument("-o", "--output", metavar="FILE", help="where to write it")
+    command.add_argument(
+        "--device",
+        metavar="NAME",
+        help="also run it there and show each layer's time: interpreter, vulkan or vulkan:N",
+    )
+    command.add_argument(
+        "--timeout", type=float, default=300.0, metavar="SECONDS", help="for a device (%(default)g)"
+    )
+    command.add_argument(
+        "--in-process", action="store_true", help="use a Vulkan driver in this process"
+    )
+    command.add_argument(
+        "--input",
+        dest="inputs",
+        action="append",
+        default=[],
+        metavar="NAME=x.npy",
+        help="an input's value with --device (random where none is given)",
+    )
+    command.set_defaults(random=None)
+
+
+def run(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "program", metavar="DIR|MODEL.onnx", help="what `xdsl-spirv compile` wrote, or a model"
+    )
+    command.add_argument(
+        "--target", help="of a model: what to compile it for (the best device there is)"
+    )
+    dims(command)
+    constants(command)
+    states(command)
+    limits(command)
+    jobs(command)
+    command.add_argument(
+        "--no-compare", action="store_true", help="of a model: do not compare with onnxruntime"
+    )
+    command.add_argument(
+        "--device",
+        metavar="NAME",
+        help="interpreter, vulkan or vulkan:N (XDSL_SPIRV_DEVICE, or else the best device there "
+        "is that can run the program, or else the interpreter); of a model also reference: as it "
+        "was imported, not compiled",
+    )
+    command.add_argument(
+        "--time",
+        type=int,
+        metavar="N",
+        help="run N times more on a Vulkan device and print its own time of each dispatch",
+    )
+    command.add_argument(
+        "--statistics",
+        action="store_true",
+        help="print what a Vulkan driver says of each kernel's code: registers, spills, memory",
+    )
+    command.add_argument(
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long a Vulkan device may take for one run (%(default)g)",
+    )
+    command.add_argument(
+        "--in-process",
+        action="store_true",
+        help="use a Vulkan driver in this process, which a bad kernel may crash",
+    )
+    command.add_argument(
+        "--compare-layers",
+        action="store_true",
+        help="run every dispatch on what the reference has for its inputs, and stop at the first "
+        "that differs: its node, dispatch and kernel",
+    )
+    command.add_argument("--function", help="of a program of several: which one to run")
+    command.add_argument(
+        "--load-state", metavar="FILE", help="begin with the states that --save-state wrote"
+    )
+    command.add_argument(
+        "--save-state", metavar="FILE", help="write the program's states after the run"
+    )
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="compare with the linalg reference; exit 1 beyond the error bound",
+    )
+    command.add_argument(
+        "--sanitize",
+        metavar="NAMES",
+        help="look for undefined behaviour, as `interpret --check`: all, races, bounds, ...",
+    )
+    inputs(command)
+
+
+def generate(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL.gguf", nargs="?", help="a language model")
+    command.add_argument("--prompt", metavar="TEXT", help="what to say; - for standard input")
+    command.add_argument("--system", metavar="TEXT", help="how to behave, where the model knows it")
+    command.add_argument(
+        "--raw", action="store_true", help="continue the prompt as it is, without chat template"
+    )
+    command.add_argument(
+        "--device", metavar="NAME", help="interpreter, vulkan or vulkan:N (the best there is)"
+    )
+    command.add_argument("--target", help="what to compile for (the device)")
+    command.add_argument(
+        "--context", type=int, metavar="N", help="tokens of prompt and answer (2048, or fewer)"
+    )
+    command.add_argument("--max-tokens", type=int, metavar="N", help="end the answer there")
+    command.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="(%(default)g: the likeliest)"
+    )
+    command.add_argument("--top-k", type=int, metavar="N", help="sample of the N likeliest")
+    command.add_argument(
+        "--top-p", type=float, metavar="P", help="sample of the likeliest that together have P"
+    )
+    command.add_argument("--seed", type=int, metavar="N", help="sample the same again")
+    jobs(command)
+    command.add_argument(
+        "--no-cache", action="store_true", help="compile anew, and do not keep the program"
+    )
+    command.add_argument(
+        "--empty-cache", action="store_true", help="remove all programs that were kept"
+    )
+
+
+def devices(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--device", metavar="NAME", help="only vulkan:N, or vulkan for the best")
+    command.add_argument("--json", action="store_true", help="print everything as JSON")
+    command.add_argument(
+        "--write-target", metavar="FILE", help="write a target file of the device (the best one)"
+    )
+    command.add_argument(
+        "--compute-units",
+        type=int,
+        metavar="N",
+        help="workgroups that run at once, where the device does not say",
+    )
+
+
+def tune(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.mlir", nargs="?", help="linalg on tensors")
+    command.add_argument(
+        "--contraction", metavar="MxNxK:T->R", help="a matmul instead: 1024x1024x512:f16->f32"
+    )
+    command.add_argument("--target", required=True, help="a device's name, or a target file")
+    command.add_argument("--device", metavar="NAME", help="vulkan or vulkan:N (the best)")
+    command.add_argument(
+        "--candidates", type=int, default=64, metavar="N", help="at most (%(default)s)"
+    )
+    command.add_argument(
+        "--runs", type=int, default=20, metavar="N", help="timed for each (%(default)s)"
+    )
+    command.add_argument(
+        "--timeout",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="for each run of a candidate (%(default)g)",
+    )
+    command.add_argument(
+        "--seconds", type=float, metavar="N", help="at most for each contraction (no limit)"
+    )
+    command.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that compile candidates (%(default)s: this one)",
+    )
+    command.add_argument(
+        "--no-prune",
+        action="store_true",
+        help="also time what the driver says spills registers or fills a compute unit's memory",
+    )
+    command.add_argument(
+        "--results",
+        metavar="FILE.jsonl",
+        help="a line for each candidate; what is there is not run again (TARGET.jsonl)",
+    )
+    command.add_argument(
+        "-o", "--output", metavar="FILE.json", help="the table (where assign-schedule reads it)"
+    )
+
+
+def limits(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATH=LAYER,...",
+        help="let only these layers (ONNX nodes, or names in MLIR) take a path: "
+        "cooperative-matrix, rotate, dot or fma (repeat)",
+    )
+    command.add_argument(
+        "--except",
+        dest="excluded",
+        action="append",
+        default=[],
+        metavar="PATH=LAYER,...",
+        help="do not let these layers take a path (repeat)",
+    )
+
+
+def jobs(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes that lower kernels (the processors there are, at most 8; 1: this one)",
+    )
+
+
+def dims(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--dim",
+        dest="dims",
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="an open dimension of an ONNX file's inputs: its name, or INPUT.POSITION, and ? for "
+        "what is known only when it runs; of a compiled program, a size of random inputs (repeat)",
+    )
+
+
+def constants(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--constant",
+        dest="constants",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an input of an ONNX file that is the same in every run: a number, or a .npy file; it "
+        "decides shapes and branches, and is no input any more (repeat)",
+    )
+
+
+def states(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="make what an ONNX model takes of past runs and gives to the next one state of a "
+        "session, with room for N tokens: functions prefill and decode",
+    )
+    command.add_argument(
+        "--state",
+        dest="states",
+        action="append",
+        default=[],
+        metavar="INPUT=OUTPUT",
+        help="such an input and the output as which it goes on, where names do not say (repeat)",
+    )
+
+
+def inputs(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--input",
+        dest="inputs",
+        action="append",
+        default=[],
+        metavar="NAME=x.npy",
+        help="an input's value (repeat for each); of one that is a number, NAME=5",
+    )
+    command.add_argument(
+        "--random", type=int, metavar="SEED", help="random values for inputs that are not given"
+    )
+    command.add_argument("-o", "--output", metavar="out.npz", help="where to write the results")
