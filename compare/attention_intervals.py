@@ -16,7 +16,14 @@ import numpy as np
 from xdsl_spirv.compare.check import contraction_bound
 from xdsl_spirv.compare.scalar_intervals import Interval, spread
 from xdsl_spirv.dialects.schedule import AttentionOp
-from xdsl_spirv.interpreter.host.attention import operands_of, scattered, scores_of, softmax
+from xdsl_spirv.interpreter.host.attention import (
+    operands_of,
+    scattered,
+    scores_of,
+    sizes_of,
+    softmax,
+    total_of,
+)
 from xdsl_spirv.interpreter.numbers import DType
 from xdsl_spirv.runtime.elements import Array
 
@@ -26,25 +33,29 @@ U = 2.0**-23
 SCORE_ROUNDINGS = 4
 """Of a score where it is narrow: product, scale, mask, and the difference to the maximum."""
 
+TANH_ROUNDINGS = 16
+"""Of 1, which a hyperbolic tangent and its product with a cap are off."""
+
 TILE = 8
 """The fewest keys between two changes of a row's maximum."""
 
 
 def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DType) -> Interval:
     """The interval of every element of the result; `operands` are those of the operation."""
-    *inputs, out = operands
-    middle = operands_of(op, [operand.middle for operand in inputs])
-    radius = operands_of(op, [operand.radius for operand in inputs])
+    inputs, (out, *numbers) = operands[: len(op.inputs)], operands[len(op.inputs) :]
+    sizes = sizes_of(op, [number.low for number in numbers])
+    middle = operands_of(op, [operand.middle for operand in inputs], sizes)
+    radius = operands_of(op, [operand.radius for operand in inputs], sizes)
     queries, keys, values, *_ = middle
     narrow = inputs[0].dtype
     u, subnormal = _info(narrow)
     with np.errstate(all="ignore"):
-        scores = scores_of(op, middle)
+        scores = scores_of(op, middle, sizes)
         off = _score_errors(op, middle, radius, scores, u if op.narrow is not None else U)
         p = softmax(op, scores)
         dp = _probability_errors(scores, off, p) + u * p + 2 * subnormal
         dp = np.where(p == 0, np.where(np.isneginf(scores), 0.0, dp), dp)
-        total = np.matmul(p, values)
+        total = total_of(op, p, values)
         size = np.matmul(p, np.abs(values) + radius[2])
         error = np.matmul(dp, np.abs(values) + radius[2]) + np.matmul(p, radius[2])
         n = values.shape[1]
@@ -55,10 +66,10 @@ def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DTy
         unknown = ~np.isfinite(queries).all() or ~np.isfinite(keys).all()
         error = np.where(np.isfinite(total), error, np.inf if unknown else 0.0)
     like = np.asarray(out.low, np.float64)
-    interval = spread(scattered(op, total, like), scattered(op, error, like), dtype)
+    interval = spread(scattered(op, total, like, sizes), scattered(op, error, like, sizes), dtype)
     if np.isnan(total).any() and not unknown:
         # A row without a score is NaN, whoever computes it.
-        nan = scattered(op, np.where(np.isnan(total), np.nan, 0.0), like)
+        nan = scattered(op, np.where(np.isnan(total), np.nan, 0.0), like, sizes)
         return Interval(interval.low + nan, interval.high + nan, dtype)
     return interval
 
@@ -87,6 +98,9 @@ def _score_errors(
     off = off + contraction_bound(queries.shape[2], "f32").evaluate(product, size)
     off = (off + 2 * u * np.abs(product)) * scale
     finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)
+    if op.cap is not None:
+        # tanh moves what it is given no further apart; its own error is a few roundings of it.
+        off = abs(float(op.cap.value.data)) * (np.minimum(off, 2.0) + TANH_ROUNDINGS * u)
     off = off + SCORE_ROUNDINGS * u * finite
     if mask:
         known = np.where(np.isfinite(mask[0]), np.abs(mask[0]), 0.0)
@@ -100,7 +114,7 @@ def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
 
     The exponent is computed to an ulp or two of scores and maximum, the power to 3 + 2 |x| ulp.
     """
-    top = scores.max(axis=-1, keepdims=True)
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     depth = np.where(np.isfinite(scores), np.abs(scores - top), 0.0)
     size = np.where(np.isfinite(scores), np.abs(scores), 0.0) + np.where(
         np.isfinite(top), np.abs(top), 0.0

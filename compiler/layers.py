@@ -27,6 +27,7 @@ from xdsl_spirv.dialects.places import labels_of, node_of, nodes_of
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     SCHEDULE,
+    AttentionMergeOp,
     AttentionOp,
     ConsideredAttr,
     DispatchOp,
@@ -41,7 +42,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
     element_type,
 )
-from xdsl_spirv.passes.analysis.sizes import loop_extents
+from xdsl_spirv.passes.analysis.sizes import loop_extents, number
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     LOOPS,
@@ -91,6 +92,8 @@ def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
     path = (schedule and path_of(schedule)) or LOOPS
     if any(isinstance(op, PackOp) for op in body):
         path = PACK
+    elif any(isinstance(op, AttentionMergeOp) for op in body):
+        path = ATTENTION
     elif attention is not None:
         path, schedule = ATTENTION, attention.attributes.get(SCHEDULE)
     elif isinstance(schedule, LoopsAttr):
@@ -199,9 +202,13 @@ def _kinds(body: Iterable[Operation]) -> str:
             kinds[op.name.partition(".")[2]] = None
         elif isinstance(op, PackOp):
             kinds["pack"] = None
+        elif isinstance(op, AttentionMergeOp):
+            kinds["merge of an attention's parts"] = None
         elif isinstance(op, AttentionOp):
-            m, n, d, e = op.extents
-            kinds[f"attention of {op.batch} x {m} queries, {n} keys of {d}, values of {e}"] = None
+            sizes = op.sized(list(map(number, op.numbers)))
+            known = ("?" if is_dynamic(size) else size for size in (sizes.batch, *sizes.extents))
+            batch, m, n, d, e = known
+            kinds[f"attention of {batch} x {m} queries, {n} keys of {d}, values of {e}"] = None
     return "; ".join(kinds)
 
 
@@ -211,8 +218,10 @@ def _is_work(op: Operation) -> bool:
 
 def _operations(op: Operation, contraction: Contraction | None) -> int | None:
     if isinstance(op, AttentionOp):
-        m, n, d, e = op.extents
-        return 2 * op.batch * m * n * (d + e)
+        sizes = op.sized(list(map(number, op.numbers)))
+        m, n, d, e = sizes.extents
+        products = sizes.batch * m * n * (d + e)
+        return None if is_dynamic(products) else 2 * products
     if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
         return 0
     if contraction is not None and op is contraction.op:
@@ -238,8 +247,8 @@ def _bytes(type: Attribute) -> int | None:
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
     total = 0
-    for number in numbers:
-        if number is None:
+    for count in numbers:
+        if count is None:
             return None
-        total += number
+        total += count
     return total

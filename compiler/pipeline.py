@@ -51,6 +51,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass(SCHEDULED),
         _pass(OUTLINED),
         _pass("attention-to-cooperative-matrix"),
+        _pass("attention-to-fma"),
         _pass("contraction-to-cooperative-matrix"),
         _pass("contraction-to-dot"),
         _pass("contraction-to-fma"),

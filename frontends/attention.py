@@ -8,7 +8,7 @@ attends to that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import math
 
@@ -33,6 +33,8 @@ class Scores:
     """Added, each broadcast to batch x heads x queries x keys."""
     causal: Size | None = None
     """Query i sees the keys up to i and this; all of them if it is None."""
+    first: Size | None = None
+    """Query i sees the keys from i and this on."""
     softmax: Element | None = None
     """What the softmax is computed in, if not in the scores' type."""
     sink: Tensor | None = None
@@ -67,30 +69,31 @@ def merge_heads(b: TensorBuilder, t: Tensor) -> Tensor:
     return b.reshape(b.transpose(t, [0, 2, 1, 3]), [batch, length, heads * size])
 
 
-def repeated_heads(b: TensorBuilder, t: Tensor, heads: Size) -> Tensor:
-    """Keys or values with each head as often as queries share it."""
-    batch, own, length, size = t.sizes
+def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) -> Attended:
+    """
+    softmax(scale q k^T + masks) v.
+
+    Heads of queries that share keys are rows beside one another: batch x heads of keys x heads of
+    queries to each x queries. Keys and values are never repeated.
+    """
+    batch, heads, rows, depth = q.sizes
+    own, columns = k.sizes[1:3]
     times = exact_quotient(heads, own)
     if times is None:
         b.refuse(f"{heads} heads of queries share {own}", "use a multiple")
-    if times == 1:
-        return t
-    spread = b.expand(
-        b.reshape(t, [batch, own, 1, length, size]), [batch, own, times, length, size]
-    )
-    return b.reshape(spread, [batch, heads, length, size])
-
-
-def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) -> Attended:
-    """softmax(scale q k^T + masks) v."""
-    k, v = (repeated_heads(b, t, q.sizes[1]) for t in (k, v))
-    batch, heads, rows, depth = q.sizes
-    if k.sizes[3] != depth or k.sizes[2] != v.sizes[2]:
+    if k.sizes[3] != depth or columns != v.sizes[2]:
         b.refuse(f"queries {q} with keys {k} and values {v}", "mend the shapes")
-    columns = k.sizes[2]
     wide = sum_element(q.element)
-    shape: list[Size] = [batch, heads, rows, columns]
-    products = b.contract(q, [0, 1, 2, 4], k, [0, 1, 3, 4], shape, 5, wide)
+    split: list[Size] = [batch, own] if times == 1 else [batch, own, times]
+    count = len(split)
+    row, column, last = count, count + 1, count + 2
+    of_keys = [0, 1]
+    q = b.reshape(q, [*split, rows, depth])
+    scores = replace(scores, masks=[_by_heads(b, mask, split) for mask in scores.masks])
+    shape: list[Size] = [*split, rows, columns]
+    products = b.contract(
+        q, [*range(count), row, last], k, [*of_keys, column, last], shape, count + 3, wide
+    )
     if scores.scale != 1:
         products = b.elementwise(lambda s, x: x * scores.scale, products)
     products = b.convert(products, scores.element)
@@ -98,9 +101,26 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
     masked = _masked(b, capped, scores)
     probabilities = b.convert(_softmax(b, masked, scores), q.element)
     result = b.contract(
-        probabilities, [0, 1, 2, 4], v, [0, 1, 4, 3], [batch, heads, rows, v.sizes[3]], 5
+        probabilities,
+        [*range(count), row, last],
+        v,
+        [*of_keys, last, column],
+        [*split, rows, v.sizes[3]],
+        count + 3,
     )
-    return Attended(result, products, capped, masked, probabilities)
+    joined = (
+        b.reshape(t, [batch, heads, *t.sizes[-2:]])
+        for t in (result, products, capped, masked, probabilities)
+    )
+    return Attended(*joined)
+
+
+def _by_heads(b: TensorBuilder, mask: Tensor, split: Sequence[Size]) -> Tensor:
+    """A mask whose dimension of heads, if it has one, is cut as `split` cuts them."""
+    if mask.rank < 3 or len(split) == 2:
+        return mask
+    heads = [1, 1] if mask.sizes[-3] == 1 else list(split[1:])
+    return b.reshape(mask, [*mask.sizes[:-3], *heads, *mask.sizes[-2:]])
 
 
 def _capped(b: TensorBuilder, x: Tensor, cap: float) -> Tensor:
@@ -110,14 +130,21 @@ def _capped(b: TensorBuilder, x: Tensor, cap: float) -> Tensor:
 
 
 def _masked(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
-    if scores.causal is not None:
-        offset = scores.causal
-        moved = offset if isinstance(offset, int) else b.integer(offset)
+    bounds = (scores.causal, scores.first)
+    known = [n if n is None or isinstance(n, int) else b.integer(n) for n in bounds]
+    if known != [None, None]:
 
         def hide(s: Scalars, x: Number) -> Number:
-            distance = moved if isinstance(moved, int) else Number(s, moved, I64)
-            return s.select(s.index(3) > s.index(2) + distance, MASKED, x)
+            row, column = s.index(len(shape) - 2), s.index(len(shape) - 1)
+            causal, first = (
+                None if n is None else row + (n if isinstance(n, int) else Number(s, n, I64))
+                for n in known
+            )
+            hides = [] if causal is None else [column > causal]
+            hides += [] if first is None else [column < first]
+            return s.select(hides[0] | hides[1] if len(hides) == 2 else hides[0], MASKED, x)
 
+        shape = x.sizes
         x = b.elementwise(hide, x)
     if not scores.masks:
         return x
@@ -131,17 +158,20 @@ def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
     """In the type that is asked for."""
     if scores.softmax is not None:
         x = b.convert(x, scores.softmax)
-    largest = b.reduce(lambda s, x, m: s.maximum(m, x), x.element.least, x, [3])
+    axis = x.rank - 1
+    largest = b.reduce(lambda s, x, m: s.maximum(m, x), x.element.least, x, [axis])
     sink = None
     if scores.sink is not None:
-        sink = b.reshape(b.convert(scores.sink, x.element), [x.sizes[1], 1, 1])
+        sink = b.reshape(b.convert(scores.sink, x.element), [*x.sizes[1:-2], 1, 1])
         largest = b.elementwise(lambda s, sink, m: s.maximum(m, sink), sink, largest)
     powers = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
-    total = b.reduce(lambda s, x, total: total + x, 0, powers, [3], element=sum_element(x.element))
+    total = b.reduce(
+        lambda s, x, total: total + x, 0, powers, [axis], element=sum_element(x.element)
+    )
     total = b.convert(total, x.element)
     if sink is not None:
         total = b.elementwise(lambda s, k, m, t: t + s.exp(k - m), sink, largest, total)
-    if not scores.guarded or not scores.masks:
+    if not scores.guarded or not (scores.masks or scores.first is not None):
         return b.elementwise(lambda s, t, x: x / t, total, powers)
     return b.elementwise(
         lambda s, m, t, x: s.select(m.equals(MASKED), 0, x / t), largest, total, powers

@@ -4,8 +4,19 @@ How contractions are to be computed, and what stands between `linalg` and `spirv
 
 from xdsl.ir import Dialect
 
-from xdsl_spirv.dialects.schedule import attention, attributes, loops, operations, rows, window
+from xdsl_spirv.dialects.schedule import (
+    attention,
+    attention_lanes,
+    attention_merge,
+    attributes,
+    loops,
+    operations,
+    rows,
+    window,
+)
 from xdsl_spirv.dialects.schedule.attention import FOR_ATTENTION, AttentionAttr, AttentionOp
+from xdsl_spirv.dialects.schedule.attention_lanes import AttentionLanesAttr
+from xdsl_spirv.dialects.schedule.attention_merge import AttentionMergeOp
 from xdsl_spirv.dialects.schedule.attributes import (
     CONSIDERED,
     SCHEDULE,
@@ -39,6 +50,8 @@ __all__ = [
     "SCHEDULE",
     "UPDATES",
     "AttentionAttr",
+    "AttentionLanesAttr",
+    "AttentionMergeOp",
     "AttentionOp",
     "CollectiveOp",
     "ConsideredAttr",
@@ -61,6 +74,15 @@ __all__ = [
     "bit_width",
 ]
 
-MODULES = (attention, attributes, loops, operations, rows, window)
+MODULES = (
+    attention,
+    attention_lanes,
+    attention_merge,
+    attributes,
+    loops,
+    operations,
+    rows,
+    window,
+)
 
 Schedule = Dialect("schedule", operations_of(MODULES), attributes_of(MODULES))

@@ -9,6 +9,7 @@ operation's docstring; the interpreter, the error bound and the lowering follow 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import (
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     Float32Type,
     FloatAttr,
+    IndexType,
     IntAttr,
     IntegerAttr,
     MemRefType,
@@ -29,6 +31,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
@@ -37,12 +40,14 @@ from xdsl.irdl import (
     opt_prop_def,
     opt_result_def,
     prop_def,
+    var_operand_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.schedule.attributes import InstructionAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
 Shaped = TensorType | MemRefType
 
@@ -53,6 +58,9 @@ PATHS = ("rows", "direct")
 """Where a subgroup reads fragments: from the operand as it lies, or packed into fragments."""
 
 RESCALE = ("always", "seldom")
+
+DYNAMIC = -(2**63)
+"""A loop or bound of an attention that one of its numbers says."""
 
 LOOPS = ("m", "n", "d", "e")
 """The loops after those of the batch: queries, keys, the head of queries and keys, of values."""
@@ -180,6 +188,26 @@ class AttentionAttr(ParametrizedAttribute):
                 )
 
 
+@dataclass(frozen=True)
+class AttentionSizes:
+    """The sizes of all loops of an attention, and the bounds of its mask by index."""
+
+    loops: tuple[Size, ...]
+    causal: Size | None
+    window: Size | None
+
+    @property
+    def batch(self) -> Size:
+        """How many matrices of scores there are."""
+        return prod(self.loops[: -len(LOOPS)])
+
+    @property
+    def extents(self) -> tuple[Size, Size, Size, Size]:
+        """Queries, keys, elements of a query or key, of a value."""
+        m, n, d, e = self.loops[-len(LOOPS) :]
+        return m, n, d, e
+
+
 @irdl_op_definition
 class AttentionOp(IRDLOperation):
     """
@@ -188,9 +216,18 @@ class AttentionOp(IRDLOperation):
         s[b, m, n] = scale * (sum over d of q[b, m, d] * k[b, n, d]) + mask[b, m, n]
 
     `loops` are the sizes of the batch's loops, then of m, n, d and e; `maps` lead from them to the
-    dimensions of q, k, v, the result and, if there is one, the mask. With `causal = c` the scores
-    with n > m + c are -inf. The softmax of a row of which every score is -inf is NaN, as the
-    formula has it; with `nan_to_zero` every p that is NaN is 0.
+    dimensions of q, k, v, the result and, if there is one, the mask. With `cap = c` the scaled
+    product x becomes c * tanh(x) before the mask is added. With `causal = c` the scores with
+    n > m + c are -inf, with `window = w` those with n < m + w. The softmax of a row of which every
+    score is -inf is NaN, as the formula has it; with `nan_to_zero` every p that is NaN is 0.
+
+    A loop, `causal` or `window` may be known only when the program runs: then it is DYNAMIC (the
+    least i64), and a number among `numbers` says it, in this order. d and e are always known.
+
+    With `parts = s` the keys are cut into s runs of equal length, the last ones shorter or empty,
+    and the result is f32 of s x batch x m x (e + 2): for each run the sum of exp(s - top) * v, the
+    sum of exp(s - top), and top, the greatest score of the run; for a run that shows a row nothing
+    0, 0 and -3.4e38. The map of the result then leads to the dimensions between.
 
     Scores and softmax are f32 at least; p is rounded to v's element type before it multiplies.
     `narrow` says that the source rounds scores to that type too, which nobody has to do, but which
@@ -203,19 +240,26 @@ class AttentionOp(IRDLOperation):
     value = operand_def(Shaped)
     mask = opt_operand_def(Shaped)
     out = operand_def(Shaped)
+    numbers = var_operand_def(IndexType)
     loops = prop_def(DenseArrayBase.constr(i64))
     maps = prop_def(ArrayAttr[AffineMapAttr])
     scale = prop_def(FloatAttr[Float32Type])
+    cap = opt_prop_def(FloatAttr[Float32Type])
     causal = opt_prop_def(IntegerAttr.constr(type=i64))
+    window = opt_prop_def(IntegerAttr.constr(type=i64))
+    parts = opt_prop_def(IntegerAttr.constr(type=i64))
     nan_to_zero = opt_prop_def(UnitAttr)
     narrow = opt_prop_def(UnitAttr)
     result = opt_result_def(TensorType)
 
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
     assembly_format = (
-        "$query `,` $key `,` $value (`mask` $mask^)? `into` $out `loops` `=` $loops `maps` `=` "
-        "$maps `scale` `=` $scale (`causal` `=` $causal^)? (`nan_to_zero` $nan_to_zero^)? "
-        "(`narrow` $narrow^)? attr-dict `:` type($query) `,` type($key) `,` type($value) "
-        "(`,` type($mask)^)? `into` type($out) (`->` type($result)^)?"
+        "$query `,` $key `,` $value (`mask` $mask^)? `into` $out (`numbers` $numbers^)? "
+        "`loops` `=` $loops `maps` `=` $maps `scale` `=` $scale (`cap` `=` $cap^)? "
+        "(`causal` `=` $causal^)? (`window` `=` $window^)? (`parts` `=` $parts^)? "
+        "(`nan_to_zero` $nan_to_zero^)? (`narrow` $narrow^)? attr-dict `:` type($query) `,` "
+        "type($key) `,` type($value) (`,` type($mask)^)? `into` type($out) (`->` type($result)^)?"
     )
 
     def __init__(
@@ -228,31 +272,56 @@ class AttentionOp(IRDLOperation):
         causal: int | None = None,
         nan_to_zero: bool = False,
         narrow: bool = False,
+        *,
+        window: int | None = None,
+        cap: float | None = None,
+        parts: int | None = None,
+        numbers: Sequence[SSAValue] = (),
     ):
         """`operands` are the queries, keys, values and the mask."""
         query, key, value, mask = operands
         tensor = isinstance(out.type, TensorType)
+        known = {"causal": causal, "window": window, "parts": parts}
         super().__init__(
-            operands=[query, key, value, [] if mask is None else [mask], out],
+            operands=[query, key, value, [] if mask is None else [mask], out, list(numbers)],
             properties={
                 "loops": DenseArrayBase.from_list(i64, list(loops)),
                 "maps": ArrayAttr(map(AffineMapAttr, maps)),
                 "scale": FloatAttr(scale, Float32Type()),
-                "causal": None if causal is None else IntegerAttr(causal, i64),
+                "cap": None if cap is None else FloatAttr(cap, Float32Type()),
                 "nan_to_zero": UnitAttr() if nan_to_zero else None,
                 "narrow": UnitAttr() if narrow else None,
+                **{k: None if n is None else IntegerAttr(n, i64) for k, n in known.items()},
             },
             result_types=[[out.type] if tensor else []],
         )
 
     @property
+    def given(self) -> tuple[int | None, ...]:
+        """The loops' sizes, `causal` and `window`; DYNAMIC where `numbers` says them."""
+        bounds = (self.causal, self.window)
+        numbers = (None if bound is None else bound.value.data for bound in bounds)
+        return (*self.loops.get_values(), *numbers)
+
+    def sized(self, numbers: Sequence[Size]) -> AttentionSizes:
+        """Its sizes, where its numbers are these."""
+        left = iter(numbers)
+        *loops, causal, window = (next(left) if n == DYNAMIC else n for n in self.given)
+        return AttentionSizes(tuple(size for size in loops if size is not None), causal, window)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a size or bound is known only when the program runs."""
+        return bool(self.numbers)
+
+    @property
     def sizes(self) -> tuple[int, ...]:
-        """Of all loops."""
+        """Of all loops, DYNAMIC where numbers say them."""
         return tuple(self.loops.get_values())
 
     @property
     def batch(self) -> int:
-        """How many matrices of scores there are."""
+        """How many matrices of scores there are, if that is known."""
         return prod(self.sizes[: -len(LOOPS)])
 
     @property
@@ -278,35 +347,53 @@ class AttentionOp(IRDLOperation):
         return self.maps.data[3].data
 
     def verify_(self) -> None:
-        if len(self.sizes) < len(LOOPS) or any(size < 1 for size in self.sizes):
+        loops = self.loops.get_values()
+        if len(loops) < len(LOOPS) or any(size < 1 and size != DYNAMIC for size in loops):
             raise VerifyException(f"loops are those of a batch, {', '.join(LOOPS)}, all positive")
+        if DYNAMIC in loops[-2:]:
+            raise VerifyException("d and e must be known")
+        if self.given.count(DYNAMIC) != len(self.numbers):
+            raise VerifyException(
+                f"{len(self.numbers)} numbers for {self.given.count(DYNAMIC)} that are DYNAMIC"
+            )
         if len(self.maps) != (5 if self.mask else 4):
             raise VerifyException("maps are those of q, k, v, the result and the mask if any")
         if (self.result is not None) != isinstance(self.out.type, TensorType):
             raise VerifyException("it has a result if it writes a tensor, and only then")
-        batch = len(self.sizes) - len(LOOPS)
+        self._verify_maps(loops)
+
+    def _verify_maps(self, loops: Sequence[int]) -> None:
+        batch = len(loops) - len(LOOPS)
         m, n, d, e = range(batch, batch + len(LOOPS))
         foreign = ({n, e}, {m, e}, {m, d}, {n, d}, {d, e})
         names = ("q", "k", "v", "the result", "the mask")
         values = (self.query, self.key, self.value, self.out, self.mask)
         for name, value, map, never in zip(names, values, self.maps, foreign, strict=False):
             assert value is not None
-            _check_map(name, value.type, map.data, self.sizes, never)
+            assert isinstance(value.type, TensorType | MemRefType)
+            shape = value.type.get_shape()
+            if value is self.out and self.parts is not None:
+                expected = (self.parts.value.data, shape[-1])
+                if (shape[0], loops[e] + 2) != expected:
+                    raise VerifyException(f"{expected[0]} parts of {loops[e]} + 2 are no {shape}")
+                shape = (*shape[1:-1], shape[-1] - 2)
+            _check_map(name, value.type, shape, map.data, loops, never)
 
 
 def _check_map(
-    name: str, type: Attribute, map: AffineMap, sizes: Sequence[int], never: set[int]
+    name: str,
+    type: Attribute,
+    shape: Sequence[int],
+    map: AffineMap,
+    sizes: Sequence[int],
+    never: set[int],
 ) -> None:
-    assert isinstance(type, TensorType | MemRefType)
-    shape = type.get_shape()
-    if DYNAMIC_INDEX in shape:
-        raise VerifyException(f"{name} has the dynamic shape of {type}")
     if map.num_dims != len(sizes) or len(map.results) != len(shape):
         raise VerifyException(f"{map} does not lead from {len(sizes)} loops to {type}")
     used = {loop for loop, yes in enumerate(map.used_dims_bit_vector()) if yes}
     if used & never:
         loops = ", ".join(LOOPS[loop - len(sizes) + len(LOOPS)] for loop in sorted(never))
         raise VerifyException(f"{name} cannot depend on {loops}: {map}")
-    last = map.eval([size - 1 for size in sizes], [])
-    if any(index >= size for index, size in zip(last, shape, strict=True)):
+    last = map.eval([0 if size == DYNAMIC else size - 1 for size in sizes], [])
+    if any(index >= size for index, size in zip(last, shape, strict=True) if size != DYNAMIC_INDEX):
         raise VerifyException(f"{map} leads outside {type} in {name}")

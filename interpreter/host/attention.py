@@ -5,12 +5,14 @@ Attention seen as a whole: in binary64, rounded once, as contractions are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from xdsl.ir.affine import AffineMap
 
-from xdsl_spirv.dialects.schedule import AttentionOp
-from xdsl_spirv.dialects.schedule.attention import LOOPS
+from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp
+from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.interpreter.host.affine import evaluate
 from xdsl_spirv.interpreter.host.machine import on_arrays
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, is_small_float
@@ -22,7 +24,8 @@ def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int
     """
     places, shape = _places(map, sizes, last)
     wide = value[places].astype(F64)
-    return np.broadcast_to(wide, shape).reshape(-1, *shape[-len(last) :])
+    inner = shape[-len(last) :]
+    return np.broadcast_to(wide, shape).reshape(prod(shape[: -len(last)]), *inner)
 
 
 def _places(
@@ -41,30 +44,43 @@ def _places(
 M, N, D, E = range(len(LOOPS))
 
 
-def operands_of(op: AttentionOp, values: Sequence[Array]) -> list[Array]:
+LEAST = -3.4028234663852886e38
+"""The greatest score of no scores."""
+
+
+def sizes_of(op: AttentionOp, numbers: Sequence[Array]) -> AttentionSizes:
+    """The sizes, where its numbers are these."""
+    return op.sized([int(number) for number in numbers])
+
+
+def operands_of(op: AttentionOp, values: Sequence[Array], sizes: AttentionSizes) -> list[Array]:
     """Queries (batch, m, d), keys (batch, n, d), values (batch, n, e), mask (batch, m, n)."""
     loops = ((M, D), (N, D), (N, E), (M, N))
     maps = [map for _, map in op.inputs]
     given = zip(values, maps, loops, strict=False)
-    return [gathered(value, map, op.sizes, last) for value, map, last in given]
+    return [gathered(value, map, static(sizes.loops), last) for value, map, last in given]
 
 
-def scores_of(op: AttentionOp, wide: Sequence[Array]) -> Array:
+def scores_of(op: AttentionOp, wide: Sequence[Array], sizes: AttentionSizes) -> Array:
     """Scaled and masked, batch x m x n."""
     queries, keys, _, *mask = wide
     scores = np.matmul(queries, keys.transpose(0, 2, 1)) * op.scale.value.data
+    if op.cap is not None:
+        scores = op.cap.value.data * np.tanh(scores)
     if mask:
         scores = scores + mask[0]
-    offset = op.offset
-    if offset is not None:
-        m, n, _, _ = op.extents
-        scores = np.where(np.arange(n) > np.arange(m)[:, None] + offset, -np.inf, scores)
+    m, n = scores.shape[1:]
+    distance = np.arange(n) - np.arange(m)[:, None]
+    if sizes.causal is not None:
+        scores = np.where(distance > sizes.causal, -np.inf, scores)
+    if sizes.window is not None:
+        scores = np.where(distance < sizes.window, -np.inf, scores)
     return scores
 
 
 def softmax(op: AttentionOp, scores: Array) -> Array:
     """Of each row; of a row that is nothing but -inf NaN, or 0 where the operation says so."""
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     probabilities = powers / powers.sum(axis=-1, keepdims=True)
     return (
         probabilities
@@ -73,20 +89,66 @@ def softmax(op: AttentionOp, scores: Array) -> Array:
     )
 
 
-def scattered(op: AttentionOp, result: Array, like: Array) -> Array:
+def total_of(op: AttentionOp, p: Array, values: Array) -> Array:
+    """The result, batch x m x e; without keys NaN, as 0 / 0 is, or 0 where that is asked for."""
+    if p.shape[-1] or op.nan_to_zero is not None:
+        return np.matmul(p, values)
+    return np.full((*p.shape[:-1], values.shape[-1]), np.nan)
+
+
+def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes) -> Array:
     """A result of batch x m x e in its place."""
-    places, shape = _places(op.result_map, op.sizes, (M, E))
+    places, shape = _places(op.result_map, static(sizes.loops), (M, E))
     target = like.copy()
     target[places] = result.reshape(shape)
     return target
 
 
+def partial(scores: Array, values: Array, parts: int) -> Array:
+    """For each run of keys the sum of powers times values, the sum of powers, and the maximum."""
+    length = -(-scores.shape[-1] // parts) or 1
+    runs: list[Array] = []
+    for number in range(parts):
+        run = slice(number * length, (number + 1) * length)
+        part = scores[..., run]
+        top = np.maximum(part.max(-1, keepdims=True, initial=-np.inf), LEAST)
+        powers = np.exp(part - top)
+        summed = np.matmul(powers, values[:, run])
+        runs.append(np.concatenate([summed, powers.sum(-1, keepdims=True), top], -1))
+    return np.stack(runs)
+
+
 @on_arrays(AttentionOp)
 def attention(op: AttentionOp, *operands: Array) -> Array:
     """The result in its place."""
-    *values, out = operands
-    wide = operands_of(op, values)
+    count = len(op.inputs)
+    out, *numbers = operands[count:]
+    sizes = sizes_of(op, numbers)
+    wide = operands_of(op, operands[:count], sizes)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        total = np.matmul(softmax(op, scores_of(op, wide)), wide[2])
+        scores = scores_of(op, wide, sizes)
+        if op.parts is not None:
+            return partial(scores, wide[2], op.parts.value.data).reshape(out.shape).astype(F32)
+        total = total_of(op, softmax(op, scores), wide[2])
         rounded = total.astype(F32) if is_small_float(out.dtype) else total
-        return scattered(op, rounded.astype(out.dtype), out)
+        return scattered(op, rounded.astype(out.dtype), out, sizes)
+
+
+@on_arrays(AttentionMergeOp)
+def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Array:
+    """The result in its place."""
+    sizes = static(op.sized([int(number) for number in numbers]))
+    wide = parts.astype(F64)
+    values, sums, tops = wide[..., :-2], wide[..., -2:-1], wide[..., -1:]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        factors = np.exp(tops - tops.max(0))
+        total = (factors * sums).sum(0)
+        result = (factors * values).sum(0) / total
+    if op.nan_to_zero is not None:
+        result = np.where(total > 0, result, 0.0)
+    grids = list(np.indices(sizes, sparse=True))
+    places = tuple(np.broadcast_to(evaluate(e, grids), sizes) for e in op.map.data.results)
+    rounded = result.astype(F32) if is_small_float(out.dtype) else result
+    target = out.copy()
+    target[places] = rounded.reshape(sizes).astype(out.dtype)
+    return target

@@ -22,7 +22,7 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from xdsl_spirv.dialects.schedule import PaddedViewOp
+from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp, PaddedViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Extent,
     Size,
@@ -91,6 +91,8 @@ def _computed_extent(value: SSAValue, dimension: int) -> Size:
             return total
         case LinalgStructuredOperation() as op:
             return _result_extent(op, value, dimension)
+        case AttentionOp() | AttentionMergeOp() as op:
+            return extent(op.out, dimension)
         case _:
             pass
     return symbol(Extent(value, dimension))

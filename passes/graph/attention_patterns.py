@@ -7,6 +7,10 @@ and returns what it is about, or raises `NotTraced` with what is missing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import inf
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, surely_below
 from xdsl_spirv.passes.graph.element_trees import Node, NotTraced, Piece
 
 CASTS = ("arith.extf", "arith.truncf")
@@ -37,9 +41,24 @@ def without_nan(node: Node) -> tuple[Node, bool]:
             # 8 is uno, 13 une: both hold for NaN only if the operands are the same.
             if predicates["predicate"].value.data in (8, 13):
                 return uncast(p), True
+        case Node("arith.select", _, (Node("arith.cmpf", _, (a, b)) as test, zero, p)) if (
+            zero == Node("number", 0.0) and dict(test.detail)["predicate"].value.data == 1
+        ):
+            # 1 is oeq: of a row's maximum and -inf.
+            if b == Node("number", -inf) and a == _maximum_of(uncast(p)):
+                return uncast(p), True
         case _:
             pass
     return node, False
+
+
+def _maximum_of(node: Node) -> Node | None:
+    """The maximum that a softmax subtracts."""
+    match node:
+        case Node("arith.divf", _, (Node("math.exp", _, (Node("arith.subf", _, (_, m)),)), _)):
+            return m
+        case _:
+            return None
 
 
 def softmax(node: Node) -> Node:
@@ -84,45 +103,105 @@ def is_least(node: Node) -> bool:
     return node.kind == "number" and node.detail <= LEAST
 
 
-SIGNED = {0: "eq", 1: "ne", 2: "<", 3: "<=", 4: ">", 5: ">=", 6: "<", 7: "<=", 8: ">", 9: ">="}
+SIGNED = {2: "<", 3: "<=", 4: ">", 5: ">="}
+
+UNSIGNED = {6: "<", 7: "<=", 8: ">", 9: ">="}
 
 OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
+KEYS = "n"
+"""The loop along the keys."""
 
-def causal(condition: Node, masked_if: bool) -> int:
-    """c of the mask n > m + c, from a comparison of the two loops' indexes."""
+
+@dataclass(frozen=True)
+class Band:
+    """The keys n that a row m may see: m + `first` <= n <= m + `last`, each if there is one."""
+
+    rows: str | None = None
+    """The name of the loop m; None where it runs once."""
+    first: Size | None = None
+    last: Size | None = None
+
+    def and_also(self, other: Band) -> Band:
+        """What both let through."""
+        if self.rows is not None and other.rows not in (None, self.rows):
+            raise NotTraced("a mask of several loops of rows")
+        if (self.first, other.first).count(None) == 0 or (self.last, other.last).count(None) == 0:
+            raise NotTraced("a second mask of the same side")
+        first = other.first if self.first is None else self.first
+        last = other.last if self.last is None else self.last
+        return Band(self.rows or other.rows, first, last)
+
+
+def band(condition: Node, hides: bool) -> Band:
+    """The mask that a condition of loops' indexes says: what it hides, or else what it shows."""
     match condition:
+        case Node("arith.ori", _, (a, b)) if hides:
+            return band(a, True).and_also(band(b, True))
+        case Node("arith.andi", _, (a, b)) if not hides:
+            return band(a, False).and_also(band(b, False))
         case Node("arith.cmpi", detail, (left, right)):
-            relation = SIGNED[dict(detail)["predicate"].value.data]
+            predicate = dict(detail)["predicate"].value.data
         case _:
             raise NotTraced("a mask that is no comparison")
-    (left, before), (right, after) = _index_of(left), _index_of(right)
-    if relation not in OPPOSITE:
+    left, right = _sum_of(left), _sum_of(right)
+    relation = SIGNED.get(predicate)
+    if predicate in UNSIGNED and _is_natural(left) and _is_natural(right):
+        relation = UNSIGNED[predicate]
+    if relation is None:
         raise NotTraced("a mask that is no order")
-    if not masked_if:
+    if not hides:
         relation = OPPOSITE[relation]
-    difference = after - before
-    if (left, right) == ("m", "n"):
-        left, right, relation, difference = right, left, MIRRORED[relation], -difference
-    if (left, right) != ("n", "m") or relation not in (">", ">="):
+    names = sorted({*left, *right} - {""})
+    factors = {name: left.get(name, 0) - right.get(name, 0) for name in names}
+    constant = left.get("", 0) - right.get("", 0)
+    if factors.get(KEYS) == -1:
+        factors = {name: -factor for name, factor in factors.items()}
+        relation, constant = MIRRORED[relation], -constant
+    rows = [name for name, factor in factors.items() if name != KEYS and factor != 0]
+    if factors.get(KEYS) != 1 or len(rows) > 1 or any(factors[name] != -1 for name in rows):
         raise NotTraced("a mask of another kind")
-    return difference if relation == ">" else difference - 1
+    # Hidden is n - m + constant > 0, or another relation.
+    row = rows[0] if rows else None
+    match relation:
+        case ">":
+            return Band(row, last=-constant)
+        case ">=":
+            return Band(row, last=-constant - 1)
+        case "<":
+            return Band(row, first=-constant)
+        case _:
+            return Band(row, first=-constant + 1)
 
 
-def _index_of(node: Node) -> tuple[str, int]:
-    """The loop that a number is the index of, and what is added to it."""
+Sum = dict[str, Size]
+"""Factors of loops by their names, and under "" what is added."""
+
+
+def _is_natural(terms: Sum) -> bool:
+    return all(surely_below(-1, factor) for factor in terms.values())
+
+
+def _sum_of(node: Node) -> Sum:
+    """A number as a sum of loops' indexes and sizes."""
     match node:
-        case Node("arith.index_cast", _, (x,)):
-            return _index_of(x)
-        case Node("arith.addi", _, (x, Node("number", c)) | (Node("number", c), x)):
-            name, before = _index_of(x)
-            return name, before + c
-        case Node("arith.subi", _, (x, Node("number", c))):
-            name, before = _index_of(x)
-            return name, before - c
+        case Node(
+            "arith.index_cast" | "arith.index_castui" | "arith.extsi" | "arith.extui"
+            | "arith.trunci", _, (x,)
+        ):  # fmt: skip
+            return _sum_of(x)
+        case Node("arith.addi" | "arith.subi" as kind, _, (x, y)):
+            total, sign = _sum_of(x), 1 if kind == "arith.addi" else -1
+            for name, factor in _sum_of(y).items():
+                total[name] = total.get(name, 0) + sign * factor
+            return total
+        case Node("number" | "size", c):
+            return {"": c}
+        case Node("index", ()):
+            return {}
         case Node("index", (Piece(loop, 1, _),)):
-            return loop, 0
+            return {loop: 1}
         case _:
             raise NotTraced("a mask of something else than indexes")

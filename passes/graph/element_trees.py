@@ -11,29 +11,31 @@ ever needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     FloatAttr,
+    IndexType,
     IntegerAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.pointwise import (
     SCALAR_DIALECTS,
     body_ops,
     is_permutation,
     is_pointwise,
     moves_only,
-    sizes,
 )
+from xdsl_spirv.passes.analysis.sizes import extent, extents
+from xdsl_spirv.passes.analysis.sizes import number as size_of
 
 MOST_NODES = 400
 """A formula longer than that is no part of a pattern."""
@@ -49,7 +51,7 @@ class Piece:
 
     loop: str
     divisor: int
-    size: int
+    size: Size
 
 
 Index: TypeAlias = tuple[Piece, ...]
@@ -59,7 +61,7 @@ Place: TypeAlias = tuple[Index, ...]
 """An index for each dimension."""
 
 
-def whole(loop: str, size: int) -> Index:
+def whole(loop: str, size: Size) -> Index:
     """The index that a loop counts."""
     return joined([Piece(loop, 1, size)])
 
@@ -72,23 +74,36 @@ def joined(pieces: Sequence[Piece]) -> Index:
             continue
         if merged and merged[-1].loop == piece.loop:
             last = merged[-1]
-            if last.divisor == piece.divisor * piece.size:
+            if not is_dynamic(piece.size) and last.divisor == piece.divisor * piece.size:
                 merged[-1] = Piece(piece.loop, piece.divisor, piece.size * last.size)
                 continue
         merged.append(piece)
     return tuple(merged)
 
 
-def cut(index: Index, shape: Sequence[int]) -> list[Index]:
-    """An index of as many places as `shape` has, taken apart into one for each of its sizes."""
+def cut(index: Index, shape: Sequence[Size]) -> list[Index]:
+    """
+    An index of as many places as `shape` has, taken apart into one for each of its sizes.
+
+    The first size that is not 1 gets what the others leave, so that it may be open.
+    """
     rest = list(index)
     indices: list[Index] = []
-    for size in reversed(shape):
+    first = next((axis for axis, size in enumerate(shape) if size != 1), None)
+    for axis, size in reversed(list(enumerate(shape))):
         taken: list[Piece] = []
+        if axis == first:
+            indices.insert(0, tuple(rest))
+            rest = []
+            continue
+        if is_dynamic(size):
+            raise NotTraced("a reshape cuts a loop into open sizes")
         while size > 1:
             if not rest:
                 raise NotTraced("a constant index is reshaped")
             last = rest.pop()
+            if is_dynamic(last.size):
+                raise NotTraced("a reshape cuts an open loop")
             if last.size > size:
                 if last.size % size:
                     raise NotTraced("a reshape cuts a loop unevenly")
@@ -105,7 +120,8 @@ def cut(index: Index, shape: Sequence[int]) -> list[Index]:
 @dataclass(frozen=True)
 class Node:
     """
-    An element: `element` of a tensor (`detail` is the tensor and the place), a `number`, the
+    An element: `element` of a tensor (`detail` is the tensor and the place), a `number`, a `size`
+    that is known when the program runs (`detail` is an expression in those of tensors), the
     `index` of a loop, a `reduction` of its child (`detail` is the operation's name and where it
     starts), or what an operation of a body makes of its children.
 
@@ -131,16 +147,16 @@ def _groups(op: Reshape) -> list[list[int]]:
 def before_reshape(op: Reshape, place: Place) -> Place:
     """Where an element of the result is in the operand."""
     collapses = isinstance(op, tensor.CollapseShapeOp)
-    return _regrouped(place, _groups(op), sizes(op.operands[0].type) if collapses else None)
+    return _regrouped(place, _groups(op), extents(op.operands[0]) if collapses else None)
 
 
 def after_reshape(op: Reshape, place: Place) -> Place:
     """Where an element of the operand is in the result."""
     expands = isinstance(op, tensor.ExpandShapeOp)
-    return _regrouped(place, _groups(op), sizes(op.results[0].type) if expands else None)
+    return _regrouped(place, _groups(op), extents(op.results[0]) if expands else None)
 
 
-def _regrouped(place: Place, groups: list[list[int]], shape: Sequence[int] | None) -> Place:
+def _regrouped(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
     """Each index cut into its group's sizes of `shape`, or, without one, the groups' joined."""
     if shape is None:
         return tuple(joined([p for axis in group for p in place[axis]]) for group in groups)
@@ -200,11 +216,12 @@ class Trees:
     """
     Trees of elements, in which reductions run along `reduced`, one loop of a known name.
 
-    `visited` are the operations that were walked through.
+    `normal` brings sizes that are equal to one form; `visited` are the operations that were walked
+    through.
     """
 
-    def __init__(self, reduced: Index):
-        self.reduced = reduced
+    def __init__(self, reduced: Index, normal: Callable[[Size], Size]):
+        self.reduced, self.normal = reduced, normal
         self.visited: set[Operation] = set()
         self._known: dict[tuple[SSAValue, Place], Node] = {}
         self._count = 0
@@ -251,9 +268,12 @@ class Trees:
 
     def _scalar(self, value: SSAValue) -> Node:
         number = number_of(value)
-        if number is None:
+        if number is not None:
+            return self._node("number", number)
+        size = self.normal(size_of(value)) if isinstance(value.type, IndexType) else None
+        if size is None or (is_dynamic(size) and not all(map(_is_told, size.extents))):
             raise NotTraced("a scalar is not known")
-        return self._node("number", number)
+        return self._node("size", size) if is_dynamic(size) else self._node("number", size)
 
     def _body(self, op: linalg.ops.GenericOp, loops: Sequence[Index | None]) -> Node:
         block = op.body.block
@@ -270,13 +290,20 @@ class Trees:
     ) -> Node:
         if isinstance(op, linalg.ops.IndexOp):
             return self._node("index", loops[op.dim.value.data])
-        if isinstance(op, arith.ConstantOp):
-            return self._scalar(op.result)
-        children = [known[v] if v in known else self._scalar(v) for v in op.operands]
+        if isinstance(op, arith.ConstantOp | tensor.DimOp):
+            return self._scalar(op.results[0])
+        children = [known[v] if v in known else self._outside(v) for v in op.operands]
         detail = tuple(
             (name, value) for name, value in sorted(op.properties.items()) if name != "fastmath"
         )
         return self._node(op.name, detail, children)
+
+    def _outside(self, value: SSAValue) -> Node:
+        """A scalar from outside of a body, seen through its casts."""
+        owner = value.owner
+        if isinstance(owner, arith.IndexCastOp):
+            return self._node(owner.name, (), [self._outside(owner.input)])
+        return self._scalar(value)
 
     def _reduction(self, op: linalg.ops.GenericOp, loops: list[Index | None], place: Place) -> Node:
         """`out = out . f(inputs)` along one loop: a reduction of f, wherever in it out stands."""
@@ -289,7 +316,8 @@ class Trees:
             raise NotTraced("not a reduction along one loop")
         if any(piece.loop == other.loop for i in place for piece in i for other in self.reduced):
             raise NotTraced("a reduction inside a reduction")
-        if _steps(op, kinds.index("reduction")) != _size(self.reduced):
+        steps = _steps(op, kinds.index("reduction"))
+        if steps is None or self.normal(steps) != _size(self.reduced):
             raise NotTraced("a reduction along another loop")
         loops[kinds.index("reduction")] = self.reduced
         out = block.args[-1]
@@ -304,17 +332,23 @@ class Trees:
         return self._node("reduction", (combined.name, start), [known[others[0]]])
 
 
-def _steps(op: linalg.ops.GenericOp, loop: int) -> int | None:
+def _is_told(extent: Extent) -> bool:
+    """Whether whoever runs a program says a size: of a tensor, or a number given to it."""
+    type = extent.value.type
+    return not isinstance(type, IndexType) or isinstance(extent.value.owner, Block)
+
+
+def _steps(op: linalg.ops.GenericOp, loop: int) -> Size | None:
     """How often a loop runs, from an input that names it."""
     for value, map in zip(op.inputs, op.get_indexing_maps(), strict=False):
         for axis, expression in enumerate(map.data.results):
             if isinstance(expression, AffineDimExpr) and expression.position == loop:
-                return sizes(value.type)[axis]
+                return extent(value, axis)
     return None
 
 
-def _size(index: Index) -> int:
-    size = 1
+def _size(index: Index) -> Size:
+    size: Size = 1
     for piece in index:
         size *= piece.size
     return size
@@ -324,7 +358,7 @@ def _is_formula(op: linalg.ops.GenericOp) -> bool:
     """Whether its one result's elements are each computed by arithmetic, or by one reduction."""
     if len(op.outputs) != 1 or len(op.results) != 1:
         return False
-    if not all(_is_static(value.type) for value in op.operands):
+    if not all(_is_full(value.type) for value in op.operands):
         return False
     parallel = all(str(kind.data) == "parallel" for kind in op.get_iterator_types())
     *_, write = op.get_indexing_maps()
@@ -334,7 +368,7 @@ def _is_formula(op: linalg.ops.GenericOp) -> bool:
     if not parallel and len(op.inputs) != 1:
         return False
     return all(
-        isinstance(body_op, linalg.ops.YieldOp | linalg.ops.IndexOp)
+        isinstance(body_op, linalg.ops.YieldOp | linalg.ops.IndexOp | tensor.DimOp)
         or (body_op.name.split(".")[0] in SCALAR_DIALECTS and not body_op.regions)
         for body_op in op.body.block.ops
     )
@@ -364,7 +398,6 @@ def _plain(attribute: Attribute) -> float | int | None:
     return None
 
 
-def _is_static(type: Attribute) -> bool:
-    """Whether a tensor's shape is known, and not empty; a scalar has none."""
-    shape = type.get_shape() if isinstance(type, TensorType) else ()
-    return DYNAMIC_INDEX not in shape and 0 not in shape
+def _is_full(type: Attribute) -> bool:
+    """Whether a tensor is not known to be empty."""
+    return not isinstance(type, TensorType) or 0 not in type.get_shape()

@@ -17,7 +17,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionAttr, AttentionOp, CollectiveOp
+from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
+    AttentionAttr,
+    AttentionLanesAttr,
+    AttentionOp,
+    CollectiveOp,
+)
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode
@@ -38,7 +44,9 @@ class AttentionToCooperativeMatrixPass(ModulePass):
         lower_packs(self.name, op, for_attention=True)
         for collective in [c for c in op.walk() if isinstance(c, CollectiveOp)]:
             attention = collective.body.block.last_op
-            if isinstance(attention, AttentionOp):
+            if not isinstance(attention, AttentionOp):
+                continue
+            if not isinstance(attention.attributes.get(SCHEDULE), AttentionLanesAttr):
                 _lower(self.name, collective, attention, target_of(op, self.name))
 
 

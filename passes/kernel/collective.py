@@ -24,6 +24,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.dialects.schedule import (
     FOR_ATTENTION,
     SCHEDULE,
+    AttentionMergeOp,
     AttentionOp,
     CollectiveOp,
     ContractionAttr,
@@ -71,7 +72,8 @@ def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: 
     collectives = [c for c in module.walk() if isinstance(c, CollectiveOp)]
     for collective in collectives:
         last = collective.body.block.last_op
-        if SCHEDULE in collective.attributes or isinstance(last, PackOp | AttentionOp):
+        own = PackOp | AttentionOp | AttentionMergeOp
+        if SCHEDULE in collective.attributes or isinstance(last, own):
             continue
         root = scheduled_root(collective)
         if root is None:

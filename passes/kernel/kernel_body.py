@@ -24,6 +24,7 @@ from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
+    AttentionMergeOp,
     AttentionOp,
     CollectiveOp,
     DispatchOp,
@@ -41,7 +42,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
 )
 from xdsl_spirv.passes.analysis.local_sizes import SizeCode, is_given, is_size_op
-from xdsl_spirv.passes.analysis.sizes import extent
+from xdsl_spirv.passes.analysis.sizes import extent, number
 from xdsl_spirv.passes.analysis.uses import operands_of
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
@@ -82,8 +83,8 @@ class KernelBody:
             self.block.insert_arg(buffer_type(value.type, STORAGE_BUFFER), n)
             for n, value in enumerate(dispatch.outputs)
         ]
-        for number, result in enumerate(self.results):
-            result.name_hint = f"d{number or ''}"
+        for n, result in enumerate(self.results):
+            result.name_hint = f"d{n or ''}"
         self.ops: list[Operation] = []
         self._memory: dict[SSAValue, SSAValue] = {}
         self._arguments: dict[tuple[SSAValue, str], SSAValue] = {}
@@ -219,6 +220,8 @@ class KernelBody:
                 self._packed(op)
             case AttentionOp(result=result) if result is not None:
                 self._attention(op, self._place(result))
+            case AttentionMergeOp(result=result) if result is not None:
+                self._merge(op, self._place(result))
             case tensor.PadOp() if padding_of(op) is not None:
                 self._padded(op)
             case LinalgStructuredOperation():
@@ -255,11 +258,24 @@ class KernelBody:
 
     def _attention(self, op: AttentionOp, place: SSAValue) -> None:
         attention = AttentionOp.create(
-            operands=[*(self._of(value) for value, _ in op.inputs), place],
+            operands=[
+                *(self._of(value) for value, _ in op.inputs),
+                place,
+                *(self._number(number(value)) for value in op.numbers),
+            ],
             properties=op.properties,
             attributes=op.attributes,
         )
         self.ops.append(attention)
+
+    def _merge(self, op: AttentionMergeOp, place: SSAValue) -> None:
+        numbers = (self._number(number(value)) for value in op.numbers)
+        merge = AttentionMergeOp.create(
+            operands=[self._of(op.parts), place, *numbers],
+            properties=op.properties,
+            attributes=op.attributes,
+        )
+        self.ops.append(merge)
 
     def _outputs(self, op: LinalgStructuredOperation) -> list[SSAValue]:
         """The results' memory, with the elements that the operation updates already in it."""
@@ -318,6 +334,7 @@ def is_for_shapes(op: Operation) -> bool:
     """Whether a size says how large tensors are, and nothing else."""
     uses = [use.operation for result in op.results for use in result.uses]
     return bool(uses) and all(
-        isinstance(user, tensor.EmptyOp) or (is_size_op(user) and is_for_shapes(user))
+        isinstance(user, tensor.EmptyOp | AttentionOp | AttentionMergeOp)
+        or (is_size_op(user) and is_for_shapes(user))
         for user in uses
     )

@@ -15,6 +15,7 @@ dispatch is one by itself.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
@@ -39,6 +40,8 @@ from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     SCHEDULE,
     AttentionAttr,
+    AttentionLanesAttr,
+    AttentionMergeOp,
     AttentionOp,
     ContractionAttr,
     DispatchOp,
@@ -50,7 +53,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.local_sizes import SizeCode
-from xdsl_spirv.passes.analysis.sizes import extent
+from xdsl_spirv.passes.analysis.sizes import extent, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
@@ -93,6 +96,14 @@ class OutlineDispatchesPass(ModulePass):
             if (attention := _attention(dispatch)) is not None:
                 self._outline_attention(dispatch, attention, target, kernels)
                 continue
+            if (merge := _merge(dispatch)) is not None:
+                from xdsl_spirv.passes.kernel.attention_merge_code import MergePlan
+
+                merging = MergePlan(merge, target)
+                shape = _Shape(merging.grid, (merging.invocations, 1, 1))
+                name = f"attention_merge_{merging.count}x{_written((merging.rows, merging.width))}"
+                _launch(dispatch, KernelBody(dispatch, None), name, shape, kernels)
+                continue
             loops = dispatch.attributes.get(SCHEDULE)
             if isinstance(loops, LoopsAttr):
                 self._outline_loops(dispatch, loops, target, kernels)
@@ -124,12 +135,12 @@ class OutlineDispatchesPass(ModulePass):
     def _outline_attention(
         self, dispatch: DispatchOp, op: AttentionOp, target: Target, kernels: _Kernels
     ) -> None:
-        from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
+        from xdsl_spirv.passes.schedule.attention import check_attention, plan_attention
 
         schedule = op.attributes.get(SCHEDULE)
-        if not isinstance(schedule, AttentionAttr):
+        if not isinstance(schedule, AttentionAttr | AttentionLanesAttr):
             refuse(self.name, op, "it has no #schedule.attention: run assign-schedule")
-        plan = AttentionPlan(op, schedule, target)
+        plan = plan_attention(op, schedule, target)
         try:
             check_attention(plan)
             body = KernelBody(dispatch, None)
@@ -137,7 +148,8 @@ class OutlineDispatchesPass(ModulePass):
             refuse(self.name, op, str(error))
         except Unplaced as error:
             refuse(self.name, error.op, str(error))
-        sizes = "x".join(map(str, (op.batch, *op.extents)))
+        known = op.sized([number(value) for value in op.numbers])
+        sizes = _written((known.batch, *known.extents))
         shape = _Shape(plan.grid, (plan.invocations, 1, 1))
         _launch(dispatch, body, f"attention_{sizes}", shape, kernels)
 
@@ -172,6 +184,16 @@ class OutlineDispatchesPass(ModulePass):
 def _pack(dispatch: DispatchOp) -> PackOp | None:
     """The operation that packs into fragments, if the dispatch does that."""
     return next((op for op in dispatch.body.block.ops if isinstance(op, PackOp)), None)
+
+
+def _written(sizes: Iterable[Size]) -> str:
+    """`MxN`; D for a dynamic size."""
+    return "x".join("D" if is_dynamic(size) else str(size) for size in sizes)
+
+
+def _merge(dispatch: DispatchOp) -> AttentionMergeOp | None:
+    """The merge of an attention's parts, if that is what a dispatch computes."""
+    return next((op for op in dispatch.body.block.ops if isinstance(op, AttentionMergeOp)), None)
 
 
 def _attention(dispatch: DispatchOp) -> AttentionOp | None:
@@ -264,7 +286,7 @@ def _name(contraction: Contraction) -> str:
     sizes = [contraction.m, contraction.n, contraction.k]
     if contraction.batch != 1:
         kind, sizes = f"batch_{kind}", [contraction.batch, *sizes]
-    return f"{kind}_{'x'.join('D' if is_dynamic(size) else str(size) for size in sizes)}"
+    return f"{kind}_{_written(sizes)}"
 
 
 def _launch(

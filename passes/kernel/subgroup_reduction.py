@@ -34,7 +34,16 @@ def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: C
 
 def reduce_by_shuffles(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
     """The same by exchanges with the invocation whose number differs in one bit."""
-    distance = 1
+    return exchanged(b, value, 1, size, combine)
+
+
+def exchanged(
+    b: KernelEmitter, value: SSAValue, distance: int, size: int, combine: Combine
+) -> SSAValue:
+    """
+    `value` of those invocations combined whose numbers differ in multiples of `distance` below
+    `size`; both are powers of two.
+    """
     while distance < size:
         op = GroupNonUniformShuffleXorOp(Scope.Subgroup, value, b.i32(distance))
         value = combine(value, b.add(op))

@@ -24,6 +24,8 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
     AttentionAttr,
+    AttentionLanesAttr,
+    AttentionMergeOp,
     AttentionOp,
     ContractionAttr,
     DirectAttr,
@@ -131,9 +133,9 @@ class AssignSchedulePass(ModulePass):
 
     def _assign_attention(self, op: AttentionOp, target: Target, decisions: Decisions) -> None:
         from xdsl_spirv.passes.schedule.attention import (
-            AttentionPlan,
             check_attention,
             choose_attention,
+            plan_attention,
         )
 
         given = op.attributes.get(SCHEDULE)
@@ -142,8 +144,8 @@ class AssignSchedulePass(ModulePass):
                 op.attributes[SCHEDULE] = choose_attention(op, target)
                 reason = "scores, softmax and values in one kernel"
                 decisions.note(op, ATTENTION, reason, taken=True)
-            elif isinstance(given, AttentionAttr):
-                check_attention(AttentionPlan(op, given, target))
+            elif isinstance(given, AttentionAttr | AttentionLanesAttr):
+                check_attention(plan_attention(op, given, target))
             else:
                 refuse(self.name, op, f"its schedule {given} is not a #schedule.attention")
         except ScheduleDoesNotFit as error:
@@ -211,7 +213,7 @@ class _Choices:
 
 def _needs_none(op: Operation) -> bool:
     """Whether the dispatch around an operation needs no schedule of loops."""
-    return SCHEDULE in op.attributes or isinstance(op, PackOp)
+    return SCHEDULE in op.attributes or isinstance(op, PackOp | AttentionMergeOp)
 
 
 def _nearest(contraction: Contraction, given: Attribute, target: Target) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -25,6 +26,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
+    AttentionLanesAttr,
     AttentionOp,
     InstructionAttr,
     PackedViewOp,
@@ -32,12 +34,20 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.attention import LOOPS
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
+from xdsl_spirv.passes.schedule.attention_lanes import (
+    MOST_ROWS,
+    LanesPlan,
+    check_lanes,
+    choose_lanes,
+)
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.plan import PackedTile, ceil_div
 from xdsl_spirv.targets import Target
+
+Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
 
 MOST_HEAD = 256
 """Elements of a query, or of a value: what accumulators leave room for."""
@@ -303,15 +313,39 @@ def _shape(value: SSAValue) -> Sequence[int]:
     return type.get_shape()
 
 
-def check_attention(plan: AttentionPlan) -> None:
+Plan: TypeAlias = AttentionPlan | LanesPlan
+
+
+def plan_attention(op: AttentionOp, schedule: Schedule, target: Target) -> Plan:
+    """An attention with its schedule, by matrices or by multiply-adds."""
+    kind = LanesPlan if isinstance(schedule, AttentionLanesAttr) else AttentionPlan
+    return kind(op, schedule, target)  # pyright: ignore[reportArgumentType]
+
+
+def check_attention(plan: Plan) -> None:
     """Raises `ScheduleDoesNotFit` with the first thing that does not."""
+    if isinstance(plan, LanesPlan):
+        check_lanes(plan)
+        return
     for problem in problems(plan):
         raise ScheduleDoesNotFit(problem)
+
+
+def not_by_matrices(op: AttentionOp) -> Iterator[str]:
+    """What an attention has that no schedule by matrices knows."""
+    if op.is_dynamic:
+        yield "sizes are known only when the program runs, and fragments need them before"
+    for name in ("window", "cap", "parts"):
+        if name in op.properties:
+            yield f"a {name}, which multiply-adds know: #schedule.attention_lanes"
 
 
 def problems(plan: AttentionPlan) -> Iterator[str]:
     """The reasons why it does not fit, each with the number and what would."""
     op, schedule, target = plan.op, plan.schedule, plan.target
+    for missing in not_by_matrices(op):
+        yield missing
+        return
     _, _, d, e = op.extents
     yield from _unsupported(plan.element, d, e, target)
     if any(_element(value) != plan.element for value in (op.key, op.value)):
@@ -374,14 +408,36 @@ TWO_STRIPS = 1.3
 """Time of two strips of rows, which share the fragments of keys and values, in that of one."""
 
 
-def choose_attention(op: AttentionOp, target: Target) -> AttentionAttr:
+def choose_attention(op: AttentionOp, target: Target) -> Schedule:
+    """
+    By matrices where the target has them and there are rows enough to fill them.
+
+    Raises `ScheduleDoesNotFit` where nothing fits.
+    """
+    if is_few(op, target):
+        return choose_lanes(op, target)
+    try:
+        return choose_matrices(op, target)
+    except ScheduleDoesNotFit:
+        return choose_lanes(op, target)
+
+
+def is_few(op: AttentionOp, target: Target) -> bool:
+    """Whether there are so few rows to a matrix of keys that multiply-adds keep up with memory."""
+    plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
+    return typical(plan.row_count) <= MOST_ROWS
+
+
+def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
     """
     The schedule with the least estimated time: rounds of workgroups, times what one of them takes.
 
     Of instructions the first is taken that fits at all.
     Raises `ScheduleDoesNotFit` where none fits.
     """
-    reasons: list[str] = []
+    reasons: list[str] = list(not_by_matrices(op))
+    if reasons:
+        raise ScheduleDoesNotFit(reasons[0])
     for shape in list(shapes_of(_element(op.query), target)) or [(16, 16, 16)]:
         best: tuple[float, AttentionAttr] | None = None
         for candidate in _candidates(op, target, shape):

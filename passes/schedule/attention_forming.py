@@ -4,9 +4,8 @@ Makes every attention of a block one operation: see `form_attention`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable
+from math import inf
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
@@ -16,11 +15,9 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import static
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, surely_below
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -28,10 +25,11 @@ from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
     element_type,
 )
-from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_pointwise
+from xdsl_spirv.passes.analysis.sizes import equal_extents
 from xdsl_spirv.passes.graph.attention_patterns import (
-    causal,
+    Band,
+    band,
     is_least,
     softmax,
     uncast,
@@ -39,22 +37,20 @@ from xdsl_spirv.passes.graph.attention_patterns import (
 )
 from xdsl_spirv.passes.graph.element_trees import (
     RESHAPES,
-    Index,
     Node,
     NotTraced,
-    Piece,
     Place,
     Trees,
     after_reshape,
     loops_at,
+    number_of,
     stored,
     through,
     whole,
 )
 from xdsl_spirv.passes.graph.grouping import users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
-from xdsl_spirv.passes.schedule.attention import choose_attention
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.attention_replacing import Attention, Operand, replace_attention
 from xdsl_spirv.targets import Target
 
 
@@ -68,13 +64,24 @@ def form(block: Block, target: Target | None) -> None:
         if op.parent_block() is not block:
             continue
         contraction = _contraction(op)
-        if contraction is None:
+        if contraction is None or not _exponentials(block):
             continue
         try:
-            attention = _Match(contraction).attention()
+            attention = _Match(contraction, _normal(block)).attention()
         except (NotTraced, NotAContraction):
             continue
-        _replace(attention, block, target)
+        replace_attention(attention, block, target)
+
+
+def _exponentials(block: Block) -> bool:
+    """Whether an exponential is left."""
+    return any(inner.name.startswith("math.exp") for op in block.ops for inner in op.walk())
+
+
+def _normal(block: Block) -> Callable[[Size], Size]:
+    """Brings sizes that operations need to be equal to one form."""
+    known = equal_extents(block.ops)
+    return lambda size: size.replaced(known) if is_dynamic(size) else size
 
 
 def _contraction(op: Operation) -> Contraction | None:
@@ -86,73 +93,81 @@ def _contraction(op: Operation) -> Contraction | None:
         return None
 
 
-Operand = tuple[SSAValue, Place]
-
-
-@dataclass(frozen=True)
-class Attention:
-    """A traced attention: operands and result with their places, by the loops b0.., m, n, d, e."""
-
-    q: Operand
-    k: Operand
-    v: Operand
-    mask: Operand | None
-    result: Operand
-    loops: dict[str, int]
-    scale: float
-    causal: int | None
-    nan_to_zero: bool
-    narrow: bool
-
-    @property
-    def operands(self) -> list[Operand]:
-        """In the order of `AttentionOp.maps`."""
-        mask = [self.mask] if self.mask else []
-        return [self.q, self.k, self.v, self.result, *mask]
+FLOATS = Float16Type | BFloat16Type | Float32Type
 
 
 class _Match:
     """The search, from the contraction of probabilities and values."""
 
-    def __init__(self, last: Contraction):
-        self.last = last
-        if last.is_dynamic:
-            raise NotTraced("sizes are known only when the program runs")
+    def __init__(self, last: Contraction, normal: Callable[[Size], Size]):
+        self.last, self.normal = last, normal
         batch, m, e, n = last.groups
-        if [len(group) for group in (m, e, n)] != [1, 1, 1]:
-            raise NotTraced("not one loop each of queries, keys and values")
+        if len(m) < 1 or [len(group) for group in (e, n)] != [1, 1]:
+            raise NotTraced("not one loop each of keys and values, and one of queries")
         if not is_zero(last.init):
             raise NotTraced("something is added to the result")
-        names = [*(f"b{i}" for i in batch), "m", "e", "n"]
-        self.sizes = dict(zip(names, static(last.sizes), strict=True))
+        # Of several loops of rows those of heads that share keys come first.
+        self.rows = [f"b{i}" for i in m]
+        names = [*(f"b{i}" for i in batch), *self.rows, "e", "n"]
+        self.sizes = dict(zip(names, map(normal, last.sizes), strict=True))
+        if is_dynamic(self.sizes["e"]):
+            raise NotTraced("the size of values is known only when the program runs")
         self.places = [
             through(map, [whole(name, size) for name, size in self.sizes.items()])
             for map in last.maps
         ]
-        self.trees = Trees(whole("n", self.sizes["n"]))
+        self.trees = Trees(whole("n", self.sizes["n"]), normal)
 
     def attention(self) -> Attention:
         """Raises `NotTraced` where there is none."""
         p, v = self.last.a, self.last.b
         type = element_type(v)
-        if element_type(p) != type or not isinstance(type, Float16Type | BFloat16Type):
-            raise NotTraced("no f16 or bf16")
+        if element_type(p) != type or not isinstance(type, FLOATS):
+            raise NotTraced("no f16, bf16 or f32")
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
-        self.scale, self.causal, self.mask = 1.0, None, None
+        self.scale, self.cap, self.band, self.mask = 1.0, None, Band(), None
+        self.finite = False
         scores = self._scores(softmax(node))
-        q, k = self._first(scores)
+        queries = self._queries()
+        q, k = self._first(scores, queries)
         narrow = _is_narrow(self._between(scores))
-        return Attention(
+        attention = Attention(
             q,
             k,
-            stored(v, self.places[1]),
+            _widened(v, self.places[1]),
             self.mask,
             self._result(),
             self.sizes,
+            self.normal,
             self.scale,
-            self.causal,
+            self.cap,
+            self.band,
             nan_to_zero,
             narrow,
+        )
+        if self.finite and not self._sees_some(queries):
+            raise NotTraced("a row may see nothing, and its mask is no infinity")
+        return attention.renamed({queries: "m"})
+
+    def _queries(self) -> str:
+        """The loop along the queries: the mask's, or one of open size, or the last."""
+        if self.band.rows is not None:
+            if self.band.rows not in self.rows:
+                raise NotTraced("a mask of the batch's loops")
+            return self.band.rows
+        wide = [name for name in self.rows if self.sizes[name] != 1]
+        return next(
+            (name for name in wide if is_dynamic(self.sizes[name])), [*self.rows, *wide][-1]
+        )
+
+    def _sees_some(self, queries: str) -> bool:
+        """Whether no row's keys are all hidden by its index."""
+        first, last = self.band.first, self.band.last
+        rows, keys = self.sizes[queries], self.sizes["n"]
+        return (
+            (last is None or surely_below(-1, last))
+            and (first is None or surely_below(rows - 1 + first, keys))
+            and (first is None or last is None or surely_below(first, last + 1))
         )
 
     def _scores(self, node: Node) -> Node:
@@ -165,6 +180,9 @@ class _Match:
                     node = x
                 case Node("arith.divf", _, (x, Node("number", c))) if c:
                     self.scale /= c
+                    node = x
+                case Node("math.tanh", _, (x,)) if self.cap is None and self.scale > 0:
+                    self.scale, self.cap = 1.0, self.scale
                     node = x
                 case Node("arith.addf", _, (Node("number", c), x) | (x, Node("number", c))) if (
                     c == 0
@@ -181,7 +199,7 @@ class _Match:
 
     def _add(self, x: Node, y: Node) -> Node:
         """Scores and a mask, in either order."""
-        if self.mask is not None or self.scale != 1.0 or self.causal is not None:
+        if self.mask is not None or self.scale != 1.0 or self.cap is not None:
             raise NotTraced("a second mask, or a scaled one")
         if not _reaches_contraction(x):
             x, y = y, x
@@ -199,15 +217,16 @@ class _Match:
 
     def _select(self, condition: Node, x: Node, y: Node) -> Node:
         """`n > m + c ? -inf : scores`, whichever way it is written."""
-        if self.causal is not None or self.scale != 1.0:
-            raise NotTraced("a second mask, or a scaled one")
+        if self.scale <= 0 or self.cap is not None:
+            raise NotTraced("a scaled mask")
         masked_if = is_least(x)
         if masked_if == is_least(y):
             raise NotTraced("a choice between scores")
-        self.causal = causal(condition, masked_if)
+        self.band = self.band.and_also(band(condition, masked_if))
+        self.finite |= uncast(x if masked_if else y) != Node("number", -inf)
         return y if masked_if else x
 
-    def _first(self, scores: Node) -> tuple[Operand, Operand]:
+    def _first(self, scores: Node, rows: str) -> tuple[Operand, Operand]:
         """Queries and keys."""
         value, place = scores.value, scores.place
         owner = value.owner if value is not None else None
@@ -220,23 +239,35 @@ class _Match:
             raise NotTraced("scores are no product")
         *_, d = first.groups
         loops = loops_at(first.maps[2], place)
-        if first.is_dynamic:
-            raise NotTraced("sizes are known only when the program runs")
         if len(d) != 1 or element_type(first.a) != element_type(first.b):
             raise NotTraced("scores are no product of queries and keys")
-        (depth,) = static([first.sizes[d[0]]])
+        depth = first.sizes[d[0]]
+        if is_dynamic(depth):
+            raise NotTraced("the size of queries is known only when the program runs")
         self.sizes = self.sizes | {"d": depth}
         loops[d[0]] = whole("d", depth)
         self.first = first
         q, k = (
-            stored(value, through(map, loops))
+            self._scaled(*_widened(value, through(map, loops)))
             for value, map in zip((first.a, first.b), first.maps, strict=False)
         )
-        if "n" in _loops_of(q[1]) or "m" in _loops_of(k[1]):
+        if "n" in _loops_of(q[1]) or rows in _loops_of(k[1]):
             q, k = k, q
-        if _loops_of(q[1]) & {"n", "e"} or _loops_of(k[1]) & {"m", "e"}:
+        if _loops_of(q[1]) & {"n", "e"} or _loops_of(k[1]) & {rows, "e"}:
             raise NotTraced("scores are no product of queries and keys")
         return q, k
+
+    def _scaled(self, value: SSAValue, place: Place) -> Operand:
+        """An operand before it was multiplied by a constant."""
+        owner = value.owner
+        wide = isinstance(element_type(value), Float32Type)
+        factor = _factor(owner) if wide and isinstance(owner, Operation) else None
+        if factor is None or len(list(value.uses)) > 1:
+            return value, place
+        assert isinstance(owner, linalg.ops.GenericOp)
+        self.scale *= factor
+        read, write = (attribute.data for attribute in owner.get_indexing_maps())
+        return _widened(owner.inputs[0], through(read, loops_at(write, place)))
 
     def _between(self, scores: Node) -> set[Operation]:
         """
@@ -338,132 +369,55 @@ def _reaches_contraction(node: Node) -> bool:
     return any(map(_reaches_contraction, node.children))
 
 
+def _widened(value: SSAValue, place: Place) -> Operand:
+    """The tensor behind what moves elements, takes the first of an axis, or widens floats."""
+    while True:
+        value, place = stored(value, place)
+        owner = value.owner
+        match owner:
+            case tensor.ExtractSliceOp() if _begins_with(owner):
+                kept = iter(place)
+                sizes = owner.static_sizes.get_values()
+                full = value.type.get_shape() == tuple(sizes)  # pyright: ignore
+                if not full and len(place) != sum(size != 1 for size in sizes):
+                    return value, place
+                place = tuple(next(kept) if full or size != 1 else () for size in sizes)
+                value = owner.source
+            case linalg.ops.GenericOp() if _only(owner, arith.ExtFOp) is not None:
+                read, write = (attribute.data for attribute in owner.get_indexing_maps())
+                value, place = owner.inputs[0], through(read, loops_at(write, place))
+            case _:
+                return value, place
+
+
+def _begins_with(op: tensor.ExtractSliceOp) -> bool:
+    """Whether a slice begins where its tensor does, and leaves nothing out in between."""
+    offsets, strides = op.static_offsets.get_values(), op.static_strides.get_values()
+    return not any(offsets) and all(stride == 1 for stride in strides)
+
+
+def _only(op: Operation, kind: type[Operation]) -> Operation | None:
+    """The only operation of a body that computes an element from one, if it is of a kind."""
+    if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
+        return None
+    inner = [body_op for body_op in body_ops(op.body.block) if not _is_constant(body_op)]
+    last = op.body.block.last_op
+    assert last is not None
+    one = len(inner) == 1 and isinstance(inner[0], kind)
+    return inner[0] if one and last.operands[0] is inner[0].results[0] else None
+
+
+def _is_constant(op: Operation) -> bool:
+    return isinstance(op, arith.ConstantOp)
+
+
+def _factor(op: Operation) -> float | None:
+    """The constant that an operation multiplies each element by."""
+    product = _only(op, arith.MulfOp)
+    numbers = [] if product is None else [number_of(value) for value in product.operands]
+    known = [number for number in numbers if number is not None]
+    return float(known[0]) if len(known) == 1 else None
+
+
 def _loops_of(place: Place) -> set[str]:
     return {piece.loop for index in place for piece in index}
-
-
-# The operation
-
-
-def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
-    """For each loop of the batch where pieces of it begin and end: 1 first, its size last."""
-    divided: list[tuple[str, list[int]]] = []
-    for loop, size in attention.loops.items():
-        if not loop.startswith("b"):
-            continue
-        points = {1, size}
-        for piece in _pieces(attention):
-            if piece.loop == loop:
-                points |= {piece.divisor, piece.divisor * piece.size}
-        ordered = sorted(points)
-        if any(after % before for before, after in pairwise(ordered)):
-            raise NotTraced("reshapes cut the batch in different ways")
-        divided.append((loop, ordered))
-    return divided
-
-
-def _pieces(attention: Attention) -> Iterable[Piece]:
-    for _, place in attention.operands:
-        for index in place:
-            yield from index
-
-
-class _Loops:
-    """The loops of the operation: the batch's in the pieces that operands need, then the others."""
-
-    def __init__(self, attention: Attention):
-        self.numbers: dict[tuple[str, int], int] = {}
-        self.sizes: list[int] = []
-        self.divisions = dict(_divisions(attention))
-        for loop, points in self.divisions.items():
-            for low, high in reversed(list(pairwise(points))):
-                self.numbers[loop, low] = len(self.sizes)
-                self.sizes.append(high // low)
-        for loop in "mnde":
-            self.numbers[loop, 1] = len(self.sizes)
-            self.sizes.append(attention.loops[loop])
-            self.divisions[loop] = [1, attention.loops[loop]]
-        if any(
-            piece.size != attention.loops[piece.loop]
-            for piece in _pieces(attention)
-            if piece.loop in "mnde"
-        ):
-            raise NotTraced("a reshape cuts queries or keys")
-
-    def map(self, place: Place) -> AffineMap:
-        """From the loops to a place."""
-        return AffineMap(len(self.sizes), 0, tuple(map(self._expression, place)))
-
-    def _expression(self, index: Index) -> AffineExpr:
-        total: AffineExpr | None = None
-        step = 1
-        for piece in reversed(index):
-            for point in self.divisions[piece.loop]:
-                if not piece.divisor <= point < piece.divisor * piece.size:
-                    continue
-                number = self.numbers[piece.loop, point]
-                term: AffineExpr = AffineDimExpr(number)
-                if step != 1:
-                    term = term * step
-                total = term if total is None else term + total
-                step *= self.sizes[number]
-        return AffineConstantExpr(0) if total is None else total
-
-
-def _replace(traced: Attention, block: Block, target: Target | None) -> None:
-    """
-    Put the dispatch in the place of the result, and erase what nobody reads any more.
-
-    Nothing changes where the target has no schedule for it.
-    """
-    try:
-        loops = _Loops(traced)
-    except NotTraced:
-        return
-    read = [operand for operand in traced.operands if operand is not traced.result]
-    inputs = list(dict.fromkeys(value for value, _ in read))
-    result, _ = traced.result
-    type = result.type
-    assert isinstance(type, TensorType)
-    body = Block(arg_types=[value.type for value in inputs])
-    inside = dict(zip(inputs, body.args, strict=True))
-    for value, argument in inside.items():
-        argument.name_hint = value.name_hint
-    empty = tensor.EmptyOp((), type)
-    attention = AttentionOp(
-        (
-            inside[traced.q[0]],
-            inside[traced.k[0]],
-            inside[traced.v[0]],
-            inside[traced.mask[0]] if traced.mask else None,
-        ),
-        empty.tensor,
-        loops.sizes,
-        [loops.map(place) for _, place in traced.operands],
-        traced.scale,
-        traced.causal,
-        traced.nan_to_zero,
-        traced.narrow,
-    )
-    assert attention.result is not None
-    if target is not None:
-        try:
-            choose_attention(attention, target)
-        except ScheduleDoesNotFit:
-            return
-    body.add_ops([empty, attention, YieldOp(attention.result)])
-    dispatch = DispatchOp(inputs, [type], Region(body))
-    owner = result.owner
-    assert isinstance(owner, Operation)
-    dispatch.location = owner.location
-    block.insert_op_before(dispatch, owner)
-    dispatch.outputs[0].name_hint = result.name_hint
-    result.replace_all_uses_with(dispatch.outputs[0])
-    erase_unused_ops(block, _is_pure)
-
-
-def _is_pure(op: Operation) -> bool:
-    return isinstance(op, LinalgStructuredOperation) or op.name.split(".")[0] in (
-        "tensor",
-        "arith",
-    )

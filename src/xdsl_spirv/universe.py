@@ -42,6 +42,7 @@ PASSES: dict[str, str] = {
     "attention-to-cooperative-matrix": (
         "passes.kernel.attention_to_cooperative_matrix:AttentionToCooperativeMatrixPass"
     ),
+    "attention-to-fma": "passes.kernel.attention_to_fma:AttentionToFMAPass",
     "form-attention": "passes.schedule.form_attention:FormAttentionPass",
     "split-reductions": "passes.schedule.split_reductions:SplitReductionsPass",
     "narrow-to-32-bits": "passes.graph.narrow_to_32_bits:NarrowTo32BitsPass",
@@ -97,6 +98,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "update-states": ("program.state",),
     "pack-operands": ("schedule.attention", "schedule.direct", "schedule.staged=panels"),
     "attention-to-cooperative-matrix": ("schedule.attention", "schedule.pack"),
+    "attention-to-fma": ("schedule.attention_lanes", "schedule.attention_merge"),
     "contraction-to-dot": ("schedule.instruction=dot",),
     "contraction-to-fma": ("schedule.instruction=fma",),
     "contraction-to-rotate": ("schedule.window",),

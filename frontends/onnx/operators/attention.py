@@ -57,9 +57,7 @@ def attention(
         k, v = b.concatenate([past_key, k], 2), b.concatenate([past_value, v], 2)
     sizes = [q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]]
     element = q.element
-    root = (size_scale(b, q) if scale is None else scale) ** 0.5
-    scaled_q, scaled_k = (b.elementwise(lambda s, x: x * root, t) for t in (q, k))
-    scores = Scores(1.0, element, softcap)
+    scores = Scores(size_scale(b, q) if scale is None else scale, element, softcap)
     if softmax_precision:
         scores.softmax = element_numbered(softmax_precision)
     if attn_mask is not None:
@@ -71,11 +69,13 @@ def attention(
     window = (left_window_size, 0 if is_causal and right_window_size < 0 else right_window_size)
     if is_causal and right_window_size > 0:
         window = (left_window_size, 0)
-    if window == (-1, 0) and nonpad_kv_seqlen is None:
-        scores.causal = offset
+    if nonpad_kv_seqlen is None:
+        left, right = window
+        scores.first = None if left < 0 else offset - left
+        scores.causal = None if right < 0 else offset + right
     elif window != (-1, -1):
-        scores.masks.append(_window(b, sizes, element, window, offset, nonpad_kv_seqlen))
-    done = attend(b, scaled_q, scaled_k, v, scores)
+        scores.masks.append(_window(b, sizes, element, window, nonpad_kv_seqlen))
+    done = attend(b, q, k, v, scores)
     stages = (done.products, done.capped, done.masked, done.probabilities)
     result = merge_heads(b, done.result) if flat else done.result
     return result, k, v, b.convert(stages[qk_matmul_output_mode], element)
@@ -95,18 +95,16 @@ def _window(
     sizes: Sequence[Size],
     element: Element,
     window: tuple[int, int],
-    offset: Size,
-    seen: Tensor | None,
+    seen: Tensor,
 ) -> Tensor:
     """Hides keys further to the left or right than a window says, -1 being no end."""
     rows = b.integer(sizes[2])
-    before = b.integer(offset)
 
-    def test(s: Scalars, i: Number, j: Number, *lengths: Number) -> Number:
-        place = i + (lengths[0] - Number(s, rows, I64) if lengths else Number(s, before, I64))
+    def test(s: Scalars, i: Number, j: Number, length: Number) -> Number:
+        place = i + length - Number(s, rows, I64)
         left, right = window
         hides = [j < place - left] if left >= 0 else []
         hides += [j > place + right] if right >= 0 else []
         return hides[0] | hides[1] if len(hides) == 2 else hides[0]
 
-    return hidden_where(b, sizes, element, test, [] if seen is None else [seen])
+    return hidden_where(b, sizes, element, test, [seen])

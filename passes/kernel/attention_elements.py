@@ -1,0 +1,203 @@
+"""
+How the kernel of an attention without matrices reads its operands and writes its result.
+
+A key's or value's vectors go round the lanes of a group, so that neighbours read neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float32Type,
+    FloatAttr,
+    VectorType,
+    f32,
+    i32,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.addresses import address_along
+from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.schedule.attention_lanes import (
+    FIRST,
+    OUTER,
+    SECOND,
+    SHARED,
+    E,
+    LanesPlan,
+)
+
+WORD_BITS = 32
+
+HIGH_HALF = 16
+"""A bfloat16 is the upper half of a binary32 number."""
+
+
+def moved_type(element: Attribute, count: int) -> Attribute:
+    """What `count` elements are moved as: numbers of 16 bits as words."""
+    if count == 1:
+        return element
+    bits = bit_width(element)
+    words = count * bits // WORD_BITS
+    word = i32 if bits < WORD_BITS else element
+    return VectorType(word, [words]) if words > 1 else word
+
+
+class Elements:
+    """Loads and stores of one matrix of the batch."""
+
+    def __init__(self, b: KernelEmitter, plan: LanesPlan, batch: Index):
+        self.b, self.plan = b, plan
+        self.views: dict[tuple[SSAValue, int], SSAValue] = {}
+        names = ("q", "k", "v", "result", *(["mask"] if plan.op.mask is not None else []))
+        # In units of what is moved at a time.
+        self.layouts = {n: plan.layout(n).in_vectors(SECOND, plan.vector(n)) for n in names}
+        self.starts = {
+            name: b.plus(self._along(name, OUTER, batch), layout.start)
+            for name, layout in self.layouts.items()
+        }
+
+    def _along(self, name: str, walk: int, number: Index) -> Index:
+        return address_along(self.b, self.layouts[name].walks[walk], number, 0).base
+
+    def _view(self, name: str, width: int) -> SSAValue:
+        value = self.plan.value(name)
+        assert value is not None
+        if (value, width) not in self.views:
+            view = FlatViewOp(value, moved_type(self.plan.element(name), width))
+            self.views[value, width] = self.b.at_top(view, f"{name}_elements")
+        return self.views[value, width]
+
+    # Vectors of a key or value
+
+    def load(self, name: str, key: Index, lane: Index) -> list[SSAValue]:
+        """The lane's vectors as they lie; where it has fewer than others, any."""
+        b, width = self.b, self.plan.vector(name)
+        start = b.plus(self.starts[name], self._along(name, FIRST, key))
+        view = self._view(name, width)
+        loaded: list[SSAValue] = []
+        for number, exists in self._vectors(name, lane):
+            number = b.select(exists, number, 0) if isinstance(exists, SSAValue) else number
+            loaded.append(b.load(view, (b.plus(start, self._along(name, SECOND, number)),)))
+        return loaded
+
+    def _vectors(self, name: str, lane: Index) -> Iterator[tuple[Index, Condition]]:
+        """The numbers of the lane's vectors, and whether there is one of that number."""
+        count, lanes = self.plan.vectors(name), self.plan.schedule.lanes.data
+        for first in range(0, count, lanes):
+            number = self.b.plus(lane, first)
+            yield number, self.b.below(lane, count - first) if first + lanes > count else True
+
+    def numbers(self, name: str, vectors: Sequence[SSAValue]) -> list[SSAValue]:
+        """The elements of vectors as f32."""
+        element = self.plan.element(name)
+        return [x for loaded in vectors for x in self._wide(loaded, element)]
+
+    def _wide(self, loaded: SSAValue, element: Attribute) -> list[SSAValue]:
+        b = self.b
+        parts = components_of(b, loaded)
+        if isinstance(element, Float32Type):
+            return parts
+        if parts[0].type == element:
+            return [b.add(arith.ExtFOp(part, f32)) for part in parts]
+        return [x for word in parts for x in self._halves(word, element)]
+
+    def _halves(self, word: SSAValue, element: Attribute) -> list[SSAValue]:
+        b = self.b
+        if isinstance(element, BFloat16Type):
+            low = b.add(arith.ShLIOp(word, b.i32(HIGH_HALF)))
+            high = b.add(arith.AndIOp(word, b.i32(-(1 << HIGH_HALF))))
+            return [b.add(arith.BitcastOp(bits, f32)) for bits in (low, high)]
+        pair = b.add(BitcastOp(word, VectorType(element, [2])))
+        return components_of(b, b.add(arith.ExtFOp(pair, VectorType(f32, [2]))))  # pyright: ignore
+
+    def pieces(
+        self, name: str, numbers: Sequence[SSAValue], lane: Index
+    ) -> Iterator[tuple[Index, list[SSAValue], Condition]]:
+        """A lane's numbers by vectors: where each begins, and whether there is such a place."""
+        width = self.plan.vector(name)
+        for i, (number, exists) in enumerate(self._vectors(name, lane)):
+            yield self.b.times(number, width), list(numbers[i * width : (i + 1) * width]), exists
+
+    # Rows
+
+    def _row(self, name: str, row: Index) -> Index:
+        """Where a row of queries, of the mask or of the result begins."""
+        b, heads = self.b, self.plan.heads
+        head = b.remainder(row, heads)
+        at = b.plus(
+            self._along(name, SHARED, head), self._along(name, FIRST, b.divided(row, heads))
+        )
+        return b.plus(self.starts[name], at)
+
+    def query(self, row: Index, lane: Index) -> list[SSAValue]:
+        """The lane's elements of a query as f32, 0 where it has fewer than others."""
+        b, plan = self.b, self.plan
+        width, own = plan.vector("k"), plan.vector("q")
+        view, element = self._view("q", own), plan.element("q")
+        start = self._row("q", row)
+        zero = b.constant(FloatAttr(0.0, f32))
+        numbers: list[SSAValue] = []
+        for number, exists in self._vectors("k", lane):
+            number = b.select(exists, number, 0) if isinstance(exists, SSAValue) else number
+            first = b.times(number, width // own)
+            for i in range(width // own):
+                at = b.plus(start, self._along("q", SECOND, b.plus(first, i)))
+                loaded = self._wide(b.load(view, (at,)), element)
+                numbers += [x if exists is True else b.select(exists, x, zero) for x in loaded]
+        return numbers
+
+    def mask(self, row: Index, key: Index) -> SSAValue:
+        """What is added to a score, as f32."""
+        b = self.b
+        at = b.plus(self._row("mask", row), self._along("mask", SECOND, key))
+        (number,) = self._wide(b.load(self._view("mask", 1), (at,)), self.plan.element("mask"))
+        return number
+
+    def store(
+        self, row: Index, column: Index, numbers: Sequence[SSAValue], part: Index = 0
+    ) -> None:
+        """Neighbours of a row of the result, rounded to its element type."""
+        b, plan = self.b, self.plan
+        element, width = plan.element("result"), plan.width("result")
+        start = self._row("result", row)
+        if plan.op.parts is not None:
+            start = b.plus(start, b.times(part, self._part_size()))
+        for i in range(0, len(numbers), width):
+            # Columns are whole vectors: whoever calls has as many numbers as begin at one.
+            at = b.plus(start, self._along("result", SECOND, b.divided(b.plus(column, i), width)))
+            moved = self._narrow(numbers[i : i + width], element)
+            b.store(moved, self._view("result", width), (at,))
+
+    def _part_size(self) -> Index:
+        """Elements of the result of one part."""
+        plan = self.plan
+        pitch = typical(plan.sizes.extents[E]) + 2
+        return plan.batch * plan.row_count * pitch
+
+    def _narrow(self, numbers: Sequence[SSAValue], element: Attribute) -> SSAValue:
+        b = self.b
+        if isinstance(element, Float32Type):
+            rounded = list(numbers)
+        else:
+            rounded = [b.add(arith.TruncFOp(x, element)) for x in numbers]  # pyright: ignore
+        type = moved_type(element, len(rounded))
+        if len(rounded) == 1:
+            return rounded[0]
+        if bit_width(element) == WORD_BITS:
+            return b.add(CompositeConstructOp(rounded, type))
+        pair = VectorType(element, [2])
+        words = [
+            b.add(BitcastOp(b.add(CompositeConstructOp(rounded[i : i + 2], pair)), i32))
+            for i in range(0, len(rounded), 2)
+        ]
+        return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, type))

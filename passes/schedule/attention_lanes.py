@@ -1,0 +1,320 @@
+"""
+What a schedule of an attention without matrices means in counts, and which one to take.
+
+A group of lanes keeps a few rows of queries, their maxima and sums, and their part of the result in
+registers, and goes through keys one by one. So every size may be open, every element type and head
+size will do, and where few rows have many keys (a token and what came before it) the keys are what
+is divided: among groups, subgroups and workgroups (`parts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd, prod
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, MemRefType, TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.dialects.schedule import AttentionLanesAttr, AttentionOp, bit_width
+from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    ceil_div,
+    is_dynamic,
+    surely_below,
+    typical,
+)
+from xdsl_spirv.passes.analysis.layout import Layout, layout_of
+from xdsl_spirv.passes.analysis.sizes import extents, number
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.targets import Target
+
+FLOATS = Float16Type | BFloat16Type | Float32Type
+
+MOST_BITS = 128
+"""Bits that an invocation moves at a time."""
+
+REGISTERS = 128
+"""32-bit registers of an invocation that queries and results may take."""
+
+LOADED_REGISTERS = 32
+"""The same for keys and values that are on their way."""
+
+MOST_ROWS = 8
+"""Of an invocation."""
+
+MOST_KEYS = 4
+"""Loaded at a time."""
+
+SUBGROUPS = 4
+
+SIDE_BY_SIDE = 64
+"""Bytes of a key that neighbouring invocations read at least: less wastes what memory delivers."""
+
+FEWEST_STEPS = 4
+"""Steps along the keys that are worth a part of its own."""
+
+LONG_PAST = 4096
+"""Keys that are reckoned with where their number is open."""
+
+MOST_PARTS = 64
+"""That a merge reads for each row."""
+
+WAVES = 2
+"""Workgroups for each compute unit."""
+
+M, N, D, E = range(len(LOOPS))
+OUTER, SHARED, FIRST, SECOND = range(4)
+"""Walks of a layout: the batch, the heads that share keys, and the two loops of the operand."""
+
+LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "result": (M, E)}
+
+
+@dataclass(frozen=True)
+class LanesPlan:
+    """An attention with its schedule on a target."""
+
+    op: AttentionOp
+    schedule: AttentionLanesAttr
+    target: Target
+
+    @cached_property
+    def sizes(self) -> AttentionSizes:
+        return self.op.sized([number(value) for value in self.op.numbers])
+
+    @cached_property
+    def shared(self) -> int:
+        """How many of the batch's last loops lead to the same keys and values."""
+        maps = [self.op.maps.data[i].data for i in (1, 2)]
+        count = 0
+        for loop in reversed(range(len(self.sizes.loops) - len(LOOPS))):
+            of_loop = AffineDimExpr(loop)
+            if is_dynamic(self.sizes.loops[loop]) or any(
+                expression == of_loop or of_loop in expression.dfs()
+                for map in maps
+                for expression in map.results
+            ):
+                break
+            count += 1
+        return count
+
+    @cached_property
+    def batch(self) -> Size:
+        return prod(self.sizes.loops[: len(self.sizes.loops) - len(LOOPS) - self.shared])
+
+    @cached_property
+    def heads(self) -> int:
+        """Rows of a query: heads that share keys."""
+        loops = self.sizes.loops[: -len(LOOPS)]
+        return prod(typical(size) for size in loops[len(loops) - self.shared :])
+
+    @cached_property
+    def row_count(self) -> Size:
+        """Rows of a matrix of the batch: for each query those of all heads, one after the other."""
+        return self.sizes.extents[M] * self.heads
+
+    def value(self, name: str) -> SSAValue | None:
+        op = self.op
+        values = {"q": op.query, "k": op.key, "v": op.value, "mask": op.mask, "result": op.out}
+        return values[name]
+
+    def element(self, name: str) -> Attribute:
+        value = self.value(name)
+        assert value is not None
+        assert isinstance(value.type, TensorType | MemRefType)
+        return value.type.element_type
+
+    def layout(self, name: str) -> Layout:
+        """Where an operand lies; see `OUTER` for its walks. No place is outside."""
+        value = self.value(name)
+        assert value is not None
+        count = len(self.sizes.loops) - len(LOOPS)
+        first, second = (count + loop for loop in LOOPS_OF[name])
+        groups = (
+            range(count - self.shared),
+            range(count - self.shared, count),
+            range(first, first + 1),
+            range(second, second + 1),
+        )
+        shape = extents(value)
+        if name == "result" and self.parts > 1:
+            shape = shape[1:]
+        at = ("q", "k", "v", "result", "mask").index(name)
+        map = self.op.maps.data[at].data
+        layout = layout_of(map, shape, None, self.sizes.loops, groups)
+        walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
+        return Layout(layout.start, walks)
+
+    def width(self, name: str) -> int:
+        """Elements of an operand's second loop that are moved at a time."""
+        bits = bit_width(self.element(name))
+        most = MOST_BITS // bits
+        run = gcd(self.layout(name).run(SECOND), most)
+        if name == "result":
+            return gcd(run, self.vector("v")) if self.across_rows else 1
+        return run
+
+    def vector(self, name: str) -> int:
+        """The same of what a buffer is seen as: operands that share it, and q and k, move alike."""
+        if name == "result":
+            return self.width(name)
+        value = self.value(name)
+        names = {other for other in ("q", "k", "v", "mask") if self.value(other) is value}
+        if value is self.op.query:
+            names |= {other for other in ("k", "v") if self.value(other) is self.op.key}
+        return gcd(*(1 if other == "mask" else self.width(other) for other in names))
+
+    def vectors(self, name: str) -> int:
+        """Vectors of keys or values."""
+        extent = self.sizes.extents[D if name == "k" else E]
+        return typical(extent) // self.vector(name)
+
+    def share(self, name: str) -> int:
+        """Vectors of a key or value that one invocation has, at most."""
+        return ceil_div(self.vectors(name), self.schedule.lanes.data)
+
+    @property
+    def parts(self) -> int:
+        return 1 if self.op.parts is None else self.op.parts.value.data
+
+    @property
+    def across_rows(self) -> bool:
+        return self.schedule.across.data == "rows"
+
+    @property
+    def groups_in_subgroup(self) -> int:
+        return self.target.subgroup_size // self.schedule.lanes.data
+
+    @property
+    def groups(self) -> int:
+        """Groups of lanes in a workgroup."""
+        return self.groups_in_subgroup * self.schedule.subgroups.data
+
+    @property
+    def invocations(self) -> int:
+        return self.schedule.subgroups.data * self.target.subgroup_size
+
+    @property
+    def tile(self) -> int:
+        """Rows of the result that a workgroup computes."""
+        return self.schedule.rows.data * (self.groups if self.across_rows else 1)
+
+    @property
+    def step(self) -> int:
+        """Keys that a workgroup takes at a time."""
+        return self.schedule.keys.data * (1 if self.across_rows else self.groups)
+
+    @property
+    def grid(self) -> tuple[Size, Size, Size]:
+        """Tiles of rows, the batch, parts."""
+        return ceil_div(self.row_count, self.tile), self.batch, self.parts
+
+    @property
+    def part_length(self) -> Size:
+        """Keys of a part, the last ones but what is left."""
+        return ceil_div(self.sizes.extents[N], self.parts)
+
+    @property
+    def causal(self) -> Size | None:
+        """The bound of the mask by index, None where every row sees all keys."""
+        bound = self.sizes.causal
+        hides = bound is not None and not surely_below(self.sizes.extents[N] - 1, bound + 1)
+        return bound if hides else None
+
+    @property
+    def workgroup_bytes(self) -> int:
+        """What subgroups exchange at the end: results, sums and maxima of each row."""
+        if self.across_rows:
+            return 0
+        width = typical(self.sizes.extents[E]) + 2
+        return self.schedule.subgroups.data * self.schedule.rows.data * width * 4
+
+    @property
+    def registers(self) -> int:
+        """Of an invocation's queries and results."""
+        each = sum(self.share(name) * self.vector(name) for name in ("k", "v"))
+        return self.schedule.rows.data * each
+
+
+def problems(plan: LanesPlan) -> Iterator[str]:
+    """The reasons why it does not fit, each with the number and what would."""
+    op, schedule, target = plan.op, plan.schedule, plan.target
+    for name in ("q", "k", "v", "result", *(["mask"] if op.mask is not None else [])):
+        if not isinstance(plan.element(name), FLOATS):
+            yield f"{name} is {plan.element(name)}: f16, bf16 or f32 would do"
+            return
+    if schedule.lanes.data > target.subgroup_size:
+        yield f"{schedule.lanes.data} lanes: a subgroup of {target.name} has {target.subgroup_size}"
+    if "subgroup-shuffle" not in target.features:
+        yield f"{target.name} has no subgroup-shuffle, by which invocations add up a score"
+    if plan.invocations > target.max_invocations:
+        yield f"{plan.invocations} invocations, {target.name} allows {target.max_invocations}"
+    if plan.workgroup_bytes > target.workgroup_memory_bytes:
+        yield (
+            f"Workgroup memory of {plan.workgroup_bytes} bytes exceeds {target.name}'s "
+            f"{target.workgroup_memory_bytes}: fewer subgroups or rows would fit"
+        )
+    if op.parts is not None and plan.across_rows:
+        yield "parts of the keys, but subgroups lie across rows: across = keys would do"
+    for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
+        if not is_dynamic(count) and count > limit:
+            yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
+
+
+def check_lanes(plan: LanesPlan) -> None:
+    """Raises `ScheduleDoesNotFit` with the first thing that does not."""
+    for problem in problems(plan):
+        raise ScheduleDoesNotFit(problem)
+
+
+def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
+    """
+    As few lanes to a key as registers allow, so that few numbers are exchanged.
+
+    Raises `ScheduleDoesNotFit` where none fits.
+    """
+    first = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
+    rows = min(MOST_ROWS, _power_of_two(typical(first.row_count)))
+    across = "rows" if typical(first.row_count) > MOST_ROWS else "keys"
+    subgroups = min(SUBGROUPS, target.residency.subgroups)
+    least = SIDE_BY_SIDE // (first.vector("k") * bit_width(first.element("k")) // 8)
+    most = min(target.subgroup_size, _power_of_two(max(map(first.vectors, "kv"))))
+    lanes = min(least, most)
+    while True:
+        schedule = AttentionLanesAttr(rows, lanes, 1, subgroups, across)
+        plan = LanesPlan(op, schedule, target)
+        if plan.registers <= REGISTERS:
+            break
+        if lanes < most:
+            lanes *= 2
+        elif rows > 1:
+            rows //= 2
+        else:
+            break
+    loaded = sum(
+        plan.share(name) * plan.vector(name) * bit_width(plan.element(name)) // 32 or 1
+        for name in ("k", "v")
+    )
+    keys = max(1, min(MOST_KEYS, _power_of_two(LOADED_REGISTERS // loaded)))
+    schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across)
+    check_lanes(LanesPlan(op, schedule, target))
+    return schedule
+
+
+def _power_of_two(number: int) -> int:
+    """The least power of two that is not below."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def parts_for(plan: LanesPlan) -> int:
+    """Into how many parts to cut the keys, so that all compute units have work."""
+    if plan.across_rows:
+        return 1
+    keys = plan.sizes.extents[N]
+    count = max(typical(keys), LONG_PAST) if is_dynamic(keys) else keys
+    tiles, batch, _ = plan.grid
+    wanted = WAVES * plan.target.compute_units // (typical(tiles) * typical(batch))
+    return max(1, min(MOST_PARTS, wanted, count // (FEWEST_STEPS * plan.step)))

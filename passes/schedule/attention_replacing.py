@@ -1,0 +1,372 @@
+"""
+A traced attention becomes an operation in a dispatch of its own.
+
+Its loops are the batch's in the pieces that operands need, so that maps are linear; sizes that are
+known only when the program runs are computed in the dispatch from those of what comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from xdsl_spirv.dialects.schedule import (
+    AttentionLanesAttr,
+    AttentionMergeOp,
+    AttentionOp,
+    DispatchOp,
+    YieldOp,
+)
+from xdsl_spirv.dialects.schedule.attention import DYNAMIC
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static, symbol
+from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode
+from xdsl_spirv.passes.analysis.sizes import extent, extents
+from xdsl_spirv.passes.graph.attention_patterns import Band
+from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place, whole
+from xdsl_spirv.passes.schedule.attention import choose_attention
+from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, parts_for
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.targets import Target
+
+Operand = tuple[SSAValue, Place]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A traced attention: operands and result with their places, by the loops b0.., m, n, d, e."""
+
+    q: Operand
+    k: Operand
+    v: Operand
+    mask: Operand | None
+    result: Operand
+    loops: dict[str, Size]
+    """The batch's, whose names begin with b, and m, n, d and e."""
+    normal: Callable[[Size], Size]
+    scale: float
+    cap: float | None
+    band: Band
+    nan_to_zero: bool
+    narrow: bool
+
+    @property
+    def bounds(self) -> tuple[Size | None, Size | None]:
+        """How far after, and before, a query's number the keys that it sees may be."""
+        return self.band.last, self.band.first
+
+    def renamed(self, names: dict[str, str]) -> Attention:
+        """The same with other names for some loops."""
+
+        def place(operand: Operand) -> Operand:
+            value, indices = operand
+            return value, tuple(
+                tuple(replace(piece, loop=names.get(piece.loop, piece.loop)) for piece in index)
+                for index in indices
+            )
+
+        q, k, v, result = map(place, (self.q, self.k, self.v, self.result))
+        mask = None if self.mask is None else place(self.mask)
+        loops = {names.get(name, name): size for name, size in self.loops.items()}
+        return replace(self, q=q, k=k, v=v, result=result, mask=mask, loops=loops)
+
+    @property
+    def operands(self) -> list[Operand]:
+        """In the order of `AttentionOp.maps`."""
+        mask = [self.mask] if self.mask else []
+        return [self.q, self.k, self.v, self.result, *mask]
+
+
+def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
+    """For each loop of the batch where pieces of it begin and end: 1 first, its size last."""
+    divided: list[tuple[str, list[int]]] = []
+    for loop, size in attention.loops.items():
+        if not loop.startswith("b"):
+            continue
+        pieces = [piece for piece in _pieces(attention) if piece.loop == loop]
+        if is_dynamic(size):
+            if any(piece.divisor != 1 or not is_dynamic(piece.size) for piece in pieces):
+                raise NotTraced("a reshape cuts a loop of open size")
+            divided.append((loop, [1]))
+            continue
+        points = {1, size}
+        for piece in pieces:
+            points |= {piece.divisor, piece.divisor * static([piece.size])[0]}
+        ordered = sorted(points)
+        if any(after % before for before, after in pairwise(ordered)):
+            raise NotTraced("reshapes cut the batch in different ways")
+        divided.append((loop, ordered))
+    return divided
+
+
+def _pieces(attention: Attention) -> Iterable[Piece]:
+    for _, place in attention.operands:
+        for index in place:
+            yield from index
+
+
+class _Loops:
+    """The loops of the operation: the batch's in the pieces that operands need, then the others."""
+
+    def __init__(self, attention: Attention):
+        self.numbers: dict[tuple[str, int], int] = {}
+        self.sizes: list[Size] = []
+        self.divisions = dict(_divisions(attention))
+        for loop, points in self.divisions.items():
+            if points == [1]:
+                self._whole(attention, loop)
+            for low, high in reversed(list(pairwise(points))):
+                self.numbers[loop, low] = len(self.sizes)
+                self.sizes.append(high // low)
+        for loop in "mnde":
+            self._whole(attention, loop)
+        if any(
+            attention.normal(piece.size) != attention.loops[piece.loop]
+            for piece in _pieces(attention)
+            if piece.loop in "mnde"
+        ):
+            raise NotTraced("a reshape cuts queries or keys")
+
+    def _whole(self, attention: Attention, loop: str) -> None:
+        self.numbers[loop, 1] = len(self.sizes)
+        self.sizes.append(attention.loops[loop])
+        self.divisions[loop] = [1]
+
+    def map(self, place: Place) -> AffineMap:
+        """From the loops to a place."""
+        return AffineMap(len(self.sizes), 0, tuple(map(self._expression, place)))
+
+    def _expression(self, index: Index) -> AffineExpr:
+        total: AffineExpr | None = None
+        step: Size = 1
+        for piece in reversed(index):
+            for point in self.divisions[piece.loop]:
+                inside = is_dynamic(piece.size) or point < piece.divisor * piece.size
+                if point < piece.divisor or not inside or (piece.loop, point) not in self.numbers:
+                    continue
+                if is_dynamic(step):
+                    raise NotTraced("an operand is read in steps of open size")
+                number = self.numbers[piece.loop, point]
+                term: AffineExpr = AffineDimExpr(number)
+                if step != 1:
+                    term = term * step
+                total = term if total is None else term + total
+                step *= self.sizes[number]
+        return AffineConstantExpr(0) if total is None else total
+
+
+class _Sizes:
+    """Sizes of a traced attention in terms of those of its operands and of given numbers."""
+
+    def __init__(self, traced: Attention):
+        self.traced = traced
+        self.operands = [operand for operand in traced.operands if operand is not traced.result]
+        self.own = {loop: self._of_operand(loop) for loop in traced.loops}
+        self.known: dict[Extent, Size] = {}
+        for loop, own in self.own.items():
+            size = traced.loops[loop]
+            if own is not None and is_dynamic(size) and size == symbol(size.extents[0]):
+                self.known[size.extents[0]] = own
+
+    def _of_operand(self, loop: str) -> Size | None:
+        """A loop's size as that of the dimension that it walks alone."""
+        size = self.traced.loops[loop]
+        for value, place in self.operands:
+            for dimension, index in enumerate(place):
+                if index == whole(loop, size) and self._is(value, dimension, size):
+                    return symbol(Extent(value, dimension))
+        return None
+
+    def _is(self, value: SSAValue, dimension: int, size: Size) -> bool:
+        own = extent(value, dimension)
+        return is_dynamic(own) and self.traced.normal(own) == size
+
+    def local(self, size: Size) -> Size:
+        """A size that the operands' say, as far as they do."""
+        if not is_dynamic(size):
+            return size
+        for loop, own in self.own.items():
+            if own is not None and size == self.traced.loops[loop]:
+                return own
+        local = size.replaced(self.known)
+        values = {value for value, _ in self.operands}
+        if not is_dynamic(local) or all(e.value in values for e in local.extents):
+            return local
+        keys, rows = self.own["n"], self.own["m"]
+        if keys is not None:
+            # What comes before new keys is how many more keys there are.
+            rows = self.traced.loops["m"] if rows is None else rows
+            rest = size - (self.traced.loops["n"] - self.traced.loops["m"])
+            if not is_dynamic(rest) and not (is_dynamic(rows) and self.own["m"] is None):
+                return keys - rows + rest
+        return local
+
+
+def replace_attention(traced: Attention, block: Block, target: Target | None) -> None:
+    """
+    Put the dispatch in the place of the result, and erase what nobody reads any more.
+
+    Nothing changes where the target has no schedule for it. Where the schedule's rows are few and
+    keys many, parts of the keys are computed side by side, and a second dispatch merges them.
+    """
+    try:
+        replacement = _Replacement(traced)
+    except NotTraced:
+        return
+    whole = replacement.dispatch(None)
+    dispatches = [whole]
+    if target is not None:
+        attention = _attention_in(whole)
+        try:
+            schedule = choose_attention(attention, target)
+        except ScheduleDoesNotFit:
+            return
+        parts = 1
+        if isinstance(schedule, AttentionLanesAttr):
+            parts = parts_for(LanesPlan(attention, schedule, target))
+        if parts > 1 and replacement.can_merge:
+            partial = replacement.dispatch(parts)
+            dispatches = [partial, replacement.merge(partial.outputs[0])]
+    result, _ = traced.result
+    owner = result.owner
+    assert isinstance(owner, Operation)
+    for dispatch in dispatches:
+        dispatch.location = owner.location
+        block.insert_op_before(dispatch, owner)
+    last = dispatches[-1].outputs[0]
+    last.name_hint = result.name_hint
+    result.replace_all_uses_with(last)
+    erase_unused_ops(block, _is_pure)
+
+
+def _attention_in(dispatch: DispatchOp) -> AttentionOp:
+    return next(op for op in dispatch.body.block.ops if isinstance(op, AttentionOp))
+
+
+class _Replacement:
+    """The operations that compute a traced attention; raises `NotTraced` where none do."""
+
+    def __init__(self, traced: Attention):
+        self.traced = traced
+        loops = _Loops(traced)
+        self.maps = [loops.map(place) for _, place in traced.operands]
+        sizes = _Sizes(traced)
+        self.operands = sizes.operands
+        self.loops = [sizes.local(size) for size in loops.sizes]
+        self.bounds = [None if size is None else sizes.local(size) for size in traced.bounds]
+        result, _ = traced.result
+        assert isinstance(result.type, TensorType)
+        self.type = result.type
+        self.shape = [sizes.local(traced.normal(size)) for size in extents(result)]
+
+    def dispatch(self, parts: int | None) -> DispatchOp:
+        """The whole attention, or parts of it."""
+        traced = self.traced
+        shape, type, result_map = self.shape, self.type, self.maps[3]
+        if parts is not None:
+            rows, width = self._rows_and_width()
+            shape = [parts, *rows, width + 2]
+            known = [DYNAMIC_INDEX if is_dynamic(size) else size for size in shape]
+            type = TensorType(f32, known)
+            kept = [*range(len(rows)), len(self.loops) - 1]
+            result_map = AffineMap(len(self.loops), 0, tuple(map(AffineDimExpr, kept)))
+        dynamic = [size for size in (*self.loops, *self.bounds) if is_dynamic(size)]
+        asked = [e.value for s in (*dynamic, *shape) if is_dynamic(s) for e in s.extents]
+        inputs = list(dict.fromkeys([*(value for value, _ in self.operands), *asked]))
+        body, inside = _block(inputs)
+        code = SizeCode(body.add_op, inside)
+        numbers = [code.value(size) for size in dynamic]
+        empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
+        last, first = (DYNAMIC if is_dynamic(bound) else bound for bound in self.bounds)
+        mask = None if traced.mask is None else inside[traced.mask[0]]
+        attention = AttentionOp(
+            (inside[traced.q[0]], inside[traced.k[0]], inside[traced.v[0]], mask),
+            empty.tensor,
+            [DYNAMIC if is_dynamic(size) else size for size in self.loops],
+            [*self.maps[:3], result_map, *self.maps[4:]],
+            traced.scale,
+            last,
+            traced.nan_to_zero,
+            traced.narrow,
+            window=first,
+            cap=traced.cap,
+            parts=parts,
+            numbers=numbers,
+        )
+        assert attention.result is not None
+        body.add_ops([empty, attention, YieldOp(attention.result)])
+        return DispatchOp(inputs, [type], Region(body))
+
+    def _rows_and_width(self) -> tuple[list[Size], int]:
+        """The loops of the batch and of queries, and the size of a value."""
+        *rows, _, _, width = self.loops
+        return rows, static([width])[0]
+
+    def _of_parts(self, partial: SSAValue) -> list[Size]:
+        """The result's shape in terms of that of the parts."""
+        rows, _ = self._rows_and_width()
+        known = {
+            size.extents[0]: symbol(Extent(partial, dimension + 1))
+            for dimension, size in enumerate(rows)
+            if is_dynamic(size) and size == symbol(size.extents[0])
+        }
+        return [size.replaced(known) if is_dynamic(size) else size for size in self.shape]
+
+    @property
+    def can_merge(self) -> bool:
+        """Whether the parts' sizes say the result's."""
+        (value, _), *_ = self.operands
+        shape = self._of_parts(value)
+        return all(e.value is value for size in shape if is_dynamic(size) for e in size.extents)
+
+    def merge(self, partial: SSAValue) -> DispatchOp:
+        """What makes the result of the parts."""
+        rows, width = self._rows_and_width()
+        body, inside = _block([partial])
+        code = SizeCode(body.add_op, inside)
+        numbers = [
+            code.value(symbol(Extent(partial, dimension + 1)))
+            for dimension, size in enumerate(rows)
+            if is_dynamic(size)
+        ]
+        sizes = [code.value(s) for s in self._of_parts(partial) if is_dynamic(s)]
+        empty = tensor.EmptyOp(sizes, self.type)
+        count = len(rows)
+        places = [*map(AffineDimExpr, range(count)), *[AffineConstantExpr(0)] * 2]
+        map_of_result = self.maps[3].replace_dims_and_symbols(
+            [*places, AffineDimExpr(count)], [], count + 1, 0
+        )
+        merge = AttentionMergeOp(
+            inside[partial],
+            empty.tensor,
+            [*(DYNAMIC if is_dynamic(size) else size for size in rows), width],
+            map_of_result,
+            self.traced.nan_to_zero,
+            numbers,
+        )
+        assert merge.result is not None
+        body.add_ops([empty, merge, YieldOp(merge.result)])
+        return DispatchOp([partial], [self.type], Region(body))
+
+
+def _block(inputs: Sequence[SSAValue]) -> tuple[Block, dict[SSAValue, SSAValue]]:
+    """A dispatch's body without operations, and what stands in it for the inputs."""
+    body = Block(arg_types=[value.type for value in inputs])
+    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
+    for value, argument in inside.items():
+        argument.name_hint = value.name_hint
+    return body, inside
+
+
+def _is_pure(op: Operation) -> bool:
+    return isinstance(op, LinalgStructuredOperation) or op.name.split(".")[0] in (
+        "tensor",
+        "arith",
+    )

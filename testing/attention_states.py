@@ -1,0 +1,185 @@
+"""
+Attention as a language model has it: keys and values in states of which a part is filled.
+
+Queries are keys' heads x queries to each x rows x head; the keys and values of now are written
+behind those of before, and each row sees what came before it, or the last `window` of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+KINDS: dict[str, Any] = {"f16": np.float16, "f32": np.float32}
+
+_MAXIMUM = "%m = arith.maximumf %t, %a : f32\nlinalg.yield %m : f32"
+_SUM = "%m = arith.addf %t, %a : f32\nlinalg.yield %m : f32"
+_POWER = """%below = arith.subf %b, %a : f32
+  %power = math.exp %below : f32
+  linalg.yield %power : f32"""
+
+
+def _product(type: str) -> str:
+    """What a contraction of f16 or f32 with sums in f32 does with two elements."""
+    widened, a, b = "", "%a", "%b"
+    if type != "f32":
+        widened = "".join(f"{x}w = arith.extf {x} : {type} to f32\n" for x in (a, b))
+        a, b = "%aw", "%bw"
+    return f"""{widened}%ab = arith.mulf {a}, {b} : f32
+  %z = arith.addf %t, %ab : f32
+  linalg.yield %z : f32"""
+
+
+def _step(
+    name: str,
+    type: str,
+    out: str,
+    maps: str | None,
+    inputs: tuple[tuple[str, str], ...],
+    body: str,
+) -> str:
+    """A `linalg.generic` whose loops are letters (`mn:m,mn`), or a fill with a number."""
+    if maps is None:
+        return f"%{name} = linalg.fill ins(%{body} : f32) outs({out} : {type}) -> {type}\n  "
+    loops, _, places = maps.partition(":")
+    of = ", ".join(
+        f"affine_map<({', '.join(loops)}) -> ({', '.join(place)})>" for place in places.split(",")
+    )
+    result = places.split(",")[-1]
+    kinds = ", ".join('"parallel"' if loop in result else '"reduction"' for loop in loops)
+    values, types = (", ".join(part) for part in zip(*inputs, strict=True))
+    values = ", ".join(f"%{value}" for value in values.split(", "))
+    given = [(f"%{letter}", kind) for letter, (_, kind) in zip("ab", inputs, strict=False)]
+    arguments = ", ".join(
+        f"{argument}: {kind.rpartition('x')[2].removesuffix('>')}"
+        for argument, kind in (*given, ("%t", type))
+    )
+    return f"""%{name} = linalg.generic {{indexing_maps = [{of}], iterator_types = [{kinds}]}}
+      ins({values} : {types}) outs({out} : {type}) {{
+  ^bb0({arguments}):
+  {body}
+  }} -> {type}
+  """
+
+
+@dataclass(frozen=True)
+class StateAttention:
+    """One attention; `rows` is None where their number is open."""
+
+    heads: int
+    """Of keys and values."""
+    queries: int
+    """To each of them."""
+    head: int
+    capacity: int
+    rows: int | None = 1
+    type: str = "f16"
+    window: int | None = None
+
+    @property
+    def scale(self) -> float:
+        return float(np.float32(self.head**-0.5))
+
+    def text(self, name: str = "main") -> str:
+        """The function, as front ends write it."""
+        h, g, d, c, t = self.heads, self.queries, self.head, self.capacity, self.type
+        n, count, one, both = "?", "%n", "%n", "%n, %total"
+        if self.rows is not None:
+            n, count, one, both = (*[str(self.rows)] * 2, "", "%total")
+        q, new, rows = f"tensor<{h}x{g}x{n}x{d}x{t}>", f"tensor<{h}x{n}x{d}x{t}>", f"{h}x{g}x{n}"
+        cache, keys = f"tensor<{h}x{c}x{d}x{t}>", f"tensor<{h}x?x{d}x{t}>"
+        scores, narrow, sums = (f"tensor<{rows}{x}>" for x in ("x?xf32", f"x?x{t}", "xf32"))
+        result = f"tensor<{rows}x{d}xf32>"
+        argument = f"{cache} {{program.value = dense<0.0> : {cache}, program.state ="
+        whole, queries = "hgmn", "hgm"
+        product = _product(t)
+        narrowed = "%part = arith.divf %b, %a : f32\n"
+        narrowed += (
+            "linalg.yield %part : f32"
+            if t == "f32"
+            else (f"%r = arith.truncf %part : f32 to {t}\nlinalg.yield %r : {t}")
+        )
+        steps = (
+            ("zs", scores, "%es", None, (), "zero"),
+            ("s", scores, "%zs", "hgmnd:hgmd,hnd,hgmn", (("q", q), ("ks", keys)), product),
+            ("x", scores, "%es", f"{whole}:{whole},{whole}", (("s", scores),), self._masked()),
+            ("lows", sums, "%er", None, (), "low"),
+            ("top", sums, "%lows", f"{whole}:{whole},{queries}", (("x", scores),), _MAXIMUM),
+            (
+                "e", scores, "%es", f"{whole}:{queries},{whole},{whole}",
+                (("top", sums), ("x", scores)), _POWER,
+            ),
+            ("zr", sums, "%er", None, (), "zero"),
+            ("sum", sums, "%zr", f"{whole}:{whole},{queries}", (("e", scores),), _SUM),
+            (
+                "p", narrow, "%en", f"{whole}:{queries},{whole},{whole}",
+                (("sum", sums), ("e", scores)), narrowed,
+            ),
+            ("zo", result, "%eo", None, (), "zero"),
+            ("y", result, "%zo", "hgmdn:hgmn,hnd,hgmd", (("p", narrow), ("vs", keys)), product),
+        )  # fmt: skip
+        place = f"[0, %past, 0] [{h}, {count}, {d}] [1, 1, 1] : {new} into {cache}"
+        filled = f"[0, 0, 0] [{h}, %total, {d}] [1, 1, 1] : {cache} to {keys}"
+        return f"""
+func.func @{name}(%q: {q} {{program.name = "q", program.sizes = ["", "", "n", ""]}},
+    %new_k: {new} {{program.name = "new_k", program.sizes = ["", "n", ""]}},
+    %new_v: {new} {{program.name = "new_v", program.sizes = ["", "n", ""]}},
+    %past: index {{program.name = "past"}},
+    %k: {argument} 1 : i64, program.name = "k"}},
+    %v: {argument} 2 : i64, program.name = "v"}}) -> ({result}, {cache}, {cache}) {{
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %q, %c2 : {q}
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %k1 = tensor.insert_slice %new_k into %k{place}
+  %v1 = tensor.insert_slice %new_v into %v{place}
+  %total = arith.addi %past, %n : index
+  %ks = tensor.extract_slice %k1{filled}
+  %vs = tensor.extract_slice %v1{filled}
+  %es = tensor.empty({both}) : {scores}
+  %en = tensor.empty({both}) : {narrow}
+  %er = tensor.empty({one}) : {sums}
+  %eo = tensor.empty({one}) : {result}
+  {"".join(_step(*step) for step in steps)}
+  return %y, %k1, %v1 : {result}, {cache}, {cache}
+}}"""
+
+    def _masked(self) -> str:
+        hidden = "%hides = arith.cmpi sgt, %j, %at : index"
+        if self.window is not None:
+            hidden = f"""%late = arith.cmpi sgt, %j, %at : index
+  %w = arith.constant {self.window} : index
+  %first = arith.subi %at, %w : index
+  %early = arith.cmpi sle, %j, %first : index
+  %hides = arith.ori %late, %early : i1"""
+        return f"""%scale = arith.constant {self.scale!r} : f32
+  %scaled = arith.mulf %a, %scale : f32
+  %i = linalg.index 2 : index
+  %j = linalg.index 3 : index
+  %at = arith.addi %i, %past : index
+  {hidden}
+  %seen = arith.select %hides, %low, %scaled : f32
+  linalg.yield %seen : f32"""
+
+    def inputs(self, generator: Any, rows: int) -> dict[str, Any]:
+        shapes = {
+            "q": (self.heads, self.queries, rows, self.head),
+            "new_k": (self.heads, rows, self.head),
+            "new_v": (self.heads, rows, self.head),
+        }
+        kind = KINDS[self.type]
+        return {n: generator.standard_normal(shape).astype(kind) for n, shape in shapes.items()}
+
+    def expected(self, q: Any, keys: Any, values: Any, past: int) -> Any:
+        """In binary64; `keys` and `values` are all there are by then."""
+        q, keys, values = (x.astype(np.float64) for x in (q, keys, values))
+        scores = np.einsum("hgmd,hnd->hgmn", q, keys) * self.scale
+        distance = np.arange(keys.shape[1]) - np.arange(q.shape[2])[:, None] - past
+        hides = distance > 0
+        if self.window is not None:
+            hides |= distance <= -self.window
+        scores = np.where(hides, -np.inf, scores)
+        powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+        return np.einsum("hgmn,hnd->hgmd", powers / powers.sum(-1, keepdims=True), values)

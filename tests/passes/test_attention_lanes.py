@@ -1,0 +1,121 @@
+"""
+Attention of open sizes and of few queries: what a language model's cache needs, by multiply-adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp
+from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.testing.attention_states import StateAttention
+from xdsl_spirv.tools import khronos
+
+STEPS = (("prefill", 5), ("decode", 1), ("prefill", 2), ("decode", 1))
+
+CASES = {
+    "lavapipe": StateAttention(2, 3, 10, 32),
+    "qualcomm-adreno": StateAttention(1, 2, 12, 32, type="f32", window=2),
+}
+
+
+@pytest.mark.parametrize("target", CASES)
+def test_queries_see_the_cache_and_what_they_add_to_it(target: str, spirv_val: str):
+    case = CASES[target]
+    functions = {"prefill": replace(case, rows=None), "decode": case}
+    module = parse_text("\n".join(f.text(name) for name, f in functions.items()))
+    program = compile_module(module, target, functions=tuple(functions))
+    kernels = [d.entry_point for d in program.functions["decode"].manifest.dispatches]
+    assert "attention_merge" in kernels[-1]
+    for code in program.code.values():
+        assert khronos.spirv_val(code.binary) == ""
+    generator, past = np.random.default_rng(1), 0
+    keys = values = np.zeros((case.heads, 0, case.head))
+    with program.session() as session:
+        for name, rows in STEPS:
+            inputs = case.inputs(generator, rows)
+            keys, values = (
+                np.concatenate([before, inputs[new]], 1)
+                for before, new in ((keys, "new_k"), (values, "new_v"))
+            )
+            checks = Checks.of("all")
+            (result,) = session.run(name, past=past, checks=checks, **inputs).values()
+            assert not checks.report.findings, str(checks.report)
+            expected = case.expected(inputs["q"], keys, values, past)
+            np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-6)
+            past += rows
+
+
+def formed(module: Any, target: str = "lavapipe") -> list[Any]:
+    passes = Universe.get_multiverse().all_passes
+    spec = f"scalars-into-loops,linalg-to-contraction,form-attention{{target={target}}}"
+    PassPipeline.parse_spec(passes, spec).apply(context(), module)
+    return [op for op in module.walk() if isinstance(op, AttentionOp)]
+
+
+PARTS = """
+func.func @main(%q: tensor<3x8xf32>, %k: tensor<?x8xf32>, %v: tensor<?x6xf32>, %n: index,
+    %causal: index) -> (tensor<3x6xf32>, tensor<3x6xf32>) {
+  %e = tensor.empty() : tensor<3x6xf32>
+  %whole = schedule.attention %q, %k, %v into %e numbers %n, %causal
+    loops = [3, -9223372036854775808, 8, 6] maps = [#q, #k, #v, #r] scale = 5.0e-1
+    causal = -9223372036854775808 GUARD
+    : tensor<3x8xf32>, tensor<?x8xf32>, tensor<?x6xf32> into tensor<3x6xf32> -> tensor<3x6xf32>
+  %ep = tensor.empty() : tensor<4x3x8xf32>
+  %parts = schedule.attention %q, %k, %v into %ep numbers %n, %causal
+    loops = [3, -9223372036854775808, 8, 6] maps = [#q, #k, #v, #r] scale = 5.0e-1
+    causal = -9223372036854775808 parts = 4
+    : tensor<3x8xf32>, tensor<?x8xf32>, tensor<?x6xf32> into tensor<4x3x8xf32> -> tensor<4x3x8xf32>
+  %merged = schedule.attention_merge %parts into %e loops = [3, 6] map = #m GUARD
+    : tensor<4x3x8xf32> into tensor<3x6xf32> -> tensor<3x6xf32>
+  return %whole, %merged : tensor<3x6xf32>, tensor<3x6xf32>
+}
+"""
+
+MAPS = "".join(
+    f"#{name} = affine_map<({loops}) -> ({place})>\n"
+    for name, loops, place in (
+        ("q", "m, n, d, e", "m, d"),
+        ("k", "m, n, d, e", "n, d"),
+        ("v", "m, n, d, e", "n, e"),
+        ("r", "m, n, d, e", "m, e"),
+        ("m", "m, e", "m, e"),
+    )
+)
+
+
+@pytest.mark.parametrize(("keys", "causal"), [(9, 6), (9, -2), (2, 0), (1, 5), (0, 0)])
+@pytest.mark.parametrize("guard", ["", "nan_to_zero"])
+def test_parts_make_the_whole(keys: int, causal: int, guard: str):
+    """Empty parts, rows that see nothing and no keys at all included."""
+    generator = np.random.default_rng(3)
+    q, k, v = (generator.standard_normal(s).astype("f4") for s in ((3, 8), (keys, 8), (keys, 6)))
+    module = parse_text(MAPS + PARTS.replace("GUARD", guard))
+    whole, merged = interpret(module, [q, k, v, keys, causal])
+    np.testing.assert_allclose(merged, whole, rtol=1e-6, atol=1e-7)
+    blind = [row for row in range(3) if min(keys, row + causal + 1) <= 0]
+    assert np.isnan(whole[blind]).all() if not guard else not whole[blind].any()
+    assert np.isfinite(np.delete(whole, blind, 0)).all()
+
+
+def test_a_schedule_is_printed_as_it_is_read():
+    text = "#schedule.attention_lanes<rows = 4, lanes = 8, keys = 2, subgroups = 4, across = keys>"
+    assert str(Parser(context(), text).parse_attribute()) == text
+
+
+def test_two_dispatches_where_queries_are_few():
+    module = parse_text(CASES["lavapipe"].text())
+    (op,) = formed(module, "nvidia-h200")
+    (merge,) = [inner for inner in module.walk() if isinstance(inner, AttentionMergeOp)]
+    assert op.parts is not None
+    assert merge.parts.type == op.result.type
