@@ -155,10 +155,12 @@ class _Match:
             if self.band.rows not in self.rows:
                 raise NotTraced("a mask of the batch's loops")
             return self.band.rows
-        wide = [name for name in self.rows if self.sizes[name] != 1]
-        return next(
-            (name for name in wide if is_dynamic(self.sizes[name])), [*self.rows, *wide][-1]
-        )
+        if self.band != Band():
+            # The mask's index of queries is 0: there is one.
+            self.sizes.setdefault("m", 1)
+            return next((name for name in self.rows if self.sizes[name] == 1), "m")
+        is_open = (name for name in self.rows if is_dynamic(self.sizes[name]))
+        return next(is_open, self.rows[-1])
 
     def _sees_some(self, queries: str) -> bool:
         """Whether no row's keys are all hidden by its index."""

@@ -101,10 +101,11 @@ def group_query_attention(
     keys_k, keys_v = (part(b, t, 2, 0, total) if t.sizes[2] != total else t for t in (k, v))
     scores.masks = [] if attention_bias is None else [attention_bias]
     sizes = [*q.sizes[:3], total]
-    if isinstance(before, Tensor) or local_window_size >= 0:
+    if isinstance(before, Tensor) or not (causal or local_window_size < 0):
         scores.masks.append(_causal_window(b, sizes, element, before, causal, local_window_size))
-    else:
-        scores.causal = before if causal else None
+    elif causal:
+        scores.causal = before
+        scores.first = before - local_window_size + 1 if local_window_size >= 0 else None
     done = attend(b, q, keys_k, keys_v, scores)
     return merge_heads(b, done.result), k, v
 
