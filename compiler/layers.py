@@ -42,7 +42,8 @@ from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
     element_type,
 )
-from xdsl_spirv.passes.analysis.sizes import loop_extents, number
+from xdsl_spirv.passes.analysis.sizes import loop_extents
+from xdsl_spirv.passes.analysis.sizes import number as size_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     LOOPS,
@@ -205,7 +206,7 @@ def _kinds(body: Iterable[Operation]) -> str:
         elif isinstance(op, AttentionMergeOp):
             kinds["merge of an attention's parts"] = None
         elif isinstance(op, AttentionOp):
-            sizes = op.sized(list(map(number, op.numbers)))
+            sizes = op.sized(list(map(size_of, op.numbers)))
             known = ("?" if is_dynamic(size) else size for size in (sizes.batch, *sizes.extents))
             batch, m, n, d, e = known
             kinds[f"attention of {batch} x {m} queries, {n} keys of {d}, values of {e}"] = None
@@ -218,7 +219,7 @@ def _is_work(op: Operation) -> bool:
 
 def _operations(op: Operation, contraction: Contraction | None) -> int | None:
     if isinstance(op, AttentionOp):
-        sizes = op.sized(list(map(number, op.numbers)))
+        sizes = op.sized(list(map(size_of, op.numbers)))
         m, n, d, e = sizes.extents
         products = sizes.batch * m * n * (d + e)
         return None if is_dynamic(products) else 2 * products
