@@ -172,6 +172,8 @@ def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str
 
 def _stored(array: Array, type: Attribute) -> Array:
     """An array as a function holds it: elements of a type that no device has are bytes there."""
+    if isinstance(type, IndexType):
+        return array.astype("int64")
     if isinstance(type, TensorType) and type.element_type == i8 and array.dtype.itemsize == 1:
         return array.view("int8")
     return array
