@@ -13,8 +13,18 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from xdsl.dialects import arith, linalg, vector
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, VectorType, i8, i32
+from xdsl.dialects import arith, linalg, math, vector
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    f16,
+    f32,
+    i8,
+    i32,
+)
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
@@ -28,7 +38,7 @@ from xdsl_spirv.dialects.spirv.conversion import (
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Unpacking
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.inline_bodies import constant_of
+from xdsl_spirv.passes.kernel.inline_bodies import components_of, constant_of
 
 FOUR_BYTES = VectorType(i8, [VECTOR])
 
@@ -37,6 +47,14 @@ ALL_BITS = 0xFF
 IN_EACH_BYTE = 0x01010101
 
 INDEX_BITS = 64
+
+SIGNS = 0x80808080
+"""The first bit of each byte of a word."""
+
+LOW_BYTES = 0x00FF00FF
+
+BIAS, BIASED = 1024, 0x64006400
+"""A number of binary16 whose last bit is 1, and two of them in a word."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +160,8 @@ class UnitCode:
                 return constant_of(self.builder, value)
             case linalg.ops.IndexOp():
                 return self._counter(op.dim.value.data, at)
+            case arith.TruncFOp() if (half := self._narrowed(op, at)) is not None:
+                return half
             case _:
                 return self._operation(op, [self._value(operand, at) for operand in op.operands])
 
@@ -272,6 +292,87 @@ class UnitCode:
         if isinstance(x, int):
             return Bytes(b.number(x * IN_EACH_BYTE, i32), x)
         return Bytes(b.add(arith.MuliOp(b.add(arith.ExtUIOp(x, i32)), b.i32(IN_EACH_BYTE))))
+
+    # Half the width
+
+    def _narrowed(self, op: arith.TruncFOp, at: tuple[int, ...]) -> SSAValue | None:
+        """
+        A product of numbers that binary16 has, and a sum with one, rounded to it: computed in it.
+
+        The product in binary32 is exact, so a product is the same number; a sum is rounded once
+        instead of twice.
+        """
+        b, inner = self.builder, op.operands[0].owner
+        if op.result.type != f16:
+            return None
+        if isinstance(inner, arith.MulfOp):
+            factors = self._halves(inner.operands, at)
+            return None if factors is None else b.add(arith.MulfOp(*factors))
+        if not isinstance(inner, arith.AddfOp):
+            return None
+        for first, addend in (inner.operands, inner.operands[::-1]):
+            if isinstance(first.owner, arith.MulfOp):
+                terms = self._halves((*first.owner.operands, addend), at)
+                return None if terms is None else b.add(math.FmaOp(*terms))
+        return None
+
+    def _halves(self, values: Sequence[SSAValue], at: tuple[int, ...]) -> list[SSAValue] | None:
+        """Numbers of binary32 as vectors of binary16; None if that has not all of them."""
+        if all(self._half_kind(value) is not None for value in values):
+            return [self._half(value, at) for value in values]
+        return None
+
+    def _half_kind(self, value: SSAValue) -> str | None:
+        """What makes a value one that binary16 has: it was one, or it is a small integer."""
+        op = value.owner
+        match op:
+            case arith.ExtFOp() if op.input.type == f16:
+                return "half"
+            case arith.UIToFPOp() | arith.SIToFPOp() if op.input.type == i8:
+                return "integer"
+            case arith.SubfOp() if self._small(op.rhs) is not None:
+                return "integer" if self._half_kind(op.lhs) == "integer" else None
+            case _:
+                return None
+
+    def _small(self, value: SSAValue) -> int | None:
+        """A constant that is a whole number of less than a byte."""
+        owner = value.owner
+        if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, FloatAttr):
+            return None
+        number = owner.value.value.data
+        return int(number) if number == int(number) and abs(number) <= ALL_BITS else None
+
+    def _half(self, value: SSAValue, at: tuple[int, ...]) -> SSAValue:
+        b, op = self.builder, value.owner
+        if isinstance(op, arith.ExtFOp):
+            return self._as_vector(self._value(op.input, at), f16)
+        offset = 0
+        while isinstance(op, arith.SubfOp):
+            offset += self._small(op.rhs) or 0
+            op = op.lhs.owner
+        assert isinstance(op, arith.UIToFPOp | arith.SIToFPOp)
+        integers = self._value(op.input, at)
+        if not isinstance(integers, Bytes):
+            number = self._operation(op, [integers])
+            single = self._as_vector(number, f32)
+            rest = b.add(arith.SubfOp(single, b.number(float(offset), single.type)))
+            return b.add(arith.TruncFOp(rest, VectorType(f16, [VECTOR])))
+        word = integers.word
+        if isinstance(op, arith.SIToFPOp):
+            word = b.add(arith.XOrIOp(word, b.number(SIGNS, i32)))
+            offset += 1 << 7
+        # A byte below the exponent of 1024 is a number of binary16 that is 1024 too large.
+        pairs = [word, b.add(arith.ShRUIOp(word, b.i32(8)))]
+        halves: list[list[SSAValue]] = []
+        for pair in pairs:
+            low = b.add(arith.AndIOp(pair, b.number(LOW_BYTES, i32)))
+            biased = b.add(arith.OrIOp(low, b.number(BIASED, i32)))
+            halves.append(components_of(b, b.add(BitcastOp(biased, VectorType(f16, [2])))))
+        (first, third), (second, fourth) = halves
+        four = VectorType(f16, [VECTOR])
+        numbers = b.add(CompositeConstructOp([first, second, third, fourth], four))
+        return b.add(arith.SubfOp(numbers, b.number(float(BIAS + offset), four)))
 
     # Forms of values
 

@@ -1,0 +1,116 @@
+"""Products with weights in blocks: one kernel that reads planes, its numbers, and its validity."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region
+
+from xdsl_spirv.compiler import compile
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, symbol
+from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize, of_bits
+from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.values import F16, F32, U8, Element, Tensor
+from xdsl_spirv.interpreter import reference
+from xdsl_spirv.runtime import Program
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FEW = {"2 bits": of_bits(2, 64, F32), "8 bits": of_bits(8, 16, F32, U8)}
+CASES = [
+    # More rows than `rows` takes; odd numbers of rows and columns; K of single and odd blocks.
+    ("Q5_1", 40, 96, 13, "lavapipe"),
+    ("Q4_K", 77, 256, 9, "lavapipe"),
+    ("2 bits", 41, 192, 12, "lavapipe"),
+    ("8 bits", 33, 48, 7, "qualcomm-adreno"),
+    ("Q4_1", 33, 96, 40, "nvidia-h200"),
+    ("Q8_0", 77, 160, 130, "nvidia-h200"),
+    ("Q5_K", 33, 256, 24, "amd-rdna4"),
+    ("Q6_K", None, 256, 33, "nvidia-h200"),
+    ("Q4_1", 5, 160, 24, "lavapipe"),
+]
+
+
+def planes_of(format: BlockFormat, rows: int, columns: int) -> dict[str, Array]:
+    """Random planes of small scales."""
+    random = np.random.default_rng(rows)
+    arrays: dict[str, Array] = {}
+    for name, plane in format.planes.items():
+        shape = rows, columns // format.size, *format.sizes(name)
+        if plane.element.is_float:
+            arrays[name] = random.normal(0, 0.1, shape).astype(plane.element.dtype)
+        else:
+            bytes = random.integers(0, 256, prod(shape), np.uint8)
+            arrays[name] = bytes.view(plane.element.dtype).reshape(shape)
+    return arrays
+
+
+def model(
+    format: BlockFormat, m: int | None, planes: dict[str, Array], element: Element, turned: bool
+) -> ImportedModel:
+    """x times the transposed weights; from `turned` ones, as they are."""
+    rows, blocks, *_ = next(iter(planes.values())).shape
+    k = blocks * format.size
+    entry = Block()
+    b = TensorBuilder(entry)
+    given = entry.insert_arg(TensorType(F32.type, [DYNAMIC_INDEX if m is None else m, k]), 0)
+    x = Tensor(F32, [symbol(Extent(given, 0, "m")) if m is None else m, k], given)
+    tensors = {name: Tensor.of(array) for name, array in planes.items()}
+    for t in tensors.values():
+        t.value = entry.insert_arg(t.type, len(entry.args))
+    weights = dequantize(b, format, tensors, element, turned)
+    maps = [0, 2], [2, 1] if turned else [1, 2]
+    product = b.contract(
+        b.convert(x, element), maps[0], weights, maps[1], [x.sizes[0], rows], 3, F32
+    )
+    result = b.value(product)
+    entry.add_op(ReturnOp(result))
+    type = FunctionType.from_lists([a.type for a in entry.args], [result.type])
+    function = FuncOp("main", type, Region(entry))
+    inputs = [Value("x", "f32", (-1 if m is None else m, k))]
+    outputs = [Value("y", "f32", (-1 if m is None else m, rows))]
+    stored = [Value(n, t.element.name, planes[n].shape) for n, t in tensors.items()]
+    annotate(function, [*inputs, *stored], outputs, {"x": ["m", ""]} if m is None else {})
+    return ImportedModel(ModuleOp([function]), planes, inputs, outputs)
+
+
+def numbers(format: BlockFormat, planes: dict[str, Array]) -> Array:
+    """The weights, by the operation that states them, which test_blocks.py compares with gguf."""
+    entry = Block()
+    b = TensorBuilder(entry)
+    tensors = {name: Tensor.of(array) for name, array in planes.items()}
+    for t in tensors.values():
+        t.value = entry.insert_arg(t.type, len(entry.args))
+    result = b.value(dequantize(b, format, tensors, F32))
+    entry.add_op(ReturnOp(result))
+    type = FunctionType.from_lists([a.type for a in entry.args], [result.type])
+    module = ModuleOp([FuncOp("main", type, Region(entry))])
+    return reference(module, list(planes.values()))[0].astype(np.float64)
+
+
+def check(program: Program, m: int, weights: Array, epsilon: float, device: str) -> None:
+    x = np.random.default_rng(m).normal(0, 1, (m, weights.shape[1])).astype(np.float32)
+    result = program(x, device=device)
+    exact = x.astype(np.float64) @ weights.T
+    bound = np.abs(x.astype(np.float64)) @ np.abs(weights.T)
+    assert (np.abs(result - exact) <= epsilon * bound + 1e-7).all()
+
+
+@pytest.mark.parametrize(("name", "m", "k", "n", "target"), CASES)
+def test_one_kernel_reads_planes(name: str, m: int | None, k: int, n: int, target: str) -> None:
+    format = FORMATS.get(name) or FEW[name]
+    planes = planes_of(format, n, k)
+    halves = target in ("nvidia-h200", "amd-rdna4")
+    program = compile(model(format, m, planes, F16 if halves else F32, n % 2 == 0), target)
+    assert len(program.manifest.dispatches) == 1
+    assert sum(b.bytes for b in program.manifest.buffers if b.kind == "weight") == sum(
+        array.nbytes for array in planes.values()
+    )
+    epsilon = 2.0**-9 if halves else 2.0**-20
+    check(program, m or 35, numbers(format, planes), epsilon, "interpreter")
