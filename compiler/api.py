@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.compiler.model import compile_model, load_model
-from xdsl_spirv.frontends.model import is_onnx
+from xdsl_spirv.compiler.model import compile_model, load_gguf, load_model, refuse_options
+from xdsl_spirv.frontends.model import is_gguf, is_onnx
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.program import Program
 
@@ -39,9 +39,10 @@ def compile(
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
     None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
     an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or
-    an imported model. `context` makes what an ONNX model with a past takes and gives on state of a
-    session, with room for so many tokens; `state` names such inputs and their outputs. With several
-    `functions` of a module the program has all of them, for runs of a `session`.
+    an imported model, or a GGUF file, a language model that becomes `prefill` and `decode` with
+    states of `context` tokens. `context` makes what an ONNX model with a past takes and gives on
+    state of a session, with room for so many tokens; `state` names such inputs and their outputs.
+    With several `functions` of a module the program has all of them, for runs of a `session`.
 
     The program is called with numpy arrays: `program(x)`. With more than one of `jobs`, kernels are
     lowered by so many forks of this process (Linux), which has to be in a state to be forked: other
@@ -56,6 +57,9 @@ def compile(
     if isinstance(source, ModuleOp):
         return compile_module(source, target, function, weights, functions=functions, jobs=jobs)
     if isinstance(source, str | os.PathLike):
+        if is_gguf(source):
+            refuse_options(source, dims, constants, function, functions, weights, state)
+            return compile_model(load_gguf(source, target, context), target, jobs=jobs)
         if is_onnx(source):
             model = load_model(source, dims, constants=constants, context=context, state=state)
             return compile_model(model, target, jobs=jobs)

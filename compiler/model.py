@@ -21,7 +21,7 @@ from xdsl_spirv.compiler.signature import argument_name, argument_type, result_n
 from xdsl_spirv.compiler.size_equations import names_of
 from xdsl_spirv.compiler.weights import lift_weights, weights_of
 from xdsl_spirv.dialects.program import state_of, states_of
-from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, is_onnx
+from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, is_gguf, is_onnx
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
@@ -31,6 +31,7 @@ from xdsl_spirv.runtime.expressions import written
 from xdsl_spirv.runtime.modules import parse
 from xdsl_spirv.runtime.program import INDEX, Buffer, Program
 from xdsl_spirv.runtime.weights import load_weights
+from xdsl_spirv.targets import load
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -45,9 +46,11 @@ def load_model(
     context: int | None = None,
     state: Mapping[str, str] | None = None,
     functions: Sequence[str] = (),
+    target: str | None = None,
 ) -> ImportedModel:
     """
-    Import an `.onnx` file, whose inputs `constants` may fix, and `context` and `state` make what
+    Import a `.gguf` file, with states of `context` tokens and products that the `target` is good
+    at, or an `.onnx` file, whose inputs `constants` may fix, and `context` and `state` make what
     lives between runs (see `import_onnx`), or parse an `.mlir` file whose arguments `weights` may
     hold, with one function or several.
 
@@ -63,6 +66,9 @@ def load_model(
         return import_onnx(
             path, dims, shapes=shapes, constants=constants, context=context, state=state
         )
+    if is_gguf(path):
+        refuse_options(path, dims, shapes, function, weights, constants, state, functions)
+        return load_gguf(path, target, context)
     if dims:
         raise ProgramError("--dim is for ONNX files", str(path), "write the shapes into the module")
     if constants:
@@ -77,6 +83,31 @@ def load_model(
     values = load_weights(Path(weights)) if weights is not None else {}
     lift_weights(host)
     return replace(model_of(host, values | weights_of(host)), functions=names)
+
+
+def refuse_options(path: str | os.PathLike[str], *options: object) -> None:
+    """Raises `ProgramError` for any option: a GGUF file has weights, functions and sizes itself."""
+    if any(options):
+        raise ProgramError(
+            "a GGUF file holds its weights, sizes and functions",
+            os.fspath(path),
+            "give --context at most",
+        )
+
+
+def load_gguf(
+    path: str | os.PathLike[str], target: str | None, context: int | None = None
+) -> ImportedModel:
+    """Import a GGUF file for a target. Raises `FrontendError` and `TargetError`."""
+    from xdsl_spirv.frontends.gguf.importer import import_gguf
+
+    products = "f32" if target is None else products_for(target)
+    return import_gguf(path, context=context, products=products)
+
+
+def products_for(target: str) -> str:
+    """What many rows are multiplied by weights in: f16 where its matrices have sums in f32."""
+    return "f16" if load(target).properties_for(("f16", "f16", "f32")) else "f32"
 
 
 def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:

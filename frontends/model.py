@@ -38,6 +38,16 @@ def is_onnx(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).endswith(".onnx")
 
 
+def is_gguf(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a GGUF model, by its name."""
+    return os.fspath(path).endswith(".gguf")
+
+
+def is_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a model that we import ourselves, by its name."""
+    return is_onnx(path) or is_gguf(path)
+
+
 @dataclass(frozen=True)
 class Value:
     """An input or output: `type` is an element type by MLIR's name (`ui8`), -1 a dynamic size."""

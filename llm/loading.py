@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl_spirv.compiler.kernel_jobs import usable_processors
-from xdsl_spirv.compiler.model import compile_model
+from xdsl_spirv.compiler.model import compile_model, products_for
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.importer import context_of, import_gguf
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
@@ -130,7 +130,7 @@ class ModelFile:
         """The program for a device: the kept one, or compiled anew by so many `jobs`."""
         options: dict[str, Any] = {
             "context": self.context,
-            "products": _products(place.target),
+            "products": products_for(place.target),
         }
         path = cache.path_for(self.path, place.target, options) if kept else None
         start = time.perf_counter()
@@ -149,8 +149,3 @@ class ModelFile:
         elif path is not None:
             note(f"kept in {path}")
         return program
-
-
-def _products(target: str) -> str:
-    """What a prompt is multiplied by weights in: f16 where matrices of it have sums in f32."""
-    return "f16" if load_target(target).properties_for(("f16", "f16", "f32")) else "f32"

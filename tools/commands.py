@@ -12,7 +12,7 @@ from xdsl.parser import Parser
 
 from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.signature import argument_name
-from xdsl_spirv.frontends.model import is_onnx
+from xdsl_spirv.frontends.model import is_model
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse, verify
 from xdsl_spirv.runtime.program import Buffer, Program
@@ -25,10 +25,10 @@ def run(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.tools.arrays import read_inputs, write_results
     from xdsl_spirv.tools.running import execute
 
-    if is_onnx(arguments.program):
-        from xdsl_spirv.tools.models import run as run_onnx
+    if is_model(arguments.program):
+        from xdsl_spirv.tools.models import run as run_model
 
-        return run_onnx(arguments)
+        return run_model(arguments)
     whole = Program.load(arguments.program)
     program = whole.function(arguments.function)
     inputs = read_inputs(arguments, program.manifest.inputs)

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.frontends.model import is_onnx
+from xdsl_spirv.frontends.model import is_model
 from xdsl_spirv.runtime.weights import load_weights
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.trace import tracing
@@ -18,10 +18,10 @@ from xdsl_spirv.tools.trace import tracing
 
 def compile(arguments: argparse.Namespace) -> int:
     """Compile a model or a module, and say what kernels became of it."""
-    if is_onnx(arguments.input):
-        from xdsl_spirv.tools.models import compile as compile_onnx
+    if is_model(arguments.input):
+        from xdsl_spirv.tools.models import compile as compile_model
 
-        return compile_onnx(arguments)
+        return compile_model(arguments)
     weights = load_weights(Path(arguments.weights)) if arguments.weights else None
     with tracing(arguments.trace_passes, arguments.input) as trace:
         program = compile_module(

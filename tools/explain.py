@@ -80,6 +80,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
             constants_of(arguments),
             getattr(arguments, "context", None),
             states_of(arguments),
+            target=arguments.target,
         )
     except FrontendError as error:
         if error.operator is None:

@@ -62,6 +62,7 @@ def read_model(
         getattr(arguments, "context", None),
         states_of(arguments),
         functions_of(arguments),
+        getattr(arguments, "target", None),
     )
     seconds = time.perf_counter() - start
     size = sum(array.nbytes for array in model.weights.values())
@@ -104,7 +105,7 @@ def compile_to(
 
 
 def compile(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv compile model.onnx`."""
+    """`xdsl-spirv compile model.onnx`, or `.gguf`."""
     model = read_model(arguments, arguments.input)
     with tracing(arguments.trace_passes, arguments.input) as trace:
         observe = trace and trace.observe

@@ -8,7 +8,7 @@ import argparse
 
 
 def compile(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT.onnx|.mlir")
+    command.add_argument("input", metavar="INPUT.onnx|.gguf|.mlir")
     command.add_argument("--target", required=True, help="a device's name, or a target file")
     dims(command)
     constants(command)
@@ -39,7 +39,7 @@ def compile(command: argparse.ArgumentParser) -> None:
 
 def explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "input", metavar="MODEL.onnx|.mlir|DIR", help="a model, or what `compile` wrote"
+        "input", metavar="MODEL.onnx|.gguf|.mlir|DIR", help="a model, or what `compile` wrote"
     )
     command.add_argument("--target", help="a device's name, or a target file")
     dims(command)
@@ -295,7 +295,7 @@ def states(command: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="make what an ONNX model takes of past runs and gives to the next one state of a "
-        "session, with room for N tokens: functions prefill and decode",
+        "session, with room for N tokens: functions prefill and decode (which a GGUF model has)",
     )
     command.add_argument(
         "--state",

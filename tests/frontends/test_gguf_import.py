@@ -14,13 +14,18 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import TensorType
 
+from xdsl_spirv.compiler import compile
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.importer import import_gguf
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.interpreter import Options, reference
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.gguf_header import gguf_header
+from xdsl_spirv.tools.main import main
 
 pytest.importorskip("gguf")
 
@@ -39,9 +44,7 @@ SHAPES = {
     "qwen2, half of a head turned": replace(ONE, architecture="qwen2", turned=8, heads=6),
     "qwen3": replace(ONE, architecture="qwen3", head=40, turned=40, tied=False),
     "f16": replace(LARGE, weights=Type.F16, embedding=Type.BF16),
-    **{t.name: replace(LARGE, weights=t, embedding=t) for t in (Type.Q4_0, Type.Q4_1, Type.Q5_0)},
-    **{t.name: replace(LARGE, weights=t, embedding=t) for t in (Type.Q5_1, Type.Q8_0, Type.Q4_K)},
-    **{t.name: replace(LARGE, weights=t, embedding=t) for t in (Type.Q5_K, Type.Q6_K)},
+    **{t.name: replace(LARGE, weights=t, embedding=t) for t in (Type.Q4_0, Type.Q5_1, Type.Q6_K)},
 }
 
 
@@ -110,6 +113,43 @@ def test_functions_share_weights_of_the_file(path: Path):
     packed = sum(a.nbytes for n, a in model.weights.items() if ".weight." in n)
     # Six-bit scales become bytes: 148 bytes of 256 weights, not 144.
     assert packed < path.stat().st_size * 1.03
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [SHAPES["qwen3"], replace(ONE, weights=Type.Q4_1, embedding=Type.Q8_0)],
+    ids=["qwen3", "llama in blocks"],
+)
+def test_a_session_runs_prefill_and_decode(shape: Shape, path: Path):
+    write_model(path, shape)
+    program = compile(path, "lavapipe", context=24)
+    assert list(program.functions) == ["prefill", "decode"]
+    expected = Reference(path)
+    tokens = np.random.default_rng(0).integers(0, shape.vocabulary, 6).astype(np.int32)
+    checks = Checks.of("all")
+    with program.session() as session:
+        past = 0
+        for part in np.split(tokens, [3, 4]):
+            function = "decode" if len(part) == 1 else "prefill"
+            logits = session.run(function, token=part, past=past, checks=checks)["logits"]
+            past += len(part)
+            want = expected.run(part)[-1:]
+            np.testing.assert_allclose(logits, want, atol=2e-3 * abs(want).max())
+        assert not checks.report.findings, str(checks.report)
+        with pytest.raises(ProgramError, match=r"past \+ n .* at most 24"):
+            session.run("prefill", token=tokens, past=20)
+        with pytest.raises(ProgramError):
+            session.run("prefill", token=tokens[:0], past=0)
+
+
+def test_the_command_compiles_a_file(path: Path, capsys: pytest.CaptureFixture[str]):
+    write_model(path, ONE)
+    output = str(path.parent / "program")
+    command = ["compile", str(path), "--target", "lavapipe", "--jobs", "1", "-o", output]
+    assert main([*command, "--context", "16"]) == 0
+    assert Program.load(output).function("decode").manifest.states[0].shape == (1, 2, 16, 16)
+    assert main([*command, "--context", "65"]) != 0
+    assert "a context of 65 tokens; the model was trained on 64" in capsys.readouterr().err
 
 
 def edited(path: Path, shape: Shape = Shape(), **changes: Any) -> None:
