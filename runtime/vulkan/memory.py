@@ -11,7 +11,9 @@ from __future__ import annotations
 import ctypes as c
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.memory import EMPTY_BYTES
 from xdsl_spirv.runtime.vulkan.enums import BufferUsage, MemoryAllocate, MemoryProperty, Result
 from xdsl_spirv.runtime.vulkan.errors import OutOfMemoryError, VulkanError
@@ -81,11 +83,17 @@ def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], lis
     places: dict[str, Place] = {}
     blocks: list[int] = []
     inside: list[list[tuple[Item, Place]]] = []
+    shared: list[bool] = []
+    """Whether a block has places that are taken for a time only."""
     for item in sorted(items, key=lambda item: -item.size):
         for block, others in enumerate(inside):
-            busy = sorted(
-                ((p.offset, p.offset + p.size) for other, p in others if item.meets(other))
-            )
+            if item.life is None and not shared[block]:
+                # Nothing here makes room for anything: what is free begins behind it all.
+                busy = [(0, blocks[block])]
+            else:
+                busy = sorted(
+                    ((p.offset, p.offset + p.size) for other, p in others if item.meets(other))
+                )
             offset = _gap(busy, item)
             if offset + item.size <= max(capacity, blocks[block]):
                 break
@@ -93,8 +101,10 @@ def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], lis
             block, offset = len(blocks), 0
             blocks.append(0)
             inside.append([])
+            shared.append(False)
         place = places[item.name] = Place(block, offset, item.size)
         inside[block].append((item, place))
+        shared[block] |= item.life is not None
         blocks[block] = max(blocks[block], offset + item.size)
     return places, blocks
 
@@ -220,7 +230,18 @@ class Buffers:
     def overlapping(self, name: str) -> list[str]:
         """The buffers that share bytes with one, itself among them."""
         mine = self.places[name]
-        return [other for other, place in self.places.items() if place.overlaps(mine)]
+        names, blocks, begins, ends = self._table
+        over = (blocks == mine.block) & (begins < mine.offset + mine.size) & (ends > mine.offset)
+        return [names[number] for number in over.nonzero()[0]]
+
+    @cached_property
+    def _table(self) -> tuple[list[str], Array, Array, Array]:
+        """Names, and of each its block, where it begins and where it ends."""
+        import numpy as np
+
+        rows = [(p.block, p.offset, p.offset + p.size) for p in self.places.values()]
+        blocks, begins, ends = np.array(rows, np.int64).reshape(-1, 3).T
+        return list(self.places), blocks, begins, ends
 
     def close(self) -> None:
         for handle in self.handles.values():

@@ -63,6 +63,11 @@ class FunctionPlan:
         manifest = program.manifest
         self.prefix = f"{manifest.function}/"
         self.own = [b for b in manifest.buffers if b.kind not in (*SHARED, "scalar")]
+        self.alike: dict[tuple[tuple[Number, ...], str], tuple[Buffer, list[str]]] = {}
+        """Buffers of one shape and type: the first, and the names of all."""
+        for b in self.own:
+            _, alike = self.alike.setdefault((b.shape, b.type), (b, []))
+            alike.append(self.name(b))
         self.scalars = [b.name for b in manifest.inputs if b.kind == "scalar"]
         self.names = sorted({n for b in manifest.inputs for n in b.shape if isinstance(n, str)})
         self.names += self.scalars
@@ -80,6 +85,12 @@ class FunctionPlan:
             Output(b, self.name(b), tuple(map(self._number_or_size, b.shape)))
             for b in manifest.outputs
         ]
+        self.following: dict[tuple[tuple[int, ...], str], list[str]] = {}
+        """Of buffers whose sizes change with the caller's numbers: sizes and type, and names."""
+        for b in self.own:
+            if self._follows(b):
+                key = tuple(map(self._number_or_size, b.shape)), b.type
+                self.following.setdefault(key, []).append(self.name(b))
         self.numbers: Callable[..., tuple[int, ...]] = function_of(list(self.texts), self.names)
         self.routine = Routine(
             first,
@@ -89,10 +100,9 @@ class FunctionPlan:
             tuple(self.name(b) for b in manifest.inputs if b.kind == "input"),
             tuple(self.name(b) for b in manifest.outputs),
         )
-        self.following = [b for b in self.own if self._follows(b)]
-        """Buffers whose sizes change with the caller's numbers."""
         self.placed: dict[str, int] = {}
-        self.fitting: dict[tuple[int, ...], bool] = {}
+        self.fitting: set[tuple[int, ...]] = set()
+        """Sizes of inputs for which there is room, whatever the caller's numbers are."""
         self.last: tuple[int, ...] | None = None
 
     def _number(self, text: str) -> int:
@@ -161,38 +171,56 @@ class FunctionPlan:
     def larger(self, sizes: Sizes) -> dict[str, int]:
         """The bytes of the buffers that do not have enough; most of the time none."""
         dims = tuple(sizes[name] for name in self.names if name not in self.scalars)
-        if not self.fitting.get(dims):
-            wanted = {self.name(b): self._most(b, sizes) for b in self.own}
-            self.fitting[dims] = True
-        else:
-            wanted = {self.name(b): self.bytes(b, sizes) for b in self.following}
+        numbers = self.values(sizes)
+        wanted: dict[str, int] = {}
+        if dims not in self.fitting:
+            roomy = self._roomy(sizes)
+            for buffer, names in self.alike.values():
+                size = self._most(buffer, sizes)
+                if any(size > self.placed[name] for name in names):
+                    wanted |= dict.fromkeys(names, max(size, self._most(buffer, roomy)))
+            self.fitting.add(dims)
+        for (shape, type), names in self.following.items():
+            size = bytes_at(shape, numbers, type)
+            wanted |= {n: size for n in names if size > max(wanted.get(n, -1), self.placed[n])}
         return {name: size for name, size in wanted.items() if size > self.placed.get(name, -1)}
+
+    def _roomy(self, sizes: Sizes) -> Sizes:
+        """Sizes of inputs up to the next power of two, so that memory is seldom made anew."""
+        dims = [name for name in self.names if name not in self.scalars]
+        roomy = {**sizes, **{name: 1 << max(sizes[name] - 1, 0).bit_length() for name in dims}}
+        try:
+            for buffer, _ in self.alike.values():
+                self.bytes(buffer, roomy)
+        except ProgramError:
+            return sizes
+        return roomy if self._is_allowed(roomy) else sizes
 
     def _most(self, buffer: Buffer, sizes: Sizes) -> int:
         """The most bytes that a buffer has at any number that the caller may give."""
         least = self.bytes(buffer, sizes)
         if not self._follows(buffer):
             return least
-        ends = [
-            {**sizes, name: end} for name in self.scalars for end in (0, self._end(name, sizes))
-        ]
-        for end in ends:
-            try:
-                least = max(least, self.bytes(buffer, end))
-            except ProgramError:
-                continue
+        for name in self.scalars:
+            for end in (0, self._end(name, sizes)):
+                try:
+                    least = max(least, self.bytes(buffer, {**sizes, name: end}))
+                except ProgramError:
+                    # Sizes that a run would be refused for.
+                    continue
         return least
+
+    def _is_allowed(self, sizes: Sizes) -> bool:
+        return all(
+            evaluate(limit.size, sizes, "limits") <= evaluate(limit.most, sizes, "limits")
+            for limit in self.program.manifest.limits
+        )
 
     def _end(self, name: str, sizes: Sizes) -> int:
         """The greatest value of a number that the function's limits allow beside other sizes."""
-        limits = self.program.manifest.limits
 
         def is_allowed(value: int) -> bool:
-            given = {**sizes, name: value}
-            return all(
-                evaluate(limit.size, given, "limits") <= evaluate(limit.most, given, "limits")
-                for limit in limits
-            )
+            return self._is_allowed({**sizes, name: value})
 
         low = sizes[name]
         if is_allowed(GREATEST) or not is_allowed(low):
@@ -203,6 +231,19 @@ class FunctionPlan:
             middle = (low + high) // 2
             low, high = (middle, high) if is_allowed(middle) else (low, middle)
         return low
+
+
+def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int:
+    """The bytes of a shape, in which -1 - n stands for number n."""
+    sizes = [size if size >= 0 else numbers[-1 - size] for size in shape]
+    if min(sizes, default=0) < 0 or prod(sizes) > MAX_ELEMENTS:
+        raise ProgramError(
+            f"a buffer is {'x'.join(map(str, sizes))}x{type}: kernels count from 0 to "
+            f"{MAX_ELEMENTS} elements",
+            "",
+            "give other sizes",
+        )
+    return prod(sizes) * dtype_of(type).itemsize
 
 
 def _without_numbers(dispatch: Dispatch) -> Dispatch:
