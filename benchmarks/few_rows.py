@@ -9,7 +9,8 @@ together larger than any cache. Weights are f16, or packed by blocks of 32: a by
 of 4 bits, a scale and a minimum in f16 (as GGUF's Q4_1 holds them). `share` is the bytes of the
 weights a second as part of what the fastest copy moves, reads and writes counted: a kernel of ours,
 and PyTorch's where there is one. Measured are the default schedule, where there are more rows than
-one what is chosen without it, and each of `--schedules`: `["#schedule.rows<...>", ...]`.
+one what is chosen without it, and each of `--schedules`: `["#schedule.rows<...>", ...]`; with
+`--sweep` many more for one row.
 64 columns of every result are compared with numpy in binary64.
 """
 
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,17 @@ class Case:
         return all((abs(result[:, columns] - exact) <= allowed).all() for result in results)
 
 
+def swept(case: Case) -> Iterator[str]:
+    """Schedules for one row and subgroups of 32, to find the best by measuring."""
+    wide = (16,) if case.format == "f16" else (16, 8, 4)
+    for bytes, columns, steps, along in product(wide, (4, 8), (1, 2, 4), (1, 4)):
+        if case.rows == 1 and 16 <= bytes * columns * steps // 4 <= 32:
+            yield (
+                f"#schedule.rows<rows = 1, columns = {columns}, lanes = 32, steps = {steps}, "
+                f"bytes = {bytes}, subgroups = [{along}, {4 // along}]>"
+            )
+
+
 def _repeated(values: Any, shape: tuple[int, ...]) -> Any:
     return np.resize(values[: values.size - 3], shape)
 
@@ -248,6 +261,7 @@ def measure(
 
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
+    parser.add_argument("--sweep", action="store_true", help="many schedules for one row")
     parser.add_argument("--schedules", type=Path, help='JSON: ["#schedule.rows<...>", ...]')
     options = parser.parse_args(arguments)
     schedules: list[str] = json.loads(options.schedules.read_text()) if options.schedules else []
@@ -267,7 +281,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.only not in str(case):
             continue
         against = [(None, ROWS_BARRED)] * (case.rows > 1 and case.format == "f16")
-        given = [(schedule, UNLIMITED) for schedule in schedules]
+        tried = [*schedules, *(swept(case) if options.sweep else ())]
+        given = [(schedule, UNLIMITED) for schedule in tried]
         for schedule, limits in ((None, UNLIMITED), *against, *given):
             if time.monotonic() - begin > options.seconds:
                 break

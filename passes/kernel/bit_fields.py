@@ -45,8 +45,17 @@ class Bits:
     width: int
 
 
-Scalar: TypeAlias = SSAValue | Bits | int
-"""A number: a value, bits of one, or known."""
+@dataclass(frozen=True)
+class Affine:
+    """`value` * `scale` + `addend`, of which the last two are equal for neighbouring elements."""
+
+    value: SSAValue
+    scale: SSAValue | None = None
+    addend: SSAValue | None = None
+
+
+Scalar: TypeAlias = SSAValue | Bits | Affine | int
+"""A number: a value, bits of one, a value with a factor and an addend apart, or known."""
 
 
 def fields_of(word: SSAValue, width: int) -> list[Bits]:
@@ -59,13 +68,74 @@ class ScalarCode:
 
     def __init__(self, b: HoistingEmitter, known: Known):
         self.b, self.known = b, known
+        self.shared: set[SSAValue] = known.setdefault("shared", set[SSAValue]())
+        """Values that neighbouring elements have in common."""
 
     def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
         """An operation of one result on other operands; the same twice is written once."""
         key = (op.name, *operands, *op.result_types, str(op.properties))
         if key not in self.known:
-            self.known[key] = self._copied(op, operands)
+            result = self._apart(op, operands) or self._copied(op, operands)
+            if isinstance(result, SSAValue) and all(map(self.is_shared, operands)):
+                self.shared.add(result)
+            self.known[key] = result
         return self.known[key]
+
+    def is_shared(self, scalar: Scalar) -> bool:
+        """Whether neighbouring elements have a number in common."""
+        if isinstance(scalar, Bits):
+            return scalar.word in self.shared
+        if isinstance(scalar, SSAValue):
+            return scalar in self.shared or isinstance(scalar.owner, arith.ConstantOp)
+        return isinstance(scalar, int)
+
+    def _apart(self, op: Operation, operands: Sequence[Scalar]) -> Affine | None:
+        """A product or sum with a shared number, which is kept apart from what is not shared."""
+        if not isinstance(op, arith.MulfOp | arith.AddfOp | arith.SubfOp):
+            return None
+        if op.result.type != f32 or self.is_shared(operands[0]) == self.is_shared(operands[1]):
+            return None
+        first = self.is_shared(operands[1])
+        varying, shared = operands if first else operands[::-1]
+        if not isinstance(varying, SSAValue | Affine) or not isinstance(shared, SSAValue):
+            return None
+        apart = varying if isinstance(varying, Affine) else Affine(varying)
+        scale, addend = apart.scale, apart.addend
+        if isinstance(op, arith.MulfOp):
+            scale = shared if scale is None else self._shared(arith.MulfOp, scale, shared)
+            addend = None if addend is None else self._shared(arith.MulfOp, addend, shared)
+        elif isinstance(op, arith.AddfOp):
+            addend = shared if addend is None else self._shared(arith.AddfOp, addend, shared)
+        elif first:
+            addend = self.b.zero(f32) if addend is None else addend
+            addend = self._shared(arith.SubfOp, addend, shared)
+        else:
+            scale = self.b.number(1.0, f32) if scale is None else scale
+            scale = self._shared(arith.SubfOp, self.b.zero(f32), scale)
+            addend = shared if addend is None else self._shared(arith.SubfOp, shared, addend)
+        return Affine(apart.value, scale, addend)
+
+    def _shared(self, kind: type[Any], x: SSAValue, y: SSAValue) -> SSAValue:
+        """An operation on shared numbers."""
+        key = (kind, x, y)
+        if key not in self.known:
+            self.known[key] = self.b.add(kind(x, y))
+            self.shared.add(self.known[key])
+        return self.known[key]
+
+    def whole(self, number: Affine) -> SSAValue:
+        """A number with its factor and addend."""
+        b, scale, addend = self.b, number.scale, number.addend
+        if number not in self.known:
+            value = number.value
+            if scale is not None and addend is not None:
+                value = b.add(math.FmaOp(value, scale, addend))
+            elif scale is not None:
+                value = b.add(arith.MulfOp(value, scale))
+            elif addend is not None:
+                value = b.add(arith.AddfOp(value, addend))
+            self.known[number] = value
+        return self.known[number]
 
     def value(self, scalar: Scalar, type: Attribute) -> SSAValue:
         """A scalar as a value of its type."""
@@ -74,6 +144,8 @@ class ScalarCode:
             return b.number(scalar, type)
         if isinstance(scalar, SSAValue):
             return scalar
+        if isinstance(scalar, Affine):
+            return self.whole(scalar)
         bits = self._remembered(arith.ShRUIOp, scalar.word, scalar.low)
         number = bits if scalar.low + scalar.count == WORD else self._masked(bits, scalar.count)
         assert isinstance(type, IntegerType)

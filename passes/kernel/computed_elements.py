@@ -27,6 +27,8 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import (
     WORD,
+    Affine,
+    Bits,
     Known,
     Scalar,
     ScalarCode,
@@ -58,8 +60,10 @@ def stored_type(element: Attribute) -> Attribute:
 class LeafCode:
     """The code of what is read of one tensor."""
 
-    def __init__(self, b: HoistingEmitter, leaf: Leaf, unit: dict[int, int]):
+    def __init__(self, b: HoistingEmitter, leaf: Leaf, unit: dict[int, int], fast: int | None):
         self.b, self.leaf = b, leaf
+        self.is_shared = fast is not None and leaf.strides[fast] == 0
+        """Whether neighbouring elements of the operand have its elements in common."""
         self.width = leaf.width(unit, MOST_BYTES)
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
@@ -103,6 +107,11 @@ class LeafCode:
         vector, place = self.load(point)
         if vector not in known:
             known[vector] = self._elements(vector)
+            if self.is_shared:
+                shared = ScalarCode(self.b, known).shared
+                shared.add(vector)
+                for element in known[vector]:
+                    shared.add(element.word if isinstance(element, Bits) else element)
         return known[vector][place]
 
     def _elements(self, vector: SSAValue) -> Sequence[Scalar]:
@@ -129,10 +138,12 @@ class ComputedOperand:
         unit: dict[int, int],
         type: Attribute,
         signed: bool,
+        fast: int | None = None,
     ):
+        """`fast` is the loop that leads from an element to its neighbour."""
         self.b, self.type, self.signed = b, type, signed
         self.root = Placed(value, map)
-        self.leaves = {leaf.placed: LeafCode(b, leaf, unit) for leaf in leaves}
+        self.leaves = {leaf.placed: LeafCode(b, leaf, unit, fast) for leaf in leaves}
         used = {e.position for r in map.results for e in r.dfs() if isinstance(e, AffineDimExpr)}
         self.loops = sorted(used)
 
@@ -143,12 +154,17 @@ class ComputedOperand:
 
     def element(self, point: Point, known: Known) -> SSAValue:
         """The element at a point in the type of the sums; `known` is added to."""
+        return ScalarCode(self.b, known).whole(self.apart(point, known))
+
+    def apart(self, point: Point, known: Known) -> Affine:
+        """The same, with what is equal for neighbours apart where that is a factor or addend."""
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             value = self._value(self.root, point, known)
-            if not isinstance(value, SSAValue):
+            if not isinstance(value, Affine) or self.type != f32:
                 value = ScalarCode(self.b, known).value(value, self.root.element_type)
-            known[key] = self._widened(value)
+                value = Affine(self._widened(value))
+            known[key] = value
         return known[key]
 
     def _value(self, placed: Placed, point: Point, known: Known) -> Scalar:
@@ -176,7 +192,7 @@ class ComputedOperand:
         places: Sequence[AffineExpr | None],
         point: Point,
         known: Known,
-    ) -> SSAValue:
+    ) -> Scalar:
         """
         The body of an element-wise operation on one element of each input; `places` are its loops
         by the contraction's.
@@ -203,7 +219,10 @@ class ComputedOperand:
                 values[body_op.results[0]] = code.copied(body_op, operands)
         last = block.last_op
         assert last is not None
-        return code.value(scalar_of(last.operands[0]), last.operands[0].type)
+        result = scalar_of(last.operands[0])
+        if isinstance(result, Affine):
+            return result
+        return code.value(result, last.operands[0].type)
 
     def _index(self, place: AffineExpr | None, point: Point) -> Index:
         """A linear expression of the contraction's loops, at a point."""

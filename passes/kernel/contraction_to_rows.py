@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from math import prod
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import arith, gpu, math
@@ -38,7 +39,7 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.addresses import address_along
-from xdsl_spirv.passes.kernel.bit_fields import Known
+from xdsl_spirv.passes.kernel.bit_fields import Affine, Known, ScalarCode
 from xdsl_spirv.passes.kernel.collective import scheduled_root
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
@@ -81,6 +82,12 @@ def _lower(module: ModuleOp, collective: CollectiveOp, root: GenericOp) -> None:
     Rewriter.erase_op(collective)
 
 
+Common: TypeAlias = tuple[SSAValue | None, SSAValue | None]
+"""The factor and the addend that some elements have in common."""
+
+NOTHING: Common = (None, None)
+
+
 @dataclass(frozen=True)
 class RowsTile:
     """Offsets of one batch's elements in the result and in other buffers along its loops."""
@@ -110,7 +117,16 @@ class RowsKernel:
         contraction = plan.contraction
         self.type = plan.total_type
         operands = [
-            ComputedOperand(b, value, map, leaves, plan.unit, self.type, name.startswith("s"))
+            ComputedOperand(
+                b,
+                value,
+                map,
+                leaves,
+                plan.unit,
+                self.type,
+                name.startswith("s"),
+                plan.main.fast_loop,
+            )
             for value, map, leaves, name in zip(
                 (contraction.a, contraction.b),
                 contraction.maps[:2],
@@ -233,7 +249,7 @@ class RowsKernel:
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
         """The sums after some units of K, whose loads all stand before the multiply-adds."""
-        rows, columns = points
+        _, columns = points
         places = [self._places(unit) for unit in units]
         width = self.plan.side_by_side
         for place in places:
@@ -242,15 +258,7 @@ class RowsKernel:
                     self.stream.fetch(column | _shifted(place, offset))
         results = list(totals)
         for place in places:
-            known: Known = {}
-            for offset in self._offsets():
-                within = _shifted(place, offset)
-                factors = [self.stream.element(point | within, known) for point in columns]
-                for i, point in enumerate(rows):
-                    x = self.few.element(point | within, known)
-                    for j, factor in enumerate(factors):
-                        at = i * len(columns) + j
-                        results[at] = self._fused(x, factor, results[at])
+            UnitSums(self, results).add([_shifted(place, o) for o in self._offsets()], points)
         return results
 
     def _places(self, unit: Index) -> Point:
@@ -270,13 +278,13 @@ class RowsKernel:
             offsets = [offset | {loop: i} for offset in offsets for i in range(count)]
         return offsets
 
-    def _fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+    def fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
         b = self.b
         if isinstance(self.type, IntegerType):
             return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
         return b.add(math.FmaOp(x, y, total))
 
-    def _plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
+    def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
         kind = arith.AddiOp if isinstance(self.type, IntegerType) else arith.AddfOp
         return self.b.add(kind(x, y))
 
@@ -290,7 +298,7 @@ class RowsKernel:
             kind = GroupNonUniformIAddOp if integer else GroupNonUniformFAddOp
             return b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
         by = reduce_by_rotations if "subgroup-rotate" in features else reduce_by_shuffles
-        return by(b, value, size, self._plus)
+        return by(b, value, size, self.plus)
 
     def _finish(self, totals: Sequence[SSAValue]) -> None:
         """Add up what several subgroups or lanes have, and store it."""
@@ -318,7 +326,7 @@ class RowsKernel:
             def add_up(number: Index = number) -> None:
                 places = [b.plus(number, part * results) for part in range(plan.partial)]
                 parts = [b.load(memory, [place]) for place in places]
-                total = reduce(self._plus, parts)
+                total = reduce(self.plus, parts)
                 self._store(b.divided(number, columns), b.remainder(number, columns), total)
 
             b.when(b.below(number, results), add_up)
@@ -370,7 +378,7 @@ class RowsKernel:
         if self.init is not None:
             source = tile.view(self.init, element_type(self.init))
             begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))
-            total = self._plus(self._in(begin, self.type), total)
+            total = self.plus(self._in(begin, self.type), total)
         total = self._in(total, contraction.element_types[2])
         ElementCode(b, plan, tile, 1).store(row, column, total)
 
@@ -380,6 +388,62 @@ class RowsKernel:
             return value
         kind = arith.ExtFOp if to == self.type else arith.TruncFOp
         return self.b.add(kind(value, to))  # pyright: ignore[reportArgumentType]
+
+
+class UnitSums:
+    """
+    Adds a unit's products to the sums of an invocation.
+
+    Factors and addends that elements of a column have in common (scales and minima of packed
+    weights) are applied to the sum over those elements, where that is less than to apply them to
+    each: sum of (q * d + m) * x = d * sum of q * x + m * sum of x.
+    """
+
+    def __init__(self, kernel: RowsKernel, totals: list[SSAValue]):
+        self.kernel, self.totals = kernel, totals
+        self.known: Known = {}
+        self.parts: dict[tuple[int, int, Common], SSAValue] = {}
+        self.beside: dict[tuple[int, int, Common], tuple[SSAValue, ...]] = {}
+        rows, columns = kernel.count
+        self.sums_rows = rows < columns
+        """Whether the sums of the rows' elements serve more columns than there are rows."""
+
+    def add(self, places: Sequence[Point], points: tuple[list[Point], list[Point]]) -> None:
+        kernel, (rows, columns) = self.kernel, points
+        for place in places:
+            elements = [kernel.stream.apart(point | place, self.known) for point in columns]
+            for i, row in enumerate(rows):
+                x = kernel.few.element(row | place, self.known)
+                for j, element in enumerate(elements):
+                    self._add(i, j, x, element)
+        self._finish(len(columns))
+
+    def _add(self, i: int, j: int, x: SSAValue, element: Affine) -> None:
+        kernel, common = self.kernel, (element.scale, element.addend)
+        if common == NOTHING or (element.addend is not None and not self.sums_rows):
+            at = i * self.kernel.count[1] + j
+            factor = ScalarCode(kernel.b, self.known).whole(element)
+            self.totals[at] = kernel.fused(x, factor, self.totals[at])
+            return
+        key = i, j, common
+        if key in self.parts:
+            self.parts[key] = kernel.fused(x, element.value, self.parts[key])
+        else:
+            self.parts[key] = kernel.b.add(arith.MulfOp(x, element.value))
+        self.beside[key] = (*self.beside.get(key, ()), x)
+
+    def _finish(self, columns: int) -> None:
+        kernel = self.kernel
+        for (i, j, common), part in self.parts.items():
+            scale, addend = common
+            total = self.totals[i * columns + j]
+            total = kernel.plus(total, part) if scale is None else kernel.fused(part, scale, total)
+            if addend is not None:
+                xs = self.beside[i, j, common]
+                if xs not in self.known:
+                    self.known[xs] = reduce(kernel.plus, xs)
+                total = kernel.fused(self.known[xs], addend, total)
+            self.totals[i * columns + j] = total
 
 
 def _shifted(place: Point, offset: dict[int, int]) -> Point:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import RowsAttr, bit_width
+from xdsl_spirv.dialects.schedule.rows import MOST_BYTES
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
@@ -299,11 +300,23 @@ def _most_rows(contraction: Contraction, target: Target) -> int:
 MOST_ROWS = 8
 """Rows that an invocation has: with more, registers run short."""
 
-MOST_SUMS = 16
+MOST_SUMS = 32
 """Sums of an invocation."""
+
+BUSY = 16
+"""Subgroups that keep a compute unit waiting for memory only."""
 
 UNDER_WAY = 4
 """Loads of an invocation that are under way at a time."""
+
+MOST_SPREAD = 16
+"""
+Elements of a unit where lanes take neighbouring units: with larger ones the pieces of the rows
+that lanes read beside them lie too far apart.
+"""
+
+LEAST_BYTES = 4
+"""Of a load."""
 
 MOST_WRITTEN = 128
 """Elements of a step for each row, as far as code grows where nothing waits for memory."""
@@ -316,8 +329,7 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """The schedules that might do, the best one first."""
     target = plan.target
     try:
-        side_by_side, units = plan.side_by_side, typical(plan.units)
-        columns = typical(plan.columns)
+        side_by_side, columns = plan.side_by_side, typical(plan.columns)
     except (NotAContraction, NotLinear):
         yield RowsAttr()
         return
@@ -326,12 +338,15 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if target.residency.subgroups == 1:
         yield from _on_processor(plan, rows, side_by_side, columns)
         return
-    wanted = 16 * target.compute_units
+    bytes = MOST_BYTES
+    while prod(plan.unit.values()) > MOST_SPREAD and bytes > LEAST_BYTES:
+        bytes //= 2
+        plan = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), target)
+    units = typical(plan.units)
+    wanted = BUSY * target.compute_units
     for width in (4, 2, 1):
         own = max(width, side_by_side)
         if rows * own > max(MOST_SUMS, rows * side_by_side):
-            continue
-        if width > 1 and columns * batch * ceil_div(few, rows) < wanted * own:
             continue
         for lanes in (target.subgroup_size,) if side_by_side == 1 else (4, 1):
             subgroups = ceil_div(columns, own * target.subgroup_size // lanes)
@@ -339,11 +354,13 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             along = 1
             while along < SUBGROUPS and subgroups * along < wanted and units >= 2 * along * lanes:
                 along *= 2
+            if width > 1 and 2 * subgroups * along < wanted:
+                continue
             while along:
-                steps = max(1, UNDER_WAY * side_by_side // own)
+                steps = max(1, UNDER_WAY * MOST_BYTES // bytes * side_by_side // own)
                 while steps > 1 and units < steps * along * lanes:
                     steps //= 2
-                yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)))
+                yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)), bytes)
                 along //= 2
 
 
