@@ -307,13 +307,13 @@ class UnitCode:
             return None
         if isinstance(inner, arith.MulfOp):
             factors = self._halves(inner.operands, at)
-            return None if factors is None else b.add(arith.MulfOp(*factors))
+            return None if factors is None else b.add(arith.MulfOp(factors[0], factors[1]))
         if not isinstance(inner, arith.AddfOp):
             return None
         for first, addend in (inner.operands, inner.operands[::-1]):
             if isinstance(first.owner, arith.MulfOp):
                 terms = self._halves((*first.owner.operands, addend), at)
-                return None if terms is None else b.add(math.FmaOp(*terms))
+                return None if terms is None else b.add(math.FmaOp(terms[0], terms[1], terms[2]))
         return None
 
     def _halves(self, values: Sequence[SSAValue], at: tuple[int, ...]) -> list[SSAValue] | None:

@@ -1,0 +1,202 @@
+"""
+Products of many rows with weights in blocks, in GPU time, beside the same in f16.
+
+    python benchmarks/packed_weights.py --target nvidia-h200 -o benchmarks/results/h200-packed.json
+    .lavapipe/run python benchmarks/packed_weights.py --target lavapipe --small
+
+A program multiplies the rows by several matrices of the same sizes, one after the other. Weights
+are f16, or lie in planes of a GGUF format and are dequantized into f16 in the kernel; the rows are
+f16, sums f32. Measured are the default schedule and each of `--schedules`:
+`["#schedule.contraction<...>", ...]`, or a few of tiles that did well if it is `few`.
+64 columns of every result are compared with numpy in binary64.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from device_runs import CUDA, WARM_UP, parser_of, torch, torch_median
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Block, Region
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.frontends.blocks import FORMATS, dequantize
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.values import F16, F32, Tensor
+from xdsl_spirv.passes.schedule.tuned import parse_schedule
+from xdsl_spirv.runtime.vulkan import open_isolated
+
+CHECKED = 64
+TOLERANCE = 4e-3
+"""Of a result, relative to the sum of its products' sizes: weights are rounded to f16."""
+
+TILES = (
+    "[128, 256, 32], subgroups = [2, 4]",
+    "[128, 256, 64], subgroups = [2, 4]",
+    "[256, 128, 32], subgroups = [4, 2]",
+    "[128, 128, 32], subgroups = [2, 2]",
+    "[128, 128, 64], subgroups = [2, 2]",
+    "[64, 256, 64], subgroups = [1, 4]",
+)
+FEW = [
+    f"#schedule.contraction<workgroup_tile = {tile}, instruction = coopmat 16x16x16, "
+    "a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 8>, "
+    f"{stages}raster = rows<8>>"
+    for tile in TILES
+    for stages in ("", "stages = 2, ")
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """rows x n x k, `count` matrices of weights in a format, or in f16 if it is none."""
+
+    rows: int
+    n: int
+    k: int
+    format: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.n}x{self.k} {self.format}"
+
+    def planes(self, rng: np.random.Generator) -> dict[str, Any]:
+        if self.format not in FORMATS:
+            return {"w": rng.normal(size=(self.n, self.k)).astype(np.float16)}
+        format = FORMATS[self.format]
+        arrays: dict[str, Any] = {}
+        for name, plane in format.planes.items():
+            shape = self.n, self.k // format.size, *format.sizes(name)
+            if plane.element.is_float:
+                arrays[name] = rng.uniform(0.01, 0.02, shape).astype(np.float16)
+            else:
+                arrays[name] = rng.integers(0, 256, shape, np.uint8).view(plane.element.dtype)
+        return arrays
+
+    def module(self, planes: dict[str, Any], schedule: str | None) -> ModuleOp:
+        entry = Block()
+        b = TensorBuilder(entry)
+        x = Tensor(F16, [self.rows, self.k])
+        x.value = entry.insert_arg(TensorType(F16.type, [self.rows, self.k]), 0)
+        results: list[Any] = []
+        for _ in range(self.count):
+            tensors = {name: Tensor.of(array) for name, array in planes.items()}
+            for t in tensors.values():
+                t.value = entry.insert_arg(t.type, len(entry.args))
+            weights = tensors.get("w") or dequantize(b, FORMATS[self.format], tensors, F16)
+            product = b.contract(x, [0, 2], weights, [1, 2], [self.rows, self.n], 3, F32)
+            value = b.value(product)
+            assert isinstance(value.owner, GenericOp)
+            if schedule:
+                value.owner.attributes["schedule"] = parse_schedule(schedule)
+            results.append(value)
+        entry.add_op(ReturnOp(*results))
+        type = FunctionType.from_lists([a.type for a in entry.args], [v.type for v in results])
+        return ModuleOp([FuncOp("main", type, Region(entry))])
+
+
+def numbers(case: Case, planes: dict[str, Any], rows: Any) -> Any:
+    """Rows of the weights in binary64."""
+    from xdsl_spirv.interpreter import reference
+
+    if "w" in planes:
+        return planes["w"][rows].astype(np.float64)
+    entry = Block()
+    b = TensorBuilder(entry)
+    arrays = {name: array[rows] for name, array in planes.items()}
+    tensors = {name: Tensor.of(array) for name, array in arrays.items()}
+    for t in tensors.values():
+        t.value = entry.insert_arg(t.type, len(entry.args))
+    result = b.value(dequantize(b, FORMATS[case.format], tensors, F32))
+    entry.add_op(ReturnOp(result))
+    type = FunctionType.from_lists([a.type for a in entry.args], [result.type])
+    module = ModuleOp([FuncOp("main", type, Region(entry))])
+    return reference(module, list(arrays.values()))[0].astype(np.float64)
+
+
+def measure(device: Any, case: Case, target: str, schedule: str | None) -> dict[str, Any]:
+    record: dict[str, Any] = {"case": str(case), "schedule": schedule or "default"}
+    rng = np.random.default_rng(1)
+    planes = case.planes(rng)
+    x = rng.normal(size=(case.rows, case.k)).astype(np.float16)
+    try:
+        program = compile_module(case.module(planes, schedule), target)
+        record["chosen"] = sorted({layer.schedule for layer in program.layers})
+        names = [buffer.name for buffer in program.manifest.inputs]
+        given = [
+            array.view(np.int8) if array.dtype == np.uint8 else array for array in planes.values()
+        ]
+        results = device.execute(program, dict(zip(names, [x, *given * case.count], strict=True)))
+        columns = rng.integers(0, case.n, CHECKED)
+        w, rows = numbers(case, planes, columns), x.astype(np.float64)
+        exact, allowed = rows @ w.T, TOLERANCE * (abs(rows) @ abs(w).T)
+        record["ok"] = all(
+            bool((abs(result[:, columns] - exact) <= allowed).all()) for result in results.values()
+        )
+        times = device.times(program, 15, WARM_UP)
+    except Exception as error:
+        record["error"] = f"{type(error).__name__}: {error}"[:300]
+        return record
+    nanoseconds = sum(t.median for t in times) / case.count
+    record["us"] = round(nanoseconds / 1e3, 2)
+    record["tflops"] = round(2e-3 * case.rows * case.n * case.k / nanoseconds, 1)
+    return record
+
+
+def by_torch(case: Case) -> dict[str, Any]:
+    """PyTorch's product in f16."""
+    x = torch.randn(case.rows, case.k, dtype=torch.float16, device="cuda")
+    w = torch.randn(case.n, case.k, dtype=torch.float16, device="cuda")
+    milliseconds = torch_median(torch, lambda: torch.nn.functional.linear(x, w))
+    tflops = round(2e-9 * case.rows * case.n * case.k / milliseconds, 1)
+    return {"case": f"{case} by torch", "us": round(1e3 * milliseconds, 2), "tflops": tflops}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--schedules", help="a JSON file, or few")
+    options = parser.parse_args(arguments)
+    schedules: list[str] = []
+    if options.schedules:
+        few = options.schedules == "few"
+        schedules = FEW if few else json.loads(Path(options.schedules).read_text())
+    begin = time.monotonic()
+    device: Any = open_isolated(options.device)
+    records: list[dict[str, Any]] = []
+    sizes = ((64, 256),) if options.small else ((14336, 4096), (4096, 14336), (4096, 4096))
+    formats = ("f16", "Q4_1", "Q4_0", "Q8_0", "Q4_K", "Q6_K")
+    all_cases = [
+        Case(rows, n, k, format, 2)
+        for n, k in sizes
+        for rows in ((48,) if options.small else (512, 16))
+        for format in formats
+    ]
+    for case in [case for case in all_cases if options.only in str(case)]:
+        if CUDA and case.format == "f16":
+            records.append(by_torch(case))
+            print(json.dumps(records[-1]), flush=True)
+        for schedule in (None, *schedules):
+            if time.monotonic() - begin > options.seconds:
+                break
+            records.append(measure(device, case, options.target, schedule))
+            print(json.dumps(records[-1]), flush=True)
+            if "error" in records[-1]:
+                device.close()
+                device = open_isolated(options.device)
+        if options.output is not None:
+            document = {"what": "packed weights", "target": options.target, "records": records}
+            options.output.write_text(json.dumps(document, indent=1))
+    device.close()
+    return 0 if all(record.get("ok", True) for record in records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
