@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -281,7 +282,7 @@ class Manifest:
         kernels = tuple(kernel for kernel in self.kernels if kernel.name in used)
         return replace(self, **fields, kernels=kernels, functions=())
 
-    @property
+    @cached_property
     def states(self) -> list[Buffer]:
         """The buffers that keep their contents between runs."""
         return [buffer for buffer in self.buffers if buffer.kind == "state"]
@@ -293,24 +294,24 @@ class Manifest:
     def buffer(self, name: str) -> Buffer:
         return self._by_name[name]
 
-    @property
+    @cached_property
     def is_dynamic(self) -> bool:
         """Whether sizes are known only when the program runs."""
         return any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in self.buffers)
 
-    @property
+    @cached_property
     def inputs(self) -> list[Buffer]:
         """What the caller gives, buffers and scalars, in the source function's order."""
         return [b for b in map(self.buffer, self.arguments) if b.kind in GIVEN]
 
-    @property
+    @cached_property
     def outputs(self) -> list[Buffer]:
         """The buffers that the caller reads, in the source function's order."""
         return [self.buffer(name) for name in self.results]
 
     def check(self, place: str) -> None:
-        names = [b.name for b in self.buffers]
-        if len(set(names)) != len(names):
+        names = {b.name for b in self.buffers}
+        if len(names) != len(self.buffers):
             raise ProgramError("two buffers have one name", f"{place}.buffers")
         given = {size for b in self.inputs for size in b.shape if is_name(size)}
         given |= {b.name for b in self.inputs if b.kind == "scalar"}
@@ -357,6 +358,6 @@ class Manifest:
             raise ProgramError("two functions have one name", f"{place}.functions")
 
 
-def _known(name: str, names: object, what: str, place: str) -> None:
-    if name not in list(names):  # type: ignore[call-overload]
+def _known(name: str, names: Container[str], what: str, place: str) -> None:
+    if name not in names:
         raise ProgramError(f"there is no {what} {name!r}", place, "compile the program again")

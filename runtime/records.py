@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from functools import cache
 from typing import Any, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin
 
 from xdsl_spirv.runtime.errors import ProgramError
@@ -83,11 +84,17 @@ def _decode_tuple(kinds: tuple[Any, ...], value: object, place: str) -> tuple[ob
     )
 
 
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """The types of a record's fields."""
+    return typing.get_type_hints(kind)
+
+
 def _decode_record(kind: type[Any], value: object, place: str) -> object:
     if not isinstance(value, dict):
         raise _wrong(place, "an object", value)
     given = cast(dict[str, object], value)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}
     for name in given:
         if name not in fields:
