@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
@@ -47,6 +48,8 @@ from xdsl_spirv.passes.analysis.body import (
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.dead_code import erase_dead
 from xdsl_spirv.passes.analysis.factors import own_map
+from xdsl_spirv.passes.analysis.local_sizes import empty_of
+from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
 
 LARGEST_SUM = 1 << 31
@@ -127,8 +130,6 @@ def _dequantized(value: SSAValue) -> Dequantized | None:
     """Traces a tensor through moves of its elements to the integers it was dequantized from."""
     owner = value.owner
     if isinstance(owner, Block) or not isinstance(value.type, TensorType):
-        return None
-    if DYNAMIC_INDEX in value.type.get_shape():
         return None
     match owner:
         case tensor.PadOp():
@@ -256,8 +257,8 @@ def _transposed(inner: Dequantized, order: list[int]) -> Dequantized:
 
 def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
     assert isinstance(value.type, TensorType)
-    shape = [value.type.get_shape()[d] for d in order]
-    empty = tensor.EmptyOp((), TensorType(value.type.element_type, shape))
+    sizes = extents(value)
+    before, empty = empty_of([sizes[d] for d in order], value.type.element_type)
     rank = len(order)
     source = AffineMap(rank, 0, tuple(AffineDimExpr(order.index(d)) for d in range(rank)))
     block = Block(arg_types=[value.type.element_type] * 2)
@@ -270,7 +271,7 @@ def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
         ArrayAttr([IteratorTypeAttr.parallel()] * rank),
         [empty.tensor.type],
     )
-    return [empty, generic]
+    return [*before, empty, generic]
 
 
 def _padded(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
@@ -393,7 +394,7 @@ class _Rewrite:
     def is_possible(self) -> bool:
         """Whether the sum fits and no zero point or scale changes within it."""
         result = self.op.results[0].type
-        if not isinstance(result, TensorType) or DYNAMIC_INDEX in result.get_shape():
+        if not isinstance(result, TensorType):
             return False
         if any(not isinstance(x, AffineDimExpr) for x in self.out.results):
             return False
@@ -413,19 +414,16 @@ class _Rewrite:
         return terms is not None and terms * largest < LARGEST_SUM
 
     def _terms(self) -> int | None:
+        """How many products a sum has; None if that is not known."""
         sizes: dict[int, int] = {}
         for value, map in zip((*self.op.inputs, *self.op.outputs), self.maps, strict=True):
             assert isinstance(value.type, TensorType)
             for index, size in zip(map.results, value.type.get_shape(), strict=True):
-                if isinstance(index, AffineDimExpr):
+                if isinstance(index, AffineDimExpr) and size != DYNAMIC_INDEX:
                     sizes[index.position] = size
         parallel = {x.position for x in self.out.results if isinstance(x, AffineDimExpr)}
-        terms = 1
-        for loop in range(self.out.num_dims):
-            if loop not in sizes:
-                return None
-            terms *= 1 if loop in parallel else sizes[loop]
-        return terms
+        reduced = [loop for loop in range(self.out.num_dims) if loop not in parallel]
+        return prod(sizes[loop] for loop in reduced) if sizes.keys() >= set(reduced) else None
 
     def apply(self) -> LinalgStructuredOperation:
         values = [self._moved(operand) for operand in self.operands]
@@ -450,12 +448,10 @@ class _Rewrite:
         return value
 
     def _zeros(self) -> SSAValue:
-        result = self.op.results[0].type
-        assert isinstance(result, TensorType)
         zero = arith.ConstantOp(IntegerAttr(0, i32))
-        empty = tensor.EmptyOp((), TensorType(i32, result.get_shape()))
+        before, empty = empty_of(extents(self.op.outputs[0]), i32)
         fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
-        Rewriter.insert_op([zero, empty, fill], InsertPoint.before(self.op))
+        Rewriter.insert_op([zero, *before, empty, fill], InsertPoint.before(self.op))
         return fill.results[0]
 
     def _product(self, values: list[SSAValue], start: SSAValue) -> linalg.ops.GenericOp:
@@ -549,7 +545,7 @@ class _Rewrite:
             value = total.result
         block.insert_arg(element, len(block.args))
         block.add_op(linalg.ops.YieldOp(value))
-        empty = tensor.EmptyOp((), result)
+        before, empty = empty_of(extents(self.op.outputs[0]), element)
         generic = linalg.ops.GenericOp(
             inputs,
             [empty.tensor],
@@ -559,7 +555,7 @@ class _Rewrite:
             [result],
         )
         generic.location = self.op.location
-        return [empty, generic]
+        return [*before, empty, generic]
 
 
 def _extended(block: Block, value: SSAValue, signed: bool) -> SSAValue:

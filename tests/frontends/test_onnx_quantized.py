@@ -346,6 +346,39 @@ def qdq_convolution(zero: int, pads: Sequence[int], channels: bool, bias: str) -
     return graph, graph.add("Conv", *operands, pads=list(pads))
 
 
+OPEN: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
+    "MatMul": ("x [n, t, 64]", (64, 48), (2, 7, 64)),
+    "Conv <pads = [1, 1, 1, 1]>": ("x [n, 8, h, v]", (16, 8, 3, 3), (2, 8, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("operator", OPEN)
+def test_bytes_of_open_sizes_are_multiplied(operator: str):
+    """A model of open sizes takes cooperative matrices of bytes, as one of known sizes does."""
+    runtime = pytest.importorskip("onnxruntime")
+    declared, filters, sizes = OPEN[operator]
+    name, _, dimensions = declared.partition(" ")
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 17]> g (float{dimensions} {name}) => (y)
+        <float s = {{0.03}}, uint8 z = {{120}}, float u = {{0.02}}, int8 o = {{0}},
+         float r = {{0.2}}>
+        {{ a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z) c = DequantizeLinear(w, u, o)
+           d = {operator} (b, c) e = QuantizeLinear(d, r, z) y = DequantizeLinear(e, r, z) }}"""
+    )
+    weights = onnx.numpy_helper.from_array(numbers(np.int8, *filters), "w")
+    model.graph.initializer.append(weights)
+    x = floats(*sizes)
+    session = runtime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, {"x": x})
+    program = compile_model(
+        import_onnx(onnx.shape_inference.infer_shapes(model), dynamic=True), "lavapipe"
+    )
+    assert [layer.path for layer in program.layers][-1] == "cooperative-matrix"
+    steps = np.round((program(x=x) - expected) / np.float32(0.2))
+    assert np.abs(steps).max() <= 1
+    assert np.mean(steps != 0) <= 0.02
+
+
 def test_zero_points_from_data_are_padded():
     """Dynamic quantization: bytes are multiplied, also where the image is padded."""
     graph = Graph()
