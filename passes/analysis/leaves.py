@@ -7,7 +7,7 @@ What an operand of a contraction is computed from: tensors in memory, read by li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -48,17 +48,40 @@ class Leaf:
         """The loop along which elements lie side by side."""
         return next((loop for loop, stride in enumerate(self.strides) if stride == 1), None)
 
-    def widest(self, loop: int, size: Size, most_bytes: int) -> int:
+    def piece(
+        self, sizes: Sequence[Size], loops: Collection[int], most_bytes: int
+    ) -> dict[int, int]:
         """
-        Iterations of a loop whose elements are one aligned piece of at most so many bytes, for all
-        iterations of all other loops.
+        Iterations of some of these loops whose elements are one aligned piece of at most so many
+        bytes, the largest one, for all iterations of all loops.
         """
-        steps = [self.start, size]
-        steps += [stride for other, stride in enumerate(self.strides) if other != loop]
         count = max(1, most_bytes * 8 // bit_width(self.element))
-        while count > 1 and not all(is_multiple(step, count) for step in steps):
+        while count > 1:
+            taken = self._taken(sizes, loops, count)
+            if taken is not None:
+                return taken
             count //= 2
-        return count
+        return {}
+
+    def _taken(
+        self, sizes: Sequence[Size], loops: Collection[int], count: int
+    ) -> dict[int, int] | None:
+        """The iterations that an aligned piece of `count` elements is made of, if there are any."""
+        taken: dict[int, int] = {}
+        left, stride = count, 1
+        while left > 1:
+            loop = next((loop for loop in loops if self.strides[loop] == stride), None)
+            if loop is None:
+                return None
+            size = sizes[loop]
+            if is_multiple(size, left):
+                taken[loop], left = left, 1
+            elif is_dynamic(size) or left % size:
+                return None
+            else:
+                taken[loop], left, stride = size, left // size, stride * size
+        others = (s for loop, s in enumerate(self.strides) if loop not in taken)
+        return taken if all(is_multiple(s, count) for s in (self.start, *others)) else None
 
     def width(self, unit: dict[int, int], most_bytes: int) -> int:
         """

@@ -110,10 +110,8 @@ class RowsPlan:
     def unit(self) -> dict[int, int]:
         """How many iterations of a loop a unit has, for the loops of K, and those of columns."""
         sizes, main = self.contraction.sizes, self.main
-        unit: dict[int, int] = {}
-        fast = main.fast_loop
-        if fast is not None and (fast in self.reduced or fast in self.column_loops[-1:]):
-            unit[fast] = main.widest(fast, sizes[fast], self.schedule.bytes.data)
+        own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
+        unit = main.piece(sizes, own, self.schedule.bytes.data)
         for loop in self.reduced:
             size = sizes[loop]
             if loop in main.loops or is_dynamic(size):

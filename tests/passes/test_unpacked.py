@@ -34,6 +34,15 @@ CASES = [
     ("Q5_K", 33, 256, 24, "amd-rdna4"),
     ("Q6_K", None, 256, 33, "nvidia-h200"),
     ("Q4_1", 5, 160, 24, "lavapipe"),
+    # Few rows.
+    ("Q4_0", 1, 160, 36, "nvidia-h200"),
+    ("Q4_1", 1, 160, 36, "amd-rdna4"),
+    ("Q5_0", 2, 160, 36, "qualcomm-adreno"),
+    ("Q8_0", 1, 160, 36, "lavapipe"),
+    ("Q4_K", 1, 256, 36, "lavapipe"),
+    ("Q5_K", 2, 256, 36, "nvidia-h200"),
+    ("Q6_K", 3, 256, 36, "lavapipe"),
+    ("2 bits", 1, 192, 36, "nvidia-h200"),
 ]
 
 
@@ -109,6 +118,7 @@ def test_one_kernel_reads_planes(name: str, m: int | None, k: int, n: int, targe
     halves = target in ("nvidia-h200", "amd-rdna4")
     program = compile(model(format, m, planes, F16 if halves else F32, n % 2 == 0), target)
     assert len(program.manifest.dispatches) == 1
+    assert program.layers[0].path == "rows" or m is None or m > 3
     assert sum(b.bytes for b in program.manifest.buffers if b.kind == "weight") == sum(
         array.nbytes for array in planes.values()
     )
