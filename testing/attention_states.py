@@ -16,6 +16,7 @@ KINDS: dict[str, Any] = {"f16": np.float16, "f32": np.float32}
 
 _MAXIMUM = "%m = arith.maximumf %t, %a : f32\nlinalg.yield %m : f32"
 _SUM = "%m = arith.addf %t, %a : f32\nlinalg.yield %m : f32"
+_NEGATED = "%m = arith.negf %a : f32\nlinalg.yield %m : f32"
 _POWER = """%below = arith.subf %b, %a : f32
   %power = math.exp %below : f32
   linalg.yield %power : f32"""
@@ -82,8 +83,13 @@ class StateAttention:
     def scale(self) -> float:
         return float(np.float32(self.head**-0.5))
 
-    def text(self, name: str = "main") -> str:
-        """The function, as front ends write it."""
+    def text(self, name: str = "main", stream: int | None = None) -> str:
+        """
+        The function, as front ends write it.
+
+        With `stream` keys and values are inputs of open length, and as many numbers are copied
+        afterwards with their signs changed: more than caches hold, so that no run finds keys there.
+        """
         h, g, d, c, t = self.heads, self.queries, self.head, self.capacity, self.type
         n, count, one, both = "?", "%n", "%n", "%n, %total"
         if self.rows is not None:
@@ -120,6 +126,27 @@ class StateAttention:
             ("zo", result, "%eo", None, (), "zero"),
             ("y", result, "%zo", "hgmdn:hgmn,hnd,hgmd", (("p", narrow), ("vs", keys)), product),
         )  # fmt: skip
+        body = f"""%zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %es = tensor.empty({both}) : {scores}
+  %en = tensor.empty({both}) : {narrow}
+  %er = tensor.empty({one}) : {sums}
+  %eo = tensor.empty({one}) : {result}
+  {"".join(_step(*step) for step in steps)}"""
+        if stream is not None:
+            x = f"tensor<{stream}xf32>"
+            step = _step("r", x, "%ex", "i:i,i", (("stream", x),), _NEGATED)
+            return f"""
+func.func @{name}(%q: {q}, %ks: {keys}, %vs: {keys}, %stream: {x}) -> ({result}, {x}) {{
+  %c1 = arith.constant 1 : index
+  %n = arith.constant {self.rows} : index
+  %total = tensor.dim %ks, %c1 : {keys}
+  %past = arith.subi %total, %n : index
+  {body}
+  %ex = tensor.empty() : {x}
+  {step}
+  return %y, %r : {result}, {x}
+}}"""
         place = f"[0, %past, 0] [{h}, {count}, {d}] [1, 1, 1] : {new} into {cache}"
         filled = f"[0, 0, 0] [{h}, %total, {d}] [1, 1, 1] : {cache} to {keys}"
         return f"""
@@ -131,18 +158,12 @@ func.func @{name}(%q: {q} {{program.name = "q", program.sizes = ["", "", "n", ""
     %v: {argument} 2 : i64, program.name = "v"}}) -> ({result}, {cache}, {cache}) {{
   %c2 = arith.constant 2 : index
   %n = tensor.dim %q, %c2 : {q}
-  %zero = arith.constant 0.0 : f32
-  %low = arith.constant 0xFF800000 : f32
   %k1 = tensor.insert_slice %new_k into %k{place}
   %v1 = tensor.insert_slice %new_v into %v{place}
   %total = arith.addi %past, %n : index
   %ks = tensor.extract_slice %k1{filled}
   %vs = tensor.extract_slice %v1{filled}
-  %es = tensor.empty({both}) : {scores}
-  %en = tensor.empty({both}) : {narrow}
-  %er = tensor.empty({one}) : {sums}
-  %eo = tensor.empty({one}) : {result}
-  {"".join(_step(*step) for step in steps)}
+  {body}
   return %y, %k1, %v1 : {result}, {cache}, {cache}
 }}"""
 
