@@ -49,6 +49,9 @@ from xdsl_spirv.targets import Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
 
+MANY_ROWS = 64
+"""Rows that share keys, from which on products by matrices pay for a matrix of scores in memory."""
+
 MOST_HEAD = 256
 """Elements of a query, or of a value: what accumulators leave room for."""
 
@@ -419,7 +422,18 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
     try:
         return choose_matrices(op, target)
     except ScheduleDoesNotFit:
+        if is_better_apart(op, target):
+            raise
         return choose_lanes(op, target)
+
+
+def is_better_apart(op: AttentionOp, target: Target) -> bool:
+    """Whether two products by matrices are faster than one kernel by multiply-adds: for many rows."""
+    name = type_name(_element(op.query), True)
+    alike = all(_element(value) == _element(op.query) for value in (op.key, op.value))
+    plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
+    matrices = alike and any(target.properties_for((name, name, "f32")))
+    return matrices and _parallel(target) > 1 and typical(plan.row_count) > MANY_ROWS
 
 
 def is_few(op: AttentionOp, target: Target) -> bool:

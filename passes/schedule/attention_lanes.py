@@ -54,7 +54,7 @@ SUBGROUPS = 4
 SIDE_BY_SIDE = 64
 """Bytes of a key that neighbouring invocations read at least: less wastes what memory delivers."""
 
-FEWEST_STEPS = 4
+FEWEST_STEPS = 2
 """Steps along the keys that are worth a part of its own."""
 
 LONG_PAST = 4096
@@ -277,7 +277,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     Raises `ScheduleDoesNotFit` where none fits.
     """
     first = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    rows = min(MOST_ROWS, _power_of_two(typical(first.row_count)))
+    rows = max(1, min(MOST_ROWS, typical(first.row_count)))
     across = "rows" if typical(first.row_count) > MOST_ROWS else "keys"
     subgroups = min(SUBGROUPS, target.residency.subgroups)
     least = SIDE_BY_SIDE // (first.vector("k") * bit_width(first.element("k")) // 8)
@@ -298,7 +298,9 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
         plan.share(name) * plan.vector(name) * bit_width(plan.element(name)) // 32 or 1
         for name in ("k", "v")
     )
-    keys = max(1, min(MOST_KEYS, _power_of_two(LOADED_REGISTERS // loaded)))
+    # A processor's registers are few anyway: there more keys are more work between two exchanges.
+    room = LOADED_REGISTERS if target.residency.subgroups > 1 else MOST_KEYS * loaded
+    keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
     schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across)
     check_lanes(LanesPlan(op, schedule, target))
     return schedule

@@ -120,7 +120,7 @@ class _Loops:
         self.sizes: list[Size] = []
         self.divisions = dict(_divisions(attention))
         for loop, points in self.divisions.items():
-            if points == [1]:
+            if is_dynamic(attention.loops[loop]):
                 self._whole(attention, loop)
             for low, high in reversed(list(pairwise(points))):
                 self.numbers[loop, low] = len(self.sizes)
