@@ -428,7 +428,7 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 
 
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """Whether two products by matrices are faster than one kernel by multiply-adds: for many rows."""
+    """Whether there are rows enough for two products by matrices to beat one kernel without."""
     name = type_name(_element(op.query), True)
     alike = all(_element(value) == _element(op.query) for value in (op.key, op.value))
     plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
