@@ -51,7 +51,8 @@ def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[D
     """
     The dispatches, with `once` said of those that compute temporaries from weights alone.
 
-    A temporary is written by the first dispatch that is given it.
+    Weights alone means no number of a run either: neither in push constants nor in the grid. A
+    temporary is written by the first dispatch that is given it.
     """
     constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}
@@ -60,7 +61,9 @@ def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[D
     for dispatch in dispatches:
         given = {binding.buffer for binding in dispatch.bindings}
         written = (given & temporary) - met
-        once = bool(written) and given - written <= constant_buffers
+        numbers = (*dispatch.grid, *(constant.value for constant in dispatch.push_constants))
+        depends = any(isinstance(number, str) for number in numbers)
+        once = bool(written) and not depends and given - written <= constant_buffers
         if once:
             constant_buffers |= written
         met |= given

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
-from xdsl_spirv.runtime.buffers import ALIGNMENT, assign, lifetimes, overlap
-from xdsl_spirv.runtime.program import Binding, Buffer, Dispatch
+from xdsl_spirv.runtime.buffers import ALIGNMENT, assign, lifetimes, marked, overlap
+from xdsl_spirv.runtime.program import Binding, Buffer, Dispatch, PushConstant
 
 
 def chain(sizes: list[int]) -> tuple[list[Buffer], list[Dispatch]]:
@@ -68,3 +70,21 @@ def test_other_buffers_get_no_offset():
     assigned = assign(buffers, [dispatch("x", "y")])
     assert [b.offset for b in assigned.buffers] == [None, None]
     assert assigned.needed == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "once"),
+    [
+        ({}, True),
+        ({"push_constants": (PushConstant(0, "ui32", 3),)}, True),
+        ({"push_constants": (PushConstant(0, "ui32", "past"),)}, False),
+        ({"grid": ("n", 1, 1)}, False),
+    ],
+)
+def test_what_numbers_of_a_run_change_is_not_computed_once(changes: dict[str, Any], once: bool):
+    buffers = [
+        Buffer("w", "weight", "f32", (8,)),
+        *(Buffer(name, "temporary", "f32", (4,)) for name in ("t", "u")),
+    ]
+    dispatches = [replace(dispatch("w", "t"), **changes), dispatch("t", "u")]
+    assert [d.once for d in marked(buffers, dispatches)] == [once, once]
