@@ -41,7 +41,8 @@ def compile(
     an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or
     an imported model, or a GGUF file, a language model that becomes `prefill` and `decode` with
     states of `context` tokens. `context` makes what an ONNX model with a past takes and gives on
-    state of a session, with room for so many tokens; `state` names such inputs and their outputs.
+    state of a session, with room for so many tokens; `state` names such inputs and their outputs,
+    also of a program of `torch.export`.
     With several `functions` of a module the program has all of them, for runs of a `session`.
 
     The program is called with numpy arrays: `program(x)`. With more than one of `jobs`, kernels are
@@ -69,7 +70,7 @@ def compile(
     if is_exported(source):
         from xdsl_spirv.frontends import import_torch
 
-        return compile_model(import_torch(source), target, jobs=jobs)
+        return compile_model(import_torch(source, state), target, jobs=jobs)
     from xdsl_spirv.frontends import import_onnx
 
     model = import_onnx(source, dims, constants=constants, context=context, state=state)

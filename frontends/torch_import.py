@@ -8,7 +8,7 @@ has to be there anyhow, so this runs in the caller's process.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +18,7 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FLOATS, FUNCTION, Array, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.frontends.torch_mlir_text import locate, parse_linalg
 
 PIPELINES = (
@@ -37,12 +38,13 @@ def is_exported(source: object) -> bool:
     )
 
 
-def import_torch(exported: Any) -> ImportedModel:
+def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> ImportedModel:
     """
     Import what `torch.export.export(module, inputs)` has made.
 
-    Layers are known by the lines of Python that they come from. Raises `FrontendError` for what
-    torch-mlir does not lower, and for a program that changes its buffers or its inputs.
+    `state` names inputs that go on as results (`result1`) in the next run of a session. Layers are
+    known by the lines of Python that they come from. Raises `FrontendError` for what torch-mlir
+    does not lower, and for a program that changes its buffers or its inputs.
     """
     decompositions = _package("torch_mlir.extras.fx_decomp_util").get_decomposition_table()
     exported = exported.run_decompositions(decompositions)
@@ -55,7 +57,7 @@ def import_torch(exported: Any) -> ImportedModel:
     operation = _lowered(exported)
     module = parse_linalg(operation.get_asm(print_generic_op_form=True, enable_debug_info=False))
     locate(module, list(_lines(operation)))
-    return _assembled(exported, module)
+    return _assembled(exported, module, state or {})
 
 
 def _package(name: str) -> Any:
@@ -98,7 +100,7 @@ def _lines(operation: Any) -> Iterator[str]:
                 yield from _lines(inner.operation)
 
 
-def _assembled(exported: Any, module: ModuleOp) -> ImportedModel:
+def _assembled(exported: Any, module: ModuleOp, state: Mapping[str, str]) -> ImportedModel:
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     signature = exported.graph_signature
     stored = (
@@ -117,14 +119,16 @@ def _assembled(exported: Any, module: ModuleOp) -> ImportedModel:
         for number, type in enumerate(function.function_type.outputs)
     ]
     annotate(function, arguments, results)
+    tie_states(function, state)
     function.attributes[FLOATS] = StringAttr("f64" if _computes_in_doubles(exported) else "f32")
     weights = {
         value.name: _array(exported, value.name)
         for node, value in zip(placeholders, arguments, strict=True)
         if node.name in stored
     }
-    inputs: Sequence[Value] = [value for value in arguments if value.name not in weights]
-    return ImportedModel(module, weights, inputs, results)
+    inputs = [v for v in arguments if v.name not in weights and v.name not in state]
+    outputs = [v for v in results if v.name not in state.values()]
+    return ImportedModel(module, weights, inputs, outputs)
 
 
 def _computes_in_doubles(exported: Any) -> bool:

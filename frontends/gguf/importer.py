@@ -9,34 +9,28 @@ the states `k.N` and `v.N`, which hold the keys and values of block N.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    DictionaryAttr,
     FunctionType,
     IndexType,
-    IntegerAttr,
     ModuleOp,
     StringAttr,
     TensorType,
-    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, BlockArgument, Region
+from xdsl.ir import Block, Region
 
-from xdsl_spirv.dialects.program import STATE, VALUE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
-from xdsl_spirv.frontends.model import FLOATS, NAME, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.model import FLOATS, ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I32, Array, Element, Tensor
+from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.upstream.collection import without_collection
 
 PREFILL, DECODE = "prefill", "decode"
@@ -145,7 +139,7 @@ def _function(
     type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
     function = FuncOp(name, type, Region(block))
     annotate(function, arguments, [_value(n, t) for n, t in results.items()], {TOKEN: ["n"]})
-    _tie(function, list(results), list(states.values()))
+    tie_states(function, {name: name for name in states})
     function.attributes[FLOATS] = StringAttr(F32.name)
     return function, step.b.weights
 
@@ -162,19 +156,3 @@ def _states(block: Block, weights: Weights, cache: Element) -> dict[str, Tensor]
     names = [f"{part}.{number}" for number in range(p.blocks) for part in STATES]
     type = TensorType(cache.type, sizes)
     return {n: Tensor(cache, sizes, block.insert_arg(type, len(block.args))) for n in names}
-
-
-def _tie(function: FuncOp, results: Sequence[str], states: Sequence[Tensor]) -> None:
-    """Note of the arguments that are states which result is their new value, and the first one."""
-    entries = list(function.arg_attrs or ())
-    for t in states:
-        argument = t.value
-        assert isinstance(argument, BlockArgument)
-        entry = dict(entries[argument.index].data)
-        name = entry[NAME]
-        assert isinstance(name, StringAttr)
-        zero = BytesAttr(bytes(t.element.dtype.itemsize))
-        zeros = DenseIntOrFPElementsAttr(argument.type, zero)  # pyright: ignore[reportArgumentType]
-        entry |= {STATE: IntegerAttr(results.index(name.data), i64), VALUE: zeros}
-        entries[argument.index] = DictionaryAttr(entry)
-    function.properties["arg_attrs"] = ArrayAttr(entries)

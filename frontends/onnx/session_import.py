@@ -14,18 +14,12 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseIntOrFPElementsAttr,
-    DictionaryAttr,
     IndexType,
-    IntegerAttr,
     ModuleOp,
-    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 
-from xdsl_spirv.dialects.program import STATE, VALUE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel
@@ -50,6 +44,7 @@ from xdsl_spirv.frontends.onnx.sessions import (
 )
 from xdsl_spirv.frontends.onnx.values import I64, Array, Front, Tensor
 from xdsl_spirv.frontends.onnx.weights import Weights
+from xdsl_spirv.frontends.states import tie_states
 
 PREFILL, DECODE = "prefill", "decode"
 
@@ -92,7 +87,7 @@ def _imported(
         }
         _rename(nodes, name, values)
         function = function_of(nodes, name, inputs, results)
-        _tie(function, session, inputs, list(results))
+        tie_states(function, {name: state.output for name, state in session.held.items()})
         functions.append(function)
         values |= nodes.weights
         first = first or ImportedModel(
@@ -181,19 +176,3 @@ def _next(
         return t.whole
     value = nodes.insert_slice(t, front.state, [0] * t.rank, [1] * t.rank)
     return Tensor(t.element, front.whole.sizes, value)
-
-
-def _tie(
-    function: FuncOp, session: Session, inputs: Mapping[str, Tensor], results: list[str]
-) -> None:
-    """Note which result each state goes on as, and that it is zeros at first."""
-    entries = list(function.arg_attrs or ())
-    for index, name in enumerate(inputs):
-        state = session.held.get(name)
-        if state is None:
-            continue
-        type: Any = function.function_type.inputs.data[index]
-        zeros = DenseIntOrFPElementsAttr.from_list(type, [0])
-        number = IntegerAttr(results.index(state.output), i64)
-        entries[index] = DictionaryAttr({**entries[index].data, STATE: number, VALUE: zeros})
-    function.properties["arg_attrs"] = ArrayAttr(entries)

@@ -52,6 +52,67 @@ def test_torch():
 
 
 @pytest.mark.long
+def test_transformers():
+    """A Llama of transformers with a static cache: keys and values are states of a session."""
+    torch, transformers = package("torch"), package("transformers")
+
+    class Given(transformers.Cache):
+        """A cache of tensors, of which new ones replace the place of the token."""
+
+        def __init__(self, keys: Any, values: Any, position: Any):
+            self.keys, self.values = list(keys), list(values)
+            self.here = (torch.arange(keys.shape[3]) == position)[:, None]
+
+        def update(self, key: Any, value: Any, layer: int, kwargs: Any = None) -> Any:
+            self.keys[layer] = torch.where(self.here, key, self.keys[layer])
+            self.values[layer] = torch.where(self.here, value, self.values[layer])
+            return self.keys[layer], self.values[layer]
+
+        def get_seq_length(self, layer: int = 0) -> int:
+            return 0
+
+    class Step(torch.nn.Module):
+        """One token at a position, as a function without effects."""
+
+        def __init__(self, model: Any):
+            super().__init__()
+            self.model = model
+
+        def forward(self, token: Any, position: Any, keys: Any, values: Any) -> Any:
+            cache = Given(keys, values, position)
+            seen = torch.arange(keys.shape[3]) <= position
+            logits = self.model(
+                token,
+                attention_mask=torch.where(seen, 0.0, -torch.inf)[None, None, None],
+                position_ids=position[None],
+                cache_position=position,
+                past_key_values=cache,
+            ).logits
+            return logits, torch.stack(cache.keys), torch.stack(cache.values)
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=64, vocab_size=48, attn_implementation="eager",
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).eval()
+    cache = [torch.zeros(1, 1, 2, 16, 8) for _ in range(2)]
+    with torch.no_grad():
+        exported = torch.export.export(
+            Step(model), (torch.tensor([[1]]), torch.tensor([0]), *cache)
+        )
+    program = xdsl_spirv.compile(
+        exported, target="lavapipe", state={"keys": "result1", "values": "result2"}
+    )
+    tokens = [5, 9, 11]
+    expected = model(torch.tensor([tokens])).logits.detach().numpy()
+    with program.session("interpreter") as session:
+        for position, token in enumerate(tokens):
+            results = session.run("main", token=np.array([[token]]), position=np.array([position]))
+            close(results["result0"][:, 0], expected[:, position])
+
+
+@pytest.mark.long
 def test_jax():
     jax = package("jax")
 

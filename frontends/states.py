@@ -1,0 +1,70 @@
+"""
+Ties of arguments to results that make states of them, for every front end.
+
+    %k: tensor<1x2x16x16xf32> {program.name = "keys", program.state = 1 : i64,
+                               program.value = dense<0.0> : ...}
+
+Result 1 is what the argument is in the next run; in the first it is zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FixedBitwidthType,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.program import STATE, VALUE
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.model import NAME
+
+
+def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
+    """
+    Make arguments states, each with the result that it goes on as, by name.
+
+    Raises `FrontendError` for a name of none, and for a pair of two types or of open sizes.
+    """
+    arguments, results = _names(function.arg_attrs or ()), _names(function.res_attrs or ())
+    inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
+    entries = list(function.arg_attrs or ())
+    for name, result in pairs.items():
+        for kind, one, known in (("input", name, arguments), ("output", result, results)):
+            if one not in known:
+                raise FrontendError(
+                    f"there is no {kind} {one!r}", f"{kind}s: {', '.join(known)}", "rename it"
+                )
+        index, number = arguments.index(name), results.index(result)
+        type, new = inputs[index], outputs[number]
+        if type != new or not isinstance(type, TensorType) or not type.has_static_shape():
+            raise FrontendError(
+                f"{name!r} is a {type}, what it goes on as a {new}",
+                f"the state {name!r}",
+                "make it a tensor of one type and of sizes that are known",
+            )
+        entry = {STATE: IntegerAttr(number, i64), VALUE: _zeros(cast(TensorType[Attribute], type))}
+        entries[index] = DictionaryAttr({**entries[index].data, **entry})
+    function.properties["arg_attrs"] = ArrayAttr(entries)
+
+
+def _names(entries: Iterable[DictionaryAttr]) -> list[str]:
+    names = [entry.data[NAME] for entry in entries]
+    return [name.data if isinstance(name, StringAttr) else "" for name in names]
+
+
+def _zeros(type: TensorType[Attribute]) -> Attribute:
+    element = type.element_type
+    assert isinstance(element, FixedBitwidthType)
+    return DenseIntOrFPElementsAttr(type, BytesAttr(bytes(element.size)))  # pyright: ignore
