@@ -266,6 +266,24 @@ def _select(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interv
     return Interval(low, high, dtype)
 
 
+def _on_bits(function: Callable[[Any, Any], Any]) -> Function:
+    """Bits of known integers; those of others may be any."""
+
+    def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+        x, y = operands
+        if not (x.is_point and y.is_point):
+            shape = np.broadcast(x.low, y.low).shape
+            least, most = (
+                (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+            )
+            return Interval(np.full(shape, least), np.full(shape, most), dtype)
+        bits = np.dtype(f"u{dtype.itemsize}")
+        result = function(x.low.astype(bits), y.low.astype(bits))
+        return exact(np.asarray(result, bits).view(dtype))
+
+    return apply
+
+
 def _same(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     (x,) = operands
     return Interval(x.low, x.high, dtype)
@@ -279,6 +297,12 @@ SCALARS: dict[type[Operation], Function] = {
     arith.AddiOp: _arithmetic(np.add),
     arith.SubiOp: _arithmetic(np.subtract),
     arith.MuliOp: _arithmetic(np.multiply),
+    arith.AndIOp: _on_bits(np.bitwise_and),
+    arith.OrIOp: _on_bits(np.bitwise_or),
+    arith.XOrIOp: _on_bits(np.bitwise_xor),
+    arith.ShLIOp: _on_bits(np.left_shift),
+    arith.ShRUIOp: _on_bits(np.right_shift),
+    arith.IndexCastOp: _truncated,
     arith.MaximumfOp: _extreme(np.maximum),
     arith.MaxnumfOp: _extreme(np.maximum),
     arith.MaxSIOp: _extreme(np.maximum),

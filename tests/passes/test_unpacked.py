@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorT
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
+from xdsl_spirv.compare import check as compare
 from xdsl_spirv.compiler import compile
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, symbol
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize, of_bits
@@ -109,6 +110,8 @@ def check(program: Program, m: int, weights: Array, epsilon: float, device: str)
     exact = x.astype(np.float64) @ weights.T
     bound = np.abs(x.astype(np.float64)) @ np.abs(weights.T)
     assert (np.abs(result - exact) <= epsilon * bound + 1e-7).all()
+    within = compare.check(program, {"x": x}, {program.manifest.results[0]: result})
+    assert all(comparison.passed for comparison in within)
 
 
 @pytest.mark.parametrize(("name", "m", "k", "n", "target"), CASES)
