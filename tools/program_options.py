@@ -244,7 +244,7 @@ def limits(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATH=LAYER,...",
         help="let only these layers (ONNX nodes, or names in MLIR) take a path: "
-        "cooperative-matrix, rotate, dot or fma (repeat)",
+        "cooperative-matrix, rotate, rows, dot or fma (repeat)",
     )
     command.add_argument(
         "--except",

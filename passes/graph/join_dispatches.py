@@ -24,10 +24,6 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
-from xdsl_spirv.passes.analysis.loops_nests import all_reductions_of, nests_of
-from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
-from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 
 PASS = "join-dispatches"
@@ -52,7 +48,8 @@ class JoinDispatchesPass(ModulePass):
 
 
 def _join_all(block: Block) -> None:
-    small = [op for op in block.ops if isinstance(op, DispatchOp) and _is_small(op)]
+    dispatches = [op for op in block.ops if isinstance(op, DispatchOp)]
+    small = [op for op in dispatches if _is_small(op)] if len(dispatches) > 1 else []
     while small:
         first = small.pop(0)
         second = next((op for op in _siblings(first) if op in small and _fit(first, op)), None)
@@ -64,6 +61,10 @@ def _is_small(dispatch: DispatchOp) -> bool:
     """Whether a dispatch computes few elements, each by itself."""
     if any(SCHEDULE in op.attributes for op in dispatch.walk()):
         return False
+    from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
+    from xdsl_spirv.passes.analysis.loops_nests import all_reductions_of, nests_of
+    from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
+
     try:
         nests = nests_of(results_of_dispatch(dispatch)[1])
     except NotLoops:
@@ -93,6 +94,8 @@ def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
 
 def _fit(first: DispatchOp, second: DispatchOp) -> bool:
     """Whether a kernel binds what both read and write."""
+    from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
+
     inputs = {source(value) for value in (*first.inputs, *second.inputs)}
     return len(inputs) <= MOST_INPUTS and len((*first.results, *second.results)) <= MOST_RESULTS
 

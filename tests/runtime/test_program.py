@@ -14,6 +14,7 @@ import pytest
 
 from xdsl_spirv.compare.check import check, compare, contraction_bound
 from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.passes.graph import join_dispatches
 from xdsl_spirv.runtime import Program, ProgramError, run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.weights import load_weights, save_weights
@@ -132,7 +133,7 @@ def test_constants_become_weights(tmp_path: Path):
     assert check(again, {"A": values["A"]}, results)[0].passed
 
 
-def test_kernels_of_several_shapes_have_names_of_their_own():
+def test_kernels_of_several_shapes_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch):
     """Two of no dimension, `elementwise` and `elementwise_1`, and one of 1 element."""
     bodies = {"%a": "addf", "%b": "mulf", "%c": "subf"}
     types = {
@@ -156,6 +157,8 @@ def test_kernels_of_several_shapes_have_names_of_their_own():
     returned = ", ".join(f"{name}_r" for name in types)
     text = f"func.func @main({arguments}) -> ({results}) {{{''.join(lines)}\n"
     text += f"      return {returned} : {results}\n    }}"
+    # They would be one launch otherwise.
+    monkeypatch.setattr(join_dispatches, "SMALL", 0)
     program = compile_module(parse_text(text), "lavapipe")
     assert len({d.entry_point for d in program.manifest.dispatches}) == 3
     given = {"a": np.float32(3), "b": np.float32(5), "c": np.ones(1, np.float32)}

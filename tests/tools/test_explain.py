@@ -128,7 +128,7 @@ def test_layers_are_chosen_for_a_path(
     ("option", "message"),
     [
         ("cooperative-matrix=nobody", "no layer that multiplies is called 'nobody' (layers: half"),
-        ("tensor-cores=half", "paths: cooperative-matrix, rotate, dot, fma"),
+        ("tensor-cores=half", "paths: cooperative-matrix, rotate, rows, dot, fma"),
         ("fma", "names no layers for a path"),
         ("fma=full", "no path is left for it where fma is barred"),
     ],

@@ -359,7 +359,7 @@ def test_an_interrupt_leaves_nobody_behind(seconds: float, lavapipe: Path, tmp_p
         # As a terminal does: to everyone in the foreground.
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert said.splitlines()[-1] == "error: interrupted"
     assert "Traceback" not in said
     assert left() == []
