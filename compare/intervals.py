@@ -28,6 +28,7 @@ from xdsl_spirv.compare.check import contraction_bound
 from xdsl_spirv.compare.scalar_intervals import SCALARS, Interval, exact, spread
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
+from xdsl_spirv.interpreter.api import with_first_values
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
 from xdsl_spirv.interpreter.host.machine import Host
@@ -61,7 +62,8 @@ class Intervals:
 
         Raises `ProgramError` for an operation that no bound is known for.
         """
-        block = self.host.function(function).body.block
+        called = self.host.function(function)
+        block, values = called.body.block, with_first_values(called, values)
         env: dict[SSAValue, Interval] = {
             argument: exact(value) for argument, value in zip(block.args, values, strict=True)
         }

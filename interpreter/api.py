@@ -113,8 +113,8 @@ def dispatch(
     ).run()
 
 
-def _with_weights(function: FuncOp, inputs: Sequence[Array]) -> Sequence[Array]:
-    """The inputs, with the values of the arguments that are weights where they are left out."""
+def with_first_values(function: FuncOp, inputs: Sequence[Array]) -> Sequence[Array]:
+    """The inputs, with the values of weights and states where those are left out."""
     given = inputs_of(function)
     if len(given) != len(inputs):
         return inputs
@@ -129,7 +129,7 @@ def _run(
     machine = Host(module, options, launches)
     called = machine.function(function)
     types = called.function_type.inputs.data
-    inputs = _with_weights(called, inputs)
+    inputs = with_first_values(called, inputs)
     if len(types) != len(inputs):
         raise InterpreterError(
             f"{len(inputs)} inputs were given, but @{function} takes {len(types)}",

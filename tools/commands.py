@@ -15,7 +15,7 @@ from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.frontends.model import is_model
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse, verify
-from xdsl_spirv.runtime.program import Buffer, Program
+from xdsl_spirv.runtime.program import INDEX, Buffer, Program
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import write
 
@@ -82,10 +82,11 @@ def translate(arguments: argparse.Namespace) -> int:
 
 def interpret(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv interpret`."""
-    from xdsl.dialects.builtin import TensorType
+    from xdsl.dialects.builtin import IndexType, TensorType
 
     from xdsl_spirv.compiler.host import host_function
     from xdsl_spirv.compiler.size_equations import names_of
+    from xdsl_spirv.dialects.program import inputs_of
     from xdsl_spirv.interpreter import interpret as run_module
     from xdsl_spirv.passes.analysis.sizes import extents
     from xdsl_spirv.runtime.expressions import written
@@ -101,8 +102,12 @@ def interpret(arguments: argparse.Namespace) -> int:
     function = host_function(module, arguments.function)
     names = names_of(function)
     buffers: list[Buffer] = []
-    for i, argument in enumerate(function.body.block.args):
+    for i in inputs_of(function):
+        argument = function.body.block.args[i]
         name, type = argument_name(argument, i), argument.type
+        if isinstance(type, IndexType):
+            buffers.append(Buffer(name, "scalar", INDEX, ()))
+            continue
         if not isinstance(type, TensorType):
             raise ProgramError(f"{name!r} is of type {type}", "", "use tensors")
         shape = tuple(written(size, names.name) for size in extents(argument))

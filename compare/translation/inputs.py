@@ -25,6 +25,8 @@ class Input:
     name: str
     dtype: DType
     shape: tuple[int, ...]
+    is_size: bool = False
+    """A number that sizes and offsets follow from: a small one, which lies in every tensor."""
 
     def __str__(self) -> str:
         return f"{self.name}: {'x'.join([*map(str, self.shape), self.dtype.name])}"
@@ -60,7 +62,12 @@ def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
         kind = _FIRST[number]
     else:
         kind = _uniform if number % 2 else _sprinkled
-    return [kind(generator, like).astype(like.dtype).reshape(like.shape) for like in inputs]
+    drawn = (np.array(number % SIZES) if i.is_size else kind(generator, i) for i in inputs)
+    return [a.astype(i.dtype).reshape(i.shape) for a, i in zip(drawn, inputs, strict=True)]
+
+
+SIZES = 3
+"""Numbers that a size is in turn: 0, 1, ..."""
 
 
 Kind = Callable[[np.random.Generator, Input], Array]

@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, TensorType, VectorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IndexType,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+    VectorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -119,7 +126,7 @@ def _argument(name: str, type: Attribute) -> Input:
             "",
             "use tensors, memrefs and numbers of static shape",
         )
-    return Input(name, dtype, shape)
+    return Input(name, dtype, shape, isinstance(type, IndexType))
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.compare.translation import check_passes
+from xdsl_spirv.compiler.compiler import compile_module, pipeline_of
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
 
 SOURCE = """
@@ -111,3 +112,11 @@ def test_a_saved_program_knows_its_numbers(program: Program, tmp_path: Path) -> 
     given = inputs(2, 9)
     for name, result in run(loaded, given).items():
         np.testing.assert_array_equal(result, run(program, given)[name])
+
+
+def test_every_pass_keeps_what_follows_from_a_number() -> None:
+    ctx = context()
+    passes = pipeline_of("linalg-to-spirv{target=lavapipe}").passes
+    report = check_passes(parse_text(SOURCE, ctx=ctx), passes, ctx, inputs=3)
+    assert report.finding is None, str(report.finding)
+    assert report.inputs == 3
