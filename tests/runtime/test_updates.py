@@ -97,6 +97,6 @@ TELLING = (16, 27, 33, 43, 51)
 """Seeds whose results are wrong if a state is written before the last reader of its old value."""
 
 
-@pytest.mark.parametrize("seed", (0, *TELLING))
+@pytest.mark.parametrize("seed", [0, *TELLING])
 def test_random_updates(seed: int) -> None:
     assert_same(seed)
