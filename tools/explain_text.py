@@ -52,7 +52,7 @@ def totals(explanation: Explanation) -> str:
     """The sums over all layers."""
     operations = [entry.layer.operations for entry in explanation.layers]
     known = sum(number or 0 for number in operations)
-    text = f"work: {known / 1e9:.4g} GFLOP"
+    text = f"work: {known / 1e9:.4g} GFLOP{moved(explanation)}"
     lines = [entry.roofline_seconds for entry in explanation.layers if not entry.once]
     if all(line is None for line in lines):
         text += f"; no roofline: {explanation.target}'s file holds no measured rates"
@@ -62,6 +62,17 @@ def totals(explanation: Explanation) -> str:
     if measured:
         text += f"; measured {duration(sum(measured))} on {explanation.device}"
     return text
+
+
+def moved(explanation: Explanation) -> str:
+    """The bytes that a run reads and writes, by function where there are several."""
+    bytes = Counter[str]()
+    for entry in explanation.layers:
+        if entry.layer.bytes is None:
+            return ""
+        bytes[entry.function or ""] += 0 if entry.once else entry.layer.bytes
+    listed = ", ".join(f"{size(count)} {name}".strip() for name, count in bytes.items())
+    return f", {listed} moved a run"
 
 
 def _nodes(explanation: Explanation) -> str:
