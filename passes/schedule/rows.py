@@ -313,6 +313,9 @@ Elements of a unit where lanes take neighbouring units: with larger ones the pie
 that lanes read beside them lie too far apart.
 """
 
+MOST_BESIDE = 64
+"""Elements of the rows that an invocation holds beside a unit."""
+
 LEAST_BYTES = 4
 """Of a load."""
 
@@ -336,11 +339,8 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if target.residency.subgroups == 1:
         yield from _on_processor(plan, rows, side_by_side, columns)
         return
-    bytes = MOST_BYTES
-    while prod(plan.unit.values()) > MOST_SPREAD and bytes > LEAST_BYTES:
-        bytes //= 2
-        plan = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), target)
-    units = typical(plan.units)
+    bytes, unit = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
+    units = typical(plan.units) * prod(plan.unit.values()) // unit
     wanted = BUSY * target.compute_units
     for width in (4, 2, 1):
         own = max(width, side_by_side)
@@ -364,11 +364,20 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
     """Every invocation has columns of its own: what it reads of few rows is the same for all."""
-    unit = prod(plan.unit.values())
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
+        bytes, unit = _load(plan, max(MOST_WRITTEN // own, side_by_side))
         enough = columns >= own * plan.target.subgroup_size * 4
         if width > 1 and (rows * own > 32 or own * unit > MOST_WRITTEN or not enough):
             continue
         twice = 2 * own * unit <= MOST_WRITTEN and typical(plan.units) > 1
-        yield RowsAttr(rows, own, 1, 2 if twice else 1)
+        yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes=bytes)
+
+
+def _load(plan: RowsPlan, most: int) -> tuple[int, int]:
+    """The bytes of the largest load with no more elements, or of the smallest one, and those."""
+    bytes = MOST_BYTES
+    while prod(plan.unit.values()) > most and bytes > LEAST_BYTES:
+        bytes //= 2
+        plan = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), plan.target)
+    return bytes, prod(plan.unit.values())
