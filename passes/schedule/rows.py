@@ -355,7 +355,7 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             if width > 1 and 2 * subgroups * along < wanted:
                 continue
             while along:
-                steps = max(1, UNDER_WAY * MOST_BYTES // bytes * side_by_side // own)
+                steps = max(1, UNDER_WAY * MOST_BYTES // bytes * side_by_side // own // rows)
                 while steps > 1 and units < steps * along * lanes:
                     steps //= 2
                 yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)), bytes)
