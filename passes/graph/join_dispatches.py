@@ -24,6 +24,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 
 PASS = "join-dispatches"
@@ -75,18 +76,19 @@ def _is_small(dispatch: DispatchOp) -> bool:
 
 
 def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
-    """The dispatches behind one that do not need it, as far as it can move to them."""
+    """The dispatches behind one that do not need it, as far as it can move, with what needs it."""
     needing: set[SSAValue] = set(first.results)
     read = {source(value) for value in first.inputs}
     op = first.next_op
     while op is not None:
-        if not needing.isdisjoint(op.operands):
-            if not isinstance(op, VIEWS):
+        if not needing.isdisjoint(operands_of(op)):
+            if not isinstance(op, (DispatchOp, *VIEWS)):
                 return
             needing.update(op.results)
+            read.update(map(source, op.operands))
         elif isinstance(op, DispatchOp):
             if any(source(op.inputs[operand]) in read for operand in op.updates.values()):
-                # It writes what the first one reads.
+                # It writes what those read that would come behind it.
                 return
             yield op
         op = op.next_op
@@ -142,7 +144,7 @@ def _replace(
     needing: set[SSAValue] = set(first.results)
     op = first.next_op
     while op is not None and op is not second:
-        if not needing.isdisjoint(op.operands):
+        if not needing.isdisjoint(operands_of(op)):
             needing.update(op.results)
             moved.append(op)
         op = op.next_op

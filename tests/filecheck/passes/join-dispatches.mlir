@@ -45,6 +45,42 @@ func.func @reads_what_is_written(%x: tensor<1x4xf32>, %k: tensor<8x4xf32> {progr
 
 // -----
 
+// What reads the first one's result goes behind both, unless the second one writes what it reads.
+
+// CHECK-LABEL: func.func @needing
+// CHECK: %[[E:.*]], %{{.*}} = schedule.dispatch(%x, %k) attributes {schedule.updates = array<i64: -1, 1>}
+// CHECK: schedule.dispatch(%[[E]], %h)
+// CHECK-LABEL: func.func @needing_the_old
+// CHECK-COUNT-3: = schedule.dispatch
+func.func @needing(%x: tensor<1x4xf32>, %h: tensor<1x4xf32>, %k: tensor<8x4xf32> {program.state = 2 : i64, program.value = dense<0.0> : tensor<8x4xf32>}) -> (tensor<1xf32>, tensor<1x4xf32>, tensor<8x4xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x4xf32>
+  %a = linalg.exp ins(%x : tensor<1x4xf32>) outs(%e : tensor<1x4xf32>) -> tensor<1x4xf32>
+  %i = tensor.empty() : tensor<1xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%i : tensor<1xf32>) -> tensor<1xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a, %h : tensor<1x4xf32>, tensor<1x4xf32>) outs(%f : tensor<1xf32>) {
+  ^bb0(%p: f32, %q: f32, %t: f32):
+    %m = arith.mulf %p, %q : f32
+    %u = arith.addf %t, %m : f32
+    linalg.yield %u : f32
+  } -> tensor<1xf32>
+  %k1 = tensor.insert_slice %x into %k[0, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  func.return %s, %a, %k1 : tensor<1xf32>, tensor<1x4xf32>, tensor<8x4xf32>
+}
+func.func @needing_the_old(%x: tensor<4x8xf32>, %y: tensor<1x4xf32>, %k: tensor<8x4xf32> {program.state = 1 : i64, program.value = dense<0.0> : tensor<8x4xf32>}) -> (tensor<4x4xf32>, tensor<8x4xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %a = linalg.exp ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %b = linalg.exp ins(%a : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %i = tensor.empty() : tensor<4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%i : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = linalg.matmul ins(%b, %k : tensor<4x8xf32>, tensor<8x4xf32>) outs(%f : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %k1 = tensor.insert_slice %y into %k[0, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  func.return %s, %k1 : tensor<4x4xf32>, tensor<8x4xf32>
+}
+
+// -----
+
 // Sums share rows among invocations in ways of their own, and large results keep a device busy.
 
 // CHECK-LABEL: func.func @apart
