@@ -60,22 +60,26 @@ def form(block: Block, target: Target | None) -> None:
         drop_unused_results(op)
     for op in list(block.ops):
         generalized(op)
+    exponentials = _exponentials(block)
+    normal = _normal(block) if exponentials else None
     for op in list(block.ops):
+        if normal is None or not any(left.parent_block() is block for left in exponentials):
+            return
         if op.parent_block() is not block:
             continue
         contraction = _contraction(op)
-        if contraction is None or not _exponentials(block):
+        if contraction is None:
             continue
         try:
-            attention = _Match(contraction, _normal(block)).attention()
+            attention = _Match(contraction, normal).attention()
         except (NotTraced, NotAContraction):
             continue
         replace_attention(attention, block, target)
 
 
-def _exponentials(block: Block) -> bool:
-    """Whether an exponential is left."""
-    return any(inner.name.startswith("math.exp") for op in block.ops for inner in op.walk())
+def _exponentials(block: Block) -> list[Operation]:
+    """The operations that compute exponentials."""
+    return [op for op in block.ops if any(o.name.startswith("math.exp") for o in op.walk())]
 
 
 def _normal(block: Block) -> Callable[[Size], Size]:
