@@ -28,7 +28,7 @@ from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
 from xdsl_spirv.frontends.model import FLOATS, ImportedModel, Value, annotate
-from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.building import TensorBuilder, erase_unused
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I32, Array, Element, Tensor
 from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.upstream.collection import without_collection
@@ -135,6 +135,7 @@ def _function(
     results = {LOGITS: logits, **step.states}
     returned = [step.b.value(t) for t in results.values()]
     block.add_op(ReturnOp(*returned))
+    erase_unused(block)
     arguments += [_value(n, Tensor.of(array)) for n, array in step.b.weights.items()]
     type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
     function = FuncOp(name, type, Region(block))

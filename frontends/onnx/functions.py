@@ -20,12 +20,13 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Region
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FLOATS, Node, Value, annotate
+from xdsl_spirv.frontends.onnx.building import erase_unused
 from xdsl_spirv.frontends.onnx.nodes import (
     MOST_ELEMENTS,
     Nodes,
@@ -63,7 +64,7 @@ def function_of(
     entry = nodes.entry
     returned = [nodes.value(t) for t in results.values()]
     entry.add_op(ReturnOp(*returned))
-    _erase_unused(entry)
+    erase_unused(entry)
     type = FunctionType.from_lists([a.type for a in entry.args], [v.type for v in returned])
     function = FuncOp(name, type, Region(entry))
     weights = [
@@ -111,18 +112,6 @@ def _refuse_other_types(outputs: Sequence[Any], results: Sequence[Tensor]) -> No
                 f"output {value.name!r}",
                 "mend the declaration, or cast the result",
             )
-
-
-def _erase_unused(block: Block) -> None:
-    """Erase what no result needs: the shapes and masks that nobody reads."""
-    for op in list(reversed(block.ops)):
-        if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()
-            continue
-        for region in op.regions:
-            for inner in region.blocks:
-                _erase_unused(inner)
 
 
 def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) -> None:
