@@ -54,7 +54,7 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
                 )
     sizes = {name: given for name, (given, _, _) in known_sizes.items()}
     _check_equations(manifest, inputs, sizes)
-    _check_limits(manifest, sizes)
+    check_limits(manifest, sizes)
     return sizes
 
 
@@ -78,7 +78,8 @@ def _check_equations(
             )
 
 
-def _check_limits(manifest: Manifest, sizes: Mapping[str, int]) -> None:
+def check_limits(manifest: Manifest, sizes: Mapping[str, int]) -> None:
+    """Raises `ProgramError` for a size that is more than it may be."""
     for limit in manifest.limits:
         size, most = (evaluate(e, sizes, "limits") for e in (limit.size, limit.most))
         if size > most:

@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from xdsl_spirv.runtime.concrete_sizes import check_limits
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import DEVICES, bind_inputs, run_in_place
+from xdsl_spirv.runtime.expressions import names_in
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
 from xdsl_spirv.runtime.program import SHARED, Buffer, Program
 
@@ -77,6 +79,26 @@ class Session(ABC):
         results = self._run(chosen, arrays, sizes, checks)
         self._is_lost = False
         return results
+
+    def reserve(self, function: str | None = None, /, **sizes: int) -> None:
+        """
+        Make room for runs of a function at sizes of inputs by their names, numbers being 0.
+
+        A later run at these sizes finds its memory. Raises `ProgramError` for a size that is not
+        named or beyond a limit, and for memory that is not there.
+        """
+        chosen = self.program.function(function)
+        names = {n for b in chosen.manifest.inputs for size in b.shape for n in names_in(size)}
+        numbers = {b.name for b in chosen.manifest.inputs if b.kind == "scalar"}
+        given = dict.fromkeys(numbers, 0) | sizes
+        if set(given) != names | numbers:
+            raise ProgramError(
+                f"the sizes {', '.join(sorted(sizes)) or 'of nothing'} are given",
+                f"sizes of {chosen.manifest.function}: {', '.join(sorted(names)) or 'none'}",
+                "give each of them",
+            )
+        check_limits(chosen.manifest, given)
+        self._prepare(chosen, given)
 
     def reset(self) -> None:
         """Give every state its first value."""

@@ -182,6 +182,16 @@ def test_what_a_run_refuses_changes_nothing(
     session.run("decode", x=rows(1), past=3)
 
 
+def test_room_is_made_before_a_run(session: Session) -> None:
+    session.reserve("prefill", n=32)
+    session.reserve("decode")
+    for sizes in ({}, {"m": 3}, {"n": 3, "k": 1}):
+        with pytest.raises(ProgramError, match="sizes of prefill: n"):
+            session.reserve("prefill", **sizes)
+    with pytest.raises(ProgramError, match="past . n is 64, but should be at most 32"):
+        session.reserve("prefill", n=64)
+
+
 def test_a_state_file_is_refused_by_another_program(
     program: Program, session: Session, tmp_path: Path
 ) -> None:
@@ -349,7 +359,7 @@ def test_a_device_keeps_what_a_session_needs(found: dict[str, Any]) -> None:
     assert not found["in one go"]
     # From the third run on, the commands were written while the one before was running.
     assert found["written"][2:] == [found["written"][1] + n for n in range(1, 9)]
-    assert found["placed"] == 0
+    assert (found["grown"], found["placed"]) == (0, 0)
     assert "past + 1 is 33, but should be at most 32" in found["refused"]
     assert found["left"] == {}
     assert found["messages"] == []

@@ -36,7 +36,13 @@ def main(folder: str, steps: list[Any], file: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with open_device() as device:
         with VulkanSession(program, device) as session:
+            session.reserve("prefill", n=9)
+            session.reserve("decode")
+            place, given = device.place, []
+            device.place = lambda *sizes: given.append(sizes) or place(*sizes)  # type: ignore[method-assign]
             found["results"] = results(session, steps)
+            device.place = place  # type: ignore[method-assign]
+            found["grown"] = len(given)
             found["state"] = session.state()["k"].tolist()
             session.save(file)
             session.reset()
