@@ -188,7 +188,7 @@ def test_room_is_made_before_a_run(session: Session) -> None:
     for sizes in ({}, {"m": 3}, {"n": 3, "k": 1}):
         with pytest.raises(ProgramError, match="sizes of prefill: n"):
             session.reserve("prefill", **sizes)
-    with pytest.raises(ProgramError, match="past . n is 64, but should be at most 32"):
+    with pytest.raises(ProgramError, match=r"past \+ n is 64, but should be at most 32"):
         session.reserve("prefill", n=64)
 
 
