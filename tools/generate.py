@@ -18,7 +18,7 @@ from types import FrameType
 import numpy as np
 
 from xdsl_spirv.llm import cache
-from xdsl_spirv.llm.loading import ModelFile, find_place
+from xdsl_spirv.llm.loading import INTERPRETER, ModelFile, Place, find_place
 from xdsl_spirv.llm.model import (
     DECODE,
     PAST,
@@ -30,7 +30,9 @@ from xdsl_spirv.llm.model import (
 )
 from xdsl_spirv.llm.sampling import Sampling
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan.worker import open_isolated
 from xdsl_spirv.tools.compile_options import jobs_of
 
 ENDS = {
@@ -57,7 +59,7 @@ def generate(arguments: argparse.Namespace) -> int:
     file.refuse_beyond(place)
     _say(f"running on {place.description}")
     program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs)
-    with program.session(place.device) as session:
+    with program.session(place.device, isolated=not arguments.in_process) as session:
         answer = LanguageModel(file.prompts, session, file.context).generate(
             prompt,
             system=arguments.system,
@@ -70,6 +72,8 @@ def generate(arguments: argparse.Namespace) -> int:
                 print(piece, end="", flush=True)
     print()
     _report(answer, program, file)
+    if arguments.times:
+        _report_times(program, place, len(answer.prompt), arguments.times)
     return 0
 
 
@@ -79,8 +83,9 @@ def _prompt_of(arguments: argparse.Namespace) -> str:
         raise ProgramError("no model is named", "generate", "give a .gguf file")
     if arguments.prompt is None:
         raise ProgramError("there is no prompt", "generate", "give --prompt TEXT, - to read it")
-    if arguments.max_tokens is not None and arguments.max_tokens < 1:
-        raise ProgramError(f"--max-tokens {arguments.max_tokens}", "", "give at least 1")
+    for option, number in (("max-tokens", arguments.max_tokens), ("times", arguments.times)):
+        if number is not None and number < 1:
+            raise ProgramError(f"--{option} {number}", "", "give at least 1")
     return sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
 
 
@@ -111,6 +116,31 @@ def _report(answer: Answer, program: Program, file: ModelFile) -> None:
     _say(
         f"memory: {weights:,} bytes of weights, {file.state_bytes:,} for {file.context:,} tokens "
         f"of context, {_between_kernels(program, len(answer.prompt)):,} between kernels"
+    )
+
+
+def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
+    """Where the time of a token goes: by kind of kernel, the device's own medians of some runs."""
+    inputs = {TOKEN: np.zeros(1, np.int32), PAST: np.array(past)}
+    function = program.function(DECODE).at(inputs)
+    if place.device == INTERPRETER:
+        seconds: list[float] = []
+        run(function, inputs, times=seconds)
+    else:
+        with open_isolated(place.device) as device:
+            device.execute(function, inputs)
+            seconds = [time.median / 1e9 for time in device.times(function, runs)]
+    by_kind: dict[str, list[float]] = {}
+    for layer, taken in zip(function.layers, seconds, strict=True):
+        by_kind.setdefault(layer.path, []).append(taken)
+    total = sum(seconds)
+    shares = [
+        f"{kind} {100 * sum(taken) / total:.0f} % ({len(taken)})"
+        for kind, taken in sorted(by_kind.items(), key=lambda item: -sum(item[1]))
+    ]
+    _say(
+        f"a token behind {past}: {1e3 * total:.1f} ms in {len(seconds)} kernels: "
+        + ", ".join(shares)
     )
 
 

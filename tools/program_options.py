@@ -171,6 +171,15 @@ def generate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, metavar="N", help="sample the same again")
     jobs(command)
     command.add_argument(
+        "--times",
+        type=int,
+        metavar="N",
+        help="run a token N times more, and say what took how long",
+    )
+    command.add_argument(
+        "--in-process", action="store_true", help="use a Vulkan driver in this process"
+    )
+    command.add_argument(
         "--no-cache", action="store_true", help="compile anew, and do not keep the program"
     )
     command.add_argument(

@@ -67,7 +67,7 @@ class Compiled:
     def at(self, _: object) -> Compiled:
         return self
 
-    def session(self, device: str) -> NumpySession:
+    def session(self, device: str, isolated: bool) -> NumpySession:
         assert device == "interpreter"
         session = NumpySession(SHAPE.vocabulary, CONTEXT)
         session.output[:, 256:259] = 0  # No stop token is ever likeliest.
@@ -94,7 +94,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Compiled:
 def answer_to(prompt: str, model: str, **options: Any) -> str:
     """The answer that the loop gives."""
     file = ModelFile.read(model)
-    session = Compiled().session("interpreter")
+    session = Compiled().session("interpreter", True)
     return "".join(LanguageModel(file.prompts, session, CONTEXT).generate(prompt, **options))
 
 
@@ -157,6 +157,7 @@ def test_ctrl_c_ends_the_answer(model: str, compiled: Compiled, capsys: pytest.C
         (("--prompt", "x", "--context", "0"), "a context of 0 tokens"),
         (("--prompt", "x", "--raw", "--system", "y"), "a raw prompt is one text"),
         (("--prompt", "x", "--max-tokens", "0"), "--max-tokens 0"),
+        (("--prompt", "x", "--times", "0"), "--times 0"),
         (("--prompt", "x", "--top-p", "0.5"), "top_p means nothing at temperature 0"),
         (("--prompt", "x", "--temperature", "-1"), "temperature is -1"),
         (("--prompt", "x", "--device", "cuda"), "'cuda' is no Vulkan device"),
