@@ -400,6 +400,42 @@ def test_atomic_operations_are_refused():
         lowered(text)
 
 
+BLOCKS = """spirv.module Logical GLSL450 {{
+  spirv.GlobalVariable @b bind(0, 0) : !spirv.ptr<!spirv.struct<({0} [0]), Block>, {1}>
+  spirv.GlobalVariable @o bind(0, 1) : !spirv.ptr<!spirv.struct<({0} [0]), Block>, StorageBuffer>
+  spirv.func @f() "None" {{
+    %z = spirv.Constant 0 : i32
+    %a = spirv.mlir.addressof @b : !spirv.ptr<!spirv.struct<({0} [0]), Block>, {1}>
+    %p = spirv.AccessChain %a[%z] :
+      !spirv.ptr<!spirv.struct<({0} [0]), Block>, {1}>, i32 -> !spirv.ptr<{0}, {1}>
+    %x = spirv.Load "{1}" %p : {0}
+    %c = spirv.mlir.addressof @o : !spirv.ptr<!spirv.struct<({0} [0]), Block>, StorageBuffer>
+    %q = spirv.AccessChain %c[%z] :
+      !spirv.ptr<!spirv.struct<({0} [0]), Block>, StorageBuffer>, i32
+      -> !spirv.ptr<{0}, StorageBuffer>
+    spirv.Store "StorageBuffer" %q, %x : {0}
+    spirv.Return
+  }}
+  spirv.EntryPoint "GLCompute" @f, @b, @o
+  spirv.ExecutionMode @f "LocalSize", 1, 1, 1
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("type_", "storage"),
+    [("i64", "Uniform"), ("i64", "StorageBuffer"), ("vector<2xi64>", "StorageBuffer")],
+)
+def test_blocks_keep_the_layout_of_their_storage(type_: str, storage: str, spirv_val: str):
+    module = lowered(BLOCKS.format(type_, storage))
+    assert khronos.spirv_val(encode(module), "vulkan1.2") == ""
+
+
+def test_vectors_in_uniform_blocks_are_refused():
+    """Their arrays need steps of 16 bytes, which spirv-val insists on."""
+    with pytest.raises(PassFailedException, match=r"Variable.*keep it in a StorageBuffer"):
+        lowered(BLOCKS.format("vector<2xi64>", "Uniform"))
+
+
 def test_specialization_constants_are_refused():
     text = "spirv.module Logical GLSL450 {\n  spirv.SpecConstant @n spec_id(1) = 5 : i64\n}"
     with pytest.raises(PassFailedException, match="run spirv-specialize before"):

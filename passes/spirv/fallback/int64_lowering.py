@@ -89,6 +89,16 @@ def _laid_out(attribute: Attribute) -> Attribute | None:
     return _unlaid(attribute)
 
 
+def _is_uniform_vector(attribute: Attribute) -> bool:
+    """Whether a type is memory in a Uniform block with vectors, which become arrays."""
+    if not isinstance(attribute, PointerType):
+        return False
+    if attribute.storage_class.data is not StorageClass.Uniform:
+        return False
+    pointee = attribute.pointee
+    return Retyping(_laid_out)(pointee) != Retyping(_unlaid)(pointee)
+
+
 def lower_int64(module: ModuleOp) -> None:
     """Rewrite a module that has 64-bit integers; `PassFailedException` where it cannot."""
     retype = Retyping(_laid_out)
@@ -152,6 +162,14 @@ def _check(op: Operation) -> None:
         return
     if isinstance(op, AtomicOperation):
         refuse(NAME, op, "a device without 64-bit integers has no atomic operations on them")
+    types = (*op.operand_types, *op.result_types, *op.properties.values())
+    if any(map(_is_uniform_vector, types)):
+        refuse(
+            NAME,
+            op,
+            "a Uniform block's arrays have steps of 16 bytes, and a vector of 64-bit integers "
+            "becomes an array of steps of 8: keep it in a StorageBuffer, or its components apart",
+        )
     specialized = isinstance(op, ConstantSymbol | SpecConstantOperationOp)
     if specialized or isinstance(op.parent_op(), SpecConstantOperationOp):
         refuse(NAME, op, "64-bit numbers are not specialized in words: run spirv-specialize before")
