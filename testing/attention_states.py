@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-KINDS: dict[str, Any] = {"f16": np.float16, "f32": np.float32}
+KINDS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 _MAXIMUM = "%m = arith.maximumf %t, %a : f32\nlinalg.yield %m : f32"
 _SUM = "%m = arith.addf %t, %a : f32\nlinalg.yield %m : f32"
