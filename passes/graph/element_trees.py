@@ -102,17 +102,18 @@ def cut(index: Index, shape: Sequence[Size]) -> list[Index]:
             if not rest:
                 raise NotTraced("a constant index is reshaped")
             last = rest.pop()
-            if is_dynamic(last.size):
+            width = last.size
+            if is_dynamic(width):
                 raise NotTraced("a reshape cuts an open loop")
-            if last.size > size:
-                if last.size % size:
+            if width > size:
+                if width % size:
                     raise NotTraced("a reshape cuts a loop unevenly")
-                rest.append(Piece(last.loop, last.divisor * size, last.size // size))
-                last = Piece(last.loop, last.divisor, size)
-            if size % last.size:
+                rest.append(Piece(last.loop, last.divisor * size, width // size))
+                last, width = Piece(last.loop, last.divisor, size), size
+            if size % width:
                 raise NotTraced("a reshape cuts a loop unevenly")
             taken.insert(0, last)
-            size //= last.size
+            size //= width
         indices.insert(0, joined(taken))
     return indices
 
