@@ -81,7 +81,7 @@ def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
     read = {source(value) for value in first.inputs}
     op = first.next_op
     while op is not None:
-        if not needing.isdisjoint(operands_of(op)):
+        if not needing.isdisjoint(_reads(op)):
             if not isinstance(op, (DispatchOp, *VIEWS)):
                 return
             needing.update(op.results)
@@ -92,6 +92,11 @@ def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
                 return
             yield op
         op = op.next_op
+
+
+def _reads(op: Operation) -> Sequence[SSAValue]:
+    """The values that an operation reads; a dispatch reads nothing but its operands."""
+    return op.operands if isinstance(op, DispatchOp) else operands_of(op)
 
 
 def _fit(first: DispatchOp, second: DispatchOp) -> bool:
@@ -144,7 +149,7 @@ def _replace(
     needing: set[SSAValue] = set(first.results)
     op = first.next_op
     while op is not None and op is not second:
-        if not needing.isdisjoint(operands_of(op)):
+        if not needing.isdisjoint(_reads(op)):
             needing.update(op.results)
             moved.append(op)
         op = op.next_op
