@@ -30,6 +30,8 @@ from llama_peer import SHAPES, Shapes, copy_bandwidth, peer_ms
 
 from xdsl_spirv.compiler import compile as compile_model
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan.device import open_device
+from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
 
 Type = gguf.GGMLQuantizationType
 FORMATS = {"Q4_0": Type.Q4_0, "Q4_1": Type.Q4_1, "Q8_0": Type.Q8_0}
@@ -112,18 +114,20 @@ def median_ms(run: Callable[[], Any]) -> float:
     return statistics.median(times) * 1e3
 
 
-def kinds_ms(program: Program, function: str, times: Any) -> dict[str, float]:
+def kinds_ms(program: Program, times: Any) -> dict[str, float]:
     """Milliseconds of a run's dispatches by path and kernel, the longest first."""
-    layers = program.function(function).layers
+    layers = program.layers
     total: dict[str, float] = {}
     for layer, measured in zip(layers, times, strict=True):
-        name = f"{layer.path} {layer.kernel}"
+        name = f"{layer.path} {layer.entry_point}"
         total[name] = total.get(name, 0.0) + measured.median / 1e6
     longest = sorted(total.items(), key=lambda item: -item[1])
     return {name: round(ms, 4) for name, ms in longest[:16]}
 
 
-def step(session: Any, program: Program, function: str, tokens: int, past: int) -> dict[str, Any]:
+def step(
+    device: Any, session: Any, program: Program, function: str, tokens: int, past: int
+) -> dict[str, Any]:
     """Times of one function at one size."""
     draw = np.random.default_rng(2)
     vocabulary = program.function(function).manifest.outputs[0].shape[-1]
@@ -131,10 +135,14 @@ def step(session: Any, program: Program, function: str, tokens: int, past: int) 
     logits = session.run(function, token=token, past=past)["logits"]
     record: dict[str, Any] = {"finite": bool(np.isfinite(logits).all())}
     record["host_ms"] = round(median_ms(lambda: session.run(function, token=token, past=past)), 4)
-    times = session.times(function, token=token, past=past, repeat=RUNS, warm_up=WARM_UP)
+    inputs = {"token": token, "past": np.array(past)}
+    concrete = program.function(function).at(inputs)
+    device.execute(concrete, inputs)
+    times = device.times(concrete, RUNS, WARM_UP)
+    device.drop(concrete)
     record["device_ms"] = round(sum(measured.median for measured in times) / 1e6, 4)
     record["dispatches"] = len(times)
-    record["kernels"] = kinds_ms(program.function(function), function, times)
+    record["kernels"] = kinds_ms(concrete, times)
     return record
 
 
@@ -151,10 +159,10 @@ def measure(options: Any) -> dict[str, Any]:
         program = compile_model(path, options.target, context=context, jobs=options.jobs)
         record["compile_s"] = round(time.perf_counter() - begin, 1)
     begin = time.perf_counter()
-    with program.session(options.device) as session:
+    with open_device(options.device) as device, VulkanSession(program, device) as session:
         record["load_s"] = round(time.perf_counter() - begin, 1)
-        record["prefill"] = step(session, program, "prefill", options.prompt, 0)
-        record["decode"] = step(session, program, "decode", 1, options.past)
+        record["prefill"] = step(device, session, program, "prefill", options.prompt, 0)
+        record["decode"] = step(device, session, program, "decode", 1, options.past)
     elements, size = gguf.GGML_QUANT_SIZES[type]
     record["bytes"] = shapes.weights // elements * size + 2 * shapes.cached(options.past)
     if CUDA:
