@@ -22,6 +22,12 @@ Message: TypeAlias = Mapping[str, str]
 
 KEY = "tokenizer.chat_template"
 
+OF_TEMPLATES = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError),
+    ValueError,
+)
+"""What a template's own expressions raise."""
+
 
 class Chat:
     """The chat template of a model."""
@@ -73,7 +79,7 @@ class Chat:
                 tools=None,
                 documents=None,
             )
-        except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (jinja2.TemplateError, *OF_TEMPLATES) as error:
             raise FrontendError(
                 f"the chat template refuses the conversation: {error}",
                 self._place,

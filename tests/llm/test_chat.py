@@ -144,6 +144,8 @@ def test_a_message_cannot_end_its_turn():
         ("{{ messages[5].content }}", "messages|list object has no element 5"),
         ("{{ raise_exception('not in this order') }}", "not in this order"),
         ("{{ 1 // 0 }}", "division"),
+        ("{{ 1 + 'a' }}", "unsupported operand"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
         ("{{ range(10 ** 9) | length }}", "Range too big"),
         ("{% include 'x' %}", "loader"),
         ("Hello.", "leaves out what the user says"),
