@@ -27,6 +27,11 @@ from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load as load_target
 
 INTERPRETER = "interpreter"
+VECTOR_TARGET = "nvidia-h200"
+"""
+What to compile for where the interpreter runs it: kernels that divide a sum among many lanes and
+multiply matrices whole are few and wide numpy operations, ten times as fast as a CPU's kernels.
+"""
 STATE_BYTES = 2
 """Of an element of the keys and values that are kept."""
 
@@ -52,14 +57,14 @@ def find_place(device: str | None, target: str | None = None) -> Place:
     """
     from xdsl_spirv.runtime.vulkan.device import VARIABLE, parse_name
     from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
-    from xdsl_spirv.runtime.vulkan.own_target import DEFAULT_TARGET, target_for
+    from xdsl_spirv.runtime.vulkan.own_target import target_for
     from xdsl_spirv.runtime.vulkan.worker import list_devices
 
     if target is not None:
         load_target(target)
     name = device or os.environ.get(VARIABLE)
     interpreter = Place(
-        INTERPRETER, target or DEFAULT_TARGET, physical_bytes(), "the interpreter, which is slow"
+        INTERPRETER, target or VECTOR_TARGET, physical_bytes(), "the interpreter, which is slow"
     )
     if name == INTERPRETER:
         return interpreter
