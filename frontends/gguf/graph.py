@@ -62,6 +62,21 @@ class Weights:
             self._arrays[name] = self._made(self.file.tensors[name])
         return self._arrays[name]
 
+    def are_alike(self, names: Sequence[str]) -> bool:
+        """Whether matrices are of one format and none, or each, has a bias: they may be one."""
+        formats = {self.file.tensors[f"{name}.weight"].format for name in names}
+        return len(formats) == 1 and len({f"{name}.bias" in self for name in names}) == 1
+
+    def joined(self, names: Sequence[str]) -> Mapping[str, Array]:
+        """The planes of tensors of one format, their rows one behind the other."""
+        whole = "+".join(names)
+        if whole not in self._arrays:
+            parts = [self._made(self.file.tensors[name]) for name in names]
+            self._arrays[whole] = {
+                plane: np.concatenate([part[plane] for part in parts]) for plane in parts[0]
+            }
+        return self._arrays[whole]
+
     def _made(self, tensor: StoredTensor) -> dict[str, Array]:
         if tensor.format in FORMATS:
             return FORMATS[tensor.format].planes_of(tensor.data, tensor.shape[0])
@@ -192,18 +207,47 @@ class Step:
     def product(self, x: Tensor, name: str, matrix: str | None = None) -> Tensor:
         """Rows times a matrix, whose rows are the columns of the result; with a bias if it has."""
         stored, bias = f"{matrix or name}.weight", f"{name}.bias"
-        format = self.weights.format(stored)
-        weights = self.dequantized(self.planes(stored), format, self.products)
-        x, sizes = self.b.convert(x, self.products), [x.sizes[0], weights.sizes[0]]
-        result = self.b.contract(x, [0, 2], weights, [1, 2], sizes, 3, F32)
+        result = self.multiplied(x, self.planes(stored), self.weights.format(stored))
         return self.sum(self.vector(bias), result) if bias in self.weights else result
+
+    def multiplied(
+        self, x: Tensor, planes: Mapping[str, Tensor], format: BlockFormat | None
+    ) -> Tensor:
+        """Rows times the rows of a matrix."""
+        weights = self.dequantized(planes, format, self.products)
+        x, sizes = self.b.convert(x, self.products), [x.sizes[0], weights.sizes[0]]
+        return self.b.contract(x, [0, 2], weights, [1, 2], sizes, 3, F32)
+
+    def together(self, x: Tensor, block: str, names: Sequence[str]) -> list[Tensor]:
+        """A product with each of several matrices: one with all of them where they are alike."""
+        whole = [f"{block}{name}" for name in names]
+        if not self.weights.are_alike(whole):
+            return [self.product(x, name) for name in whole]
+        called = f"{block}{'_'.join(names)}"
+
+        def joined(kind: str) -> dict[str, Tensor]:
+            arrays = self.weights.joined([f"{name}.{kind}" for name in whole])
+            return {
+                plane: self.constant(f"{called}.{kind}{plane and '.'}{plane}", array)
+                for plane, array in arrays.items()
+            }
+
+        result = self.multiplied(x, joined("weight"), self.weights.format(f"{whole[0]}.weight"))
+        if f"{whole[0]}.bias" in self.weights:
+            result = self.sum(joined("bias")[""], result)
+        parts: list[Tensor] = []
+        start = 0
+        for name in whole:
+            count = self.weights.file.tensors[f"{name}.weight"].shape[0]
+            parts.append(self.b.slice(result, [0, start], [x.sizes[0], count], [1, 1]))
+            start += count
+        return parts
 
     def attended(self, x: Tensor, number: int) -> Tensor:
         """What tokens take of the values, tokens x columns of all heads."""
         p, name = self.parameters, f"blk.{number}.attn_"
-        q = self.heads(self.product(x, name + "q"), p.heads)
-        k = self.heads(self.product(x, name + "k"), p.shared)
-        v = self.heads(self.product(x, name + "v"), p.shared)
+        q, k, v = self.together(x, name, ("q", "k", "v"))
+        q, k, v = self.heads(q, p.heads), self.heads(k, p.shared), self.heads(v, p.shared)
         if p.architecture.normalizes_heads:
             q, k = self.normalized(q, name + "q_norm"), self.normalized(k, name + "k_norm")
         new = {"k": self.turned(k), "v": self.by_heads(v)}
