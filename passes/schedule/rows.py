@@ -342,6 +342,9 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     bytes, unit = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
     units = typical(plan.units) * prod(plan.unit.values()) // unit
     wanted = BUSY * target.compute_units
+    # Packed weights are less to load and more to compute: more of them under way hide both.
+    packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
+    under_way = UNDER_WAY * (2 if packed else 1)
     for width in (4, 2, 1):
         own = max(width, side_by_side)
         if rows * own > max(MOST_SUMS, rows * side_by_side):
@@ -349,13 +352,13 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         for lanes in (target.subgroup_size,) if side_by_side == 1 else (4, 1):
             subgroups = ceil_div(columns, own * target.subgroup_size // lanes)
             subgroups *= batch * ceil_div(few, rows)
-            along = 1
+            along = 4 if packed and units >= 8 * lanes else 1
             while along < SUBGROUPS and subgroups * along < wanted and units >= 2 * along * lanes:
                 along *= 2
             if width > 1 and 2 * subgroups * along < wanted:
                 continue
             while along:
-                steps = max(1, UNDER_WAY * MOST_BYTES // bytes * side_by_side // own // rows)
+                steps = max(1, under_way * MOST_BYTES // bytes * side_by_side // own // rows)
                 while steps > 1 and units < steps * along * lanes:
                     steps //= 2
                 yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)), bytes)
