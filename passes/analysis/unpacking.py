@@ -222,10 +222,11 @@ def _unit_of(lengths: Sequence[int]) -> tuple[int, int]:
     """
     The first loop of a unit, and its elements.
 
-    Where the last loop is longer than a unit a part of it is one: no loop is the unit's first.
+    Where the last loop is longer than a unit, or the only one, a part of it is one: no loop is the
+    unit's first.
     """
     first, size = len(lengths), 1
-    while first and size * lengths[first - 1] <= MOST:
+    while first and len(lengths) > 1 and size * lengths[first - 1] <= MOST:
         first -= 1
         size *= lengths[first]
     if first < len(lengths) or not lengths:

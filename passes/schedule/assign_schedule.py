@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import log2
+from math import lcm, log2
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -390,7 +390,7 @@ def _candidates(
             continue
         if not packed.issuperset(candidate.direct):
             continue
-        deep = _whole_units(contraction, max(k, candidate.k_bytes // element_bytes // k * k))
+        deep = _whole_units(contraction, max(k, candidate.k_bytes // element_bytes // k * k), k)
         tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), k) * k)
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
@@ -408,10 +408,10 @@ def _candidates(
                 yield Candidate(schedule, rate, alone)
 
 
-def _whole_units(contraction: Contraction, depth: int) -> int:
-    """A depth along K that is no less, and whole units of operands that are unpacked."""
-    unit = max((u.size for u in contraction.unpackings if u is not None), default=1)
-    return ceil_div(depth, unit) * unit
+def _whole_units(contraction: Contraction, depth: int, k: int) -> int:
+    """A depth along K that is no less, of whole instructions and units that are unpacked."""
+    whole = lcm(k, *(u.size for u in contraction.unpackings if u is not None))
+    return ceil_div(depth, whole) * whole
 
 
 def _buffered(path: StagedAttr, buffers: int) -> StagedAttr:
@@ -458,7 +458,7 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
     """Schedules in which every invocation computes a few elements of the result."""
     size = typical(contraction.k)
     k = 4 if size > 2 else size
-    tile_k = _whole_units(contraction, min(SCALAR_DEPTH, ceil_div(size, k) * k))
+    tile_k = _whole_units(contraction, min(SCALAR_DEPTH, ceil_div(size, k) * k), k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         both = paths(contraction, (m, n, k), 4)
         instruction = InstructionAttr("fma", (m, n, k))
