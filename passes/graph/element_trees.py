@@ -11,7 +11,7 @@ ever needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -190,8 +190,9 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
     return loops
 
 
-def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
-    """The tensor behind what only moves elements, and the place there."""
+def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
+    """A tensor with a place, then each behind what only moves elements, with the place there."""
+    yield value, place
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):
             value, place = owner.operands[0], before_reshape(owner, place)
@@ -199,8 +200,14 @@ def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
             read, write = (attribute.data for attribute in owner.get_indexing_maps())
             value, place = owner.inputs[0], through(read, loops_at(write, place))
         else:
-            break
-    return value, place
+            return
+        yield value, place
+
+
+def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
+    """The tensor behind what only moves elements, and the place there."""
+    *_, last = origins(value, place)
+    return last
 
 
 def _moves(op: linalg.ops.GenericOp) -> bool:

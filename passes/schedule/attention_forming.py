@@ -44,6 +44,7 @@ from xdsl_spirv.passes.graph.element_trees import (
     after_reshape,
     loops_at,
     number_of,
+    origins,
     stored,
     through,
     whole,
@@ -133,12 +134,13 @@ class _Match:
         self.finite = False
         scores = self._scores(softmax(node))
         queries = self._queries()
+        self.whole = {queries, "n", "d", "e"}
         q, k = self._first(scores, queries)
         narrow = _is_narrow(self._between(scores))
         attention = Attention(
             q,
             k,
-            _widened(v, self.places[1]),
+            self._widened(v, self.places[1]),
             self.mask,
             self._result(),
             self.sizes,
@@ -254,7 +256,7 @@ class _Match:
         loops[d[0]] = whole("d", depth)
         self.first = first
         q, k = (
-            self._scaled(*_widened(value, through(map, loops)))
+            self._scaled(*self._widened(value, through(map, loops)))
             for value, map in zip((first.a, first.b), first.maps, strict=False)
         )
         if "n" in _loops_of(q[1]) or rows in _loops_of(k[1]):
@@ -273,7 +275,40 @@ class _Match:
         assert isinstance(owner, linalg.ops.GenericOp)
         self.scale *= factor
         read, write = (attribute.data for attribute in owner.get_indexing_maps())
-        return _widened(owner.inputs[0], through(read, loops_at(write, place)))
+        return self._widened(owner.inputs[0], through(read, loops_at(write, place)))
+
+    def _widened(self, value: SSAValue, place: Place) -> Operand:
+        """
+        The tensor behind what moves elements, takes the first of an axis, or widens floats.
+
+        It is the last one that is read along queries, keys and heads as whole: between two that
+        are, a reshape may have cut one of them.
+        """
+        operand = value, place
+        while True:
+            for value, place in origins(value, place):
+                if not self._cuts(place):
+                    operand = value, place
+            owner = value.owner
+            match owner:
+                case tensor.ExtractSliceOp() if _begins_with(owner):
+                    kept = iter(place)
+                    sizes = owner.static_sizes.get_values()
+                    full = value.type.get_shape() == tuple(sizes)  # pyright: ignore
+                    if not full and len(place) != sum(size != 1 for size in sizes):
+                        return operand
+                    place = tuple(next(kept) if full or size != 1 else () for size in sizes)
+                    value = owner.source
+                case linalg.ops.GenericOp() if _only(owner, arith.ExtFOp) is not None:
+                    read, write = (attribute.data for attribute in owner.get_indexing_maps())
+                    value, place = owner.inputs[0], through(read, loops_at(write, place))
+                case _:
+                    return operand
+
+    def _cuts(self, place: Place) -> bool:
+        """Whether it has a part of a loop that operands need whole."""
+        pieces = [piece for index in place for piece in index]
+        return any(piece.divisor != 1 and piece.loop in self.whole for piece in pieces)
 
     def _between(self, scores: Node) -> set[Operation]:
         """
@@ -302,12 +337,14 @@ class _Match:
         block = self.last.op.parent_block()
         assert block is not None
         narrow = False
+        result = value, place
         while len(list(value.uses)) == 1:
             (user,) = (use.operation for use in value.uses)
             if user.parent_block() is not block:
                 break
             if isinstance(user, RESHAPES):
                 value, place = user.results[0], after_reshape(user, place)
+                result = result if self._cuts(place) else (value, place)
                 continue
             casts = _casts(user)
             if casts is None or (casts and narrow):
@@ -316,7 +353,8 @@ class _Match:
             read, write = (attribute.data for attribute in user.get_indexing_maps())
             narrow |= casts
             value, place = user.results[0], through(write, loops_at(read, place))
-        return value, place
+            result = result if self._cuts(place) else (value, place)
+        return result
 
 
 def _is_narrow(ops: set[Operation]) -> bool:
@@ -373,27 +411,6 @@ def _reaches_contraction(node: Node) -> bool:
         owner = None if value is None else value.owner
         return isinstance(owner, Operation) and _contraction(owner) is not None
     return any(map(_reaches_contraction, node.children))
-
-
-def _widened(value: SSAValue, place: Place) -> Operand:
-    """The tensor behind what moves elements, takes the first of an axis, or widens floats."""
-    while True:
-        value, place = stored(value, place)
-        owner = value.owner
-        match owner:
-            case tensor.ExtractSliceOp() if _begins_with(owner):
-                kept = iter(place)
-                sizes = owner.static_sizes.get_values()
-                full = value.type.get_shape() == tuple(sizes)  # pyright: ignore
-                if not full and len(place) != sum(size != 1 for size in sizes):
-                    return value, place
-                place = tuple(next(kept) if full or size != 1 else () for size in sizes)
-                value = owner.source
-            case linalg.ops.GenericOp() if _only(owner, arith.ExtFOp) is not None:
-                read, write = (attribute.data for attribute in owner.get_indexing_maps())
-                value, place = owner.inputs[0], through(read, loops_at(write, place))
-            case _:
-                return value, place
 
 
 def _begins_with(op: tensor.ExtractSliceOp) -> bool:

@@ -142,6 +142,21 @@ def test_a_session_runs_prefill_and_decode(shape: Shape, path: Path):
             session.run("prefill", token=tokens[:0], past=0)
 
 
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "qualcomm-adreno"])
+def test_attention_reads_the_cache_where_it_lies(target: str, path: Path):
+    """Also where neighbours of a head are turned together; no dispatch copies the past."""
+    write_model(path, ONE)
+    program = compile(path, target, context=24)
+    for name, most in (("prefill", 16), ("decode", 15)):
+        dispatches = program.functions[name].manifest.dispatches
+        kernels = [d.entry_point.partition("_")[0] for d in dispatches]
+        if (name, target) == ("prefill", "nvidia-h200"):
+            continue
+        assert not {"move", "batch"} & set(kernels)
+        assert kernels.count("attention") == 1 + (name == "decode")
+        assert len(kernels) <= most
+
+
 def test_the_command_compiles_a_file(path: Path, capsys: pytest.CaptureFixture[str]):
     write_model(path, ONE)
     output = str(path.parent / "program")
