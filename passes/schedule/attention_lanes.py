@@ -40,6 +40,9 @@ MOST_BITS = 128
 REGISTERS = 128
 """32-bit registers of an invocation that queries and results may take."""
 
+RESIDENT_REGISTERS = 64
+"""The same where more lanes could share them: with fewer, more subgroups hide what loads take."""
+
 LOADED_REGISTERS = 32
 """The same for keys and values that are on their way."""
 
@@ -64,7 +67,7 @@ MOST_PARTS = 64
 """That a merge reads for each row."""
 
 WAVES = 2
-"""Workgroups for each compute unit."""
+"""Workgroups for each compute unit with one subgroup at a time; twice as many hide latencies."""
 
 M, N, D, E = range(len(LOOPS))
 OUTER, SHARED, FIRST, SECOND = range(4)
@@ -302,6 +305,10 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     room = LOADED_REGISTERS if target.residency.subgroups > 1 else MOST_KEYS * loaded
     keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
     schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across)
+    if across == "keys" and target.residency.subgroups > 1:
+        while lanes < most and LanesPlan(op, schedule, target).registers > RESIDENT_REGISTERS:
+            lanes *= 2
+            schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across)
     check_lanes(LanesPlan(op, schedule, target))
     return schedule
 
@@ -318,5 +325,6 @@ def parts_for(plan: LanesPlan) -> int:
     keys = plan.sizes.extents[N]
     count = max(typical(keys), LONG_PAST) if is_dynamic(keys) else keys
     tiles, batch, _ = plan.grid
-    wanted = WAVES * plan.target.compute_units // (typical(tiles) * typical(batch))
+    waves = WAVES * min(2, plan.target.residency.subgroups)
+    wanted = waves * plan.target.compute_units // (typical(tiles) * typical(batch))
     return max(1, min(MOST_PARTS, wanted, count // (FEWEST_STEPS * plan.step)))
