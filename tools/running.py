@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.execution import bind_inputs, run
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.session import open_session
 from xdsl_spirv.runtime.vulkan.device import VARIABLE, VulkanDevice, open_device, parse_name
@@ -52,6 +52,8 @@ def execute(
     if chosen is None and (checks is not None or arguments.time or arguments.statistics):
         chosen = INTERPRETER if checks is not None else "vulkan"
     if chosen is None:
+        # What is missing is said before a device is looked for.
+        bind_inputs(program.function().at(inputs), inputs)
         results = _on_the_best(program, inputs, arguments)
         if results is not None:
             return results

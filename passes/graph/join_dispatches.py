@@ -19,6 +19,7 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.tensor import PadOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -60,7 +61,8 @@ def _join_all(block: Block) -> None:
 
 def _is_small(dispatch: DispatchOp) -> bool:
     """Whether a dispatch computes few elements, each by itself."""
-    if any(SCHEDULE in op.attributes for op in dispatch.walk()):
+    if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
+        # What is padded is read through where it stands alone.
         return False
     from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
     from xdsl_spirv.passes.analysis.loops_nests import all_reductions_of, nests_of

@@ -100,7 +100,7 @@ spirv.module Logical GLSL450 {
 
 MODULES = {
     "f16-f32": matmul(33, 19, 21, "f16", "f32"),
-    "f16-f16": matmul(9, 40, 17, "f16", "f16"),
+    "f16-f16": matmul(33, 40, 17, "f16", "f16"),
     "s8-s32": matmul(17, 13, 40, "i8", "i32", init=True),
     "kernel": KERNEL,
 }
