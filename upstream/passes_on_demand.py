@@ -90,19 +90,27 @@ def contents(module: Operation) -> set[str]:
 
 
 def _names_of(attributes: Iterable[Attribute]) -> Iterator[str]:
-    for attribute in attributes:
+    waiting = list(attributes)
+    seen: set[int] = set()
+    while waiting:
+        attribute = waiting.pop()
+        if id(attribute) in seen:
+            continue
+        seen.add(id(attribute))
         yield attribute.name
         if isinstance(attribute, IntegerType):
             yield str(attribute)
         elif isinstance(attribute, ArrayAttr):
-            yield from _names_of(attribute.data)
+            waiting += attribute.data
         elif isinstance(attribute, DictionaryAttr):
             yield from attribute.data
-            yield from _names_of(attribute.data.values())
+            waiting += attribute.data.values()
         # Numbers of an operation's own, whose type nothing computes in.
         elif isinstance(attribute, ParametrizedAttribute) and not isinstance(
             attribute, DenseArrayBase
         ):
-            words = (p.data for p in attribute.parameters if isinstance(p, StringAttr))
-            yield from (f"{attribute.name}={word}" for word in words)
-            yield from _names_of(attribute.parameters)
+            parameters = attribute.parameters
+            yield from (
+                f"{attribute.name}={p.data}" for p in parameters if isinstance(p, StringAttr)
+            )
+            waiting += parameters

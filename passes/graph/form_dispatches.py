@@ -191,12 +191,14 @@ def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
         return padding_of(owner) is not None and value in (contraction.a, contraction.b)
+    if not is_cheap(value):
+        return False
     unpacked = [
         contraction.unpacking(n) for n in (0, 1) if not is_cheap((contraction.a, contraction.b)[n])
     ]
     planes = [plane.value for u in unpacked if u is not None for plane in u.planes]
     memory = (storage(contraction.a)[0], storage(contraction.b)[0], *planes)
-    return value not in memory and is_cheap(value)
+    return value not in memory
 
 
 def _init_as_epilogue(contraction: Contraction) -> Contraction:

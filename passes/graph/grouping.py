@@ -175,9 +175,13 @@ class Group:
         """The values that come in, the root's operands first, and the copied operations."""
         inputs: dict[SSAValue, None] = {}
         clones: dict[Operation, None] = {}
+        visited: set[SSAValue] = set()
 
         def visit(values: Iterable[SSAValue]) -> None:
             for value in values:
+                if value in visited:
+                    continue
+                visited.add(value)
                 owner = value.owner
                 if self.produces(value):
                     if owner in clones or owner is self.root:
