@@ -210,6 +210,7 @@ class _HostReader:
         self.arguments: list[str] = []
         self.results = _results(function)
         self.reserved = {name for name, _, _ in self.results.values()}
+        states = states_of(function)
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
             if isinstance(argument.type, IndexType):
@@ -217,7 +218,7 @@ class _HostReader:
                 self.arguments.append(name)
                 continue
             kind: BufferKind = "weight" if name in weights else "input"
-            kind = "state" if index in states_of(function) else kind
+            kind = "state" if index in states else kind
             self._buffer(name, kind, argument, argument_type(argument, index))
             self.arguments.append(name)
 

@@ -121,6 +121,7 @@ def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:
         _value(result_name(host, i), result_type(host, i), type)
         for i, type in enumerate(host.function_type.outputs)
     ]
+    next_states = set(states_of(host).values())
     return ImportedModel(
         module,  # pyright: ignore[reportArgumentType]
         dict(weights),
@@ -129,7 +130,7 @@ def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:
             for i, value in enumerate(arguments)
             if value.name not in weights and state_of(host, i) is None
         ],
-        [value for i, value in enumerate(results) if i not in states_of(host).values()],
+        [value for i, value in enumerate(results) if i not in next_states],
         function=host.sym_name.data,
     )
 
