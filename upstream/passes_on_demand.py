@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from xdsl.context import Context
@@ -98,6 +99,8 @@ def _names_of(attributes: Iterable[Attribute]) -> Iterator[str]:
             continue
         seen.add(id(attribute))
         yield attribute.name
+        if _is_leaf(type(attribute)):
+            continue
         if isinstance(attribute, IntegerType):
             yield str(attribute)
         elif isinstance(attribute, ArrayAttr):
@@ -105,12 +108,17 @@ def _names_of(attributes: Iterable[Attribute]) -> Iterator[str]:
         elif isinstance(attribute, DictionaryAttr):
             yield from attribute.data
             waiting += attribute.data.values()
-        # Numbers of an operation's own, whose type nothing computes in.
-        elif isinstance(attribute, ParametrizedAttribute) and not isinstance(
-            attribute, DenseArrayBase
-        ):
+        elif isinstance(attribute, ParametrizedAttribute):
             parameters = attribute.parameters
             yield from (
                 f"{attribute.name}={p.data}" for p in parameters if isinstance(p, StringAttr)
             )
             waiting += parameters
+
+
+@cache
+def _is_leaf(kind: type[Attribute]) -> bool:
+    """Whether attributes of a kind have no others in them that say what a module computes with."""
+    # A dense array: numbers of an operation's own, whose type nothing computes in.
+    inner = ArrayAttr | DictionaryAttr | ParametrizedAttribute
+    return not issubclass(kind, inner) or issubclass(kind, DenseArrayBase)

@@ -56,6 +56,8 @@ def _computed_extent(value: SSAValue, dimension: int) -> Size:
     if isinstance(value, BlockArgument):
         return symbol(Extent(value, dimension))
     match value.owner:
+        case LinalgStructuredOperation() as op:
+            return _result_extent(op, value, dimension)
         case PaddedViewOp() as op:
             around = op.low.get_values()[dimension] + op.high.get_values()[dimension]
             return extent(op.memref, dimension) + around
@@ -89,8 +91,6 @@ def _computed_extent(value: SSAValue, dimension: int) -> Size:
             for axis in op.reassociation.data[dimension].data:
                 total *= extent(op.operands[0], axis.value.data)
             return total
-        case LinalgStructuredOperation() as op:
-            return _result_extent(op, value, dimension)
         case AttentionOp() | AttentionMergeOp() as op:
             return extent(op.out, dimension)
         case _:

@@ -194,8 +194,7 @@ class _Choices:
         op = contraction.op
         dispatch = op.parent_op()
         # With limits, dispatches that are alike but for their names may take other paths.
-        single = contraction.is_dynamic or bool(self.decisions.limits)
-        if not isinstance(dispatch, DispatchOp) or single:
+        if not isinstance(dispatch, DispatchOp) or self.decisions.limits:
             self.schedules[op] = decide(contraction, self.target, self.decisions)
             return
         inside = list(dispatch.body.walk())
