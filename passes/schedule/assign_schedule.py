@@ -379,7 +379,7 @@ def _candidates(
         if unpacked:
             measured = candidate.rates.get(f"unpacked {types}")
             rate, alone = (
-                (measured, None)
+                (measured, candidate.alone.get(f"unpacked {types}"))
                 if measured is not None
                 else (rate and UNPACKED * rate, alone and UNPACKED * alone)
             )

@@ -110,5 +110,5 @@ def test_arguments_that_differ_in_a_number_are_told_apart() -> None:
     }"""  # noqa: E501
     program = compile_module(parse_text(text), "lavapipe")
     assert [buffer.name for buffer in program.manifest.inputs] == ["w", "x", "w_1"]
-    first, x, second = (np.float32([n, 2, 3, 4]) for n in (1, 5, 9))
+    first, x, second = (np.array([n, 2, 3, 4], np.float32) for n in (1, 5, 9))
     assert np.array_equal(program(first, x, second), (first - second) * x)

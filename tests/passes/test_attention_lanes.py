@@ -101,7 +101,7 @@ def test_parts_make_the_whole(keys: int, causal: int, guard: str):
     generator = np.random.default_rng(3)
     q, k, v = (generator.standard_normal(s).astype("f4") for s in ((3, 8), (keys, 8), (keys, 6)))
     module = parse_text(MAPS + PARTS.replace("GUARD", guard))
-    whole, merged = interpret(module, [q, k, v, keys, causal])
+    whole, merged = interpret(module, [q, k, v, np.array(keys), np.array(causal)])
     np.testing.assert_allclose(merged, whole, rtol=1e-6, atol=1e-7)
     blind = [row for row in range(3) if min(keys, row + causal + 1) <= 0]
     assert np.isnan(whole[blind]).all() if not guard else not whole[blind].any()

@@ -77,7 +77,7 @@ def main(folder: str, steps: list[Any], file: str) -> dict[str, Any]:
         found["isolated"] = results(session, steps)
         session.load(file)
         found["loaded"] = session.state()["k"].tolist()
-    found["once"] = program.functions["decode"](rows(1, 3), 0, device="vulkan").tolist()
+    found["once"] = program.functions["decode"](rows(1, 3), np.array(0), device="vulkan").tolist()
     return found
 
 
