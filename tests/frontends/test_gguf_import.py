@@ -117,7 +117,10 @@ def test_functions_share_weights_of_the_file(path: Path):
 
 @pytest.mark.parametrize(
     "shape",
-    [SHAPES["qwen3"], replace(ONE, weights=Type.Q4_1, embedding=Type.Q8_0)],
+    [
+        pytest.param(SHAPES["qwen3"], marks=pytest.mark.long),
+        replace(ONE, weights=Type.Q4_1, embedding=Type.Q8_0),
+    ],
     ids=["qwen3", "llama in blocks"],
 )
 def test_a_session_runs_prefill_and_decode(shape: Shape, path: Path):

@@ -28,6 +28,7 @@ from xdsl.universe import Universe
 
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
+from xdsl_spirv.testing.attention_workloads import AttentionWorkload
 from xdsl_spirv.universe import NEEDS, PASSES, UNIVERSE
 from xdsl_spirv.upstream.passes_on_demand import contents
 
@@ -294,6 +295,12 @@ CASES: dict[str, tuple[str, str, str]] = {
     ),
     "contraction-to-fma": (matmul("f32", "f32"), OUTLINED, "contraction-to-fma"),
     "contraction-to-rotate": (DEPTHWISE, OUTLINED, "contraction-to-rotate"),
+    "attention-to-fma": (
+        AttentionWorkload(1, 2, 4, 12, 8, 8, "f32", out="f32").text(),
+        "linalg-to-contraction,form-attention{target=lavapipe},form-dispatches,"
+        "assign-schedule{target=lavapipe},outline-dispatches",
+        "attention-to-fma",
+    ),
     "contraction-to-rows": (
         matmul("f16", "f32").replace("linalg.matmul ins", f"linalg.matmul {STREAMED} ins"),
         OUTLINED,
