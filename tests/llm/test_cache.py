@@ -156,5 +156,5 @@ def test_without_a_name_it_lies_in_the_users_cache(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert cache.folder() == Path("/somewhere/xdsl-spirv/programs")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/home/me")
-    assert cache.folder() == Path("/home/me/.cache/xdsl-spirv/programs")
+    monkeypatch.setenv("HOME", "/users/me")
+    assert cache.folder() == Path("/users/me/.cache/xdsl-spirv/programs")
