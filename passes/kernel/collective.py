@@ -18,7 +18,8 @@ from typing import Protocol
 
 from xdsl.dialects import gpu, linalg
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.linalg.ops import CopyOp, GenericOp
+from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import (
@@ -225,3 +226,30 @@ def _tile_place(b: KernelEmitter, plan: Plan) -> tuple[Index, Index]:
         along = b.select(whole, along, b.divided(within, last))
         across = b.select(whole, across, b.remainder(within, last))
     return along, b.plus(before, across)
+
+
+def lower_roots(
+    name: str,
+    module: ModuleOp,
+    schedule: type[Attribute],
+    emit: Callable[[CollectiveOp, GenericOp, SSAValue | None], None],
+) -> None:
+    """
+    Write out every collective whose contraction has a schedule of a kind, for the pass `name`.
+
+    `emit` is given the collective, its contraction and what the result starts from, and writes the
+    code before the collective, which is gone then. Raises what `refuse` does for what does not fit.
+    """
+    for collective in [c for c in module.walk() if isinstance(c, CollectiveOp)]:
+        root = scheduled_root(collective)
+        if root is None or not isinstance(root.attributes[SCHEDULE], schedule):
+            continue
+        init: SSAValue | None = None
+        for op in collective.body.block.ops:
+            if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
+                init = op.inputs[0]
+        try:
+            emit(collective, root, init)
+        except (NotAContraction, ScheduleDoesNotFit) as error:
+            refuse(name, root, str(error))
+        Rewriter.erase_op(collective)

@@ -18,15 +18,14 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
-from xdsl.dialects.linalg.ops import CopyOp, GenericOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.passes.analysis.contraction import (
-    NotAContraction,
     contraction_of,
     element_type,
     fill_of,
@@ -37,10 +36,8 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.addresses import address_along
-from xdsl_spirv.passes.kernel.collective import scheduled_root
+from xdsl_spirv.passes.kernel.collective import lower_roots
 from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
 
 NAME = "contraction-to-rotate"
@@ -53,26 +50,14 @@ class ContractionToRotatePass(ModulePass):
     name = NAME
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for collective in [c for c in op.walk() if isinstance(c, CollectiveOp)]:
-            root = scheduled_root(collective)
-            if root is not None and isinstance(root.attributes[SCHEDULE], WindowAttr):
-                _lower(op, collective, root)
+        def emit(collective: CollectiveOp, root: GenericOp, init: SSAValue | None) -> None:
+            schedule = root.attributes[SCHEDULE]
+            assert isinstance(schedule, WindowAttr)
+            plan = WindowPlan(contraction_of(root), schedule, target_of(op, NAME))
+            check_window(plan)
+            WindowKernel(KernelEmitter(InsertPoint.before(collective)), plan, init).emit()
 
-
-def _lower(module: ModuleOp, collective: CollectiveOp, root: GenericOp) -> None:
-    schedule = root.attributes[SCHEDULE]
-    assert isinstance(schedule, WindowAttr)
-    try:
-        plan = WindowPlan(contraction_of(root), schedule, target_of(module, NAME))
-        check_window(plan)
-    except (NotAContraction, ScheduleDoesNotFit) as error:
-        refuse(NAME, root, str(error))
-    init: SSAValue | None = None
-    for op in collective.body.block.ops:
-        if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
-            init = op.inputs[0]
-    WindowKernel(KernelEmitter(InsertPoint.before(collective)), plan, init).emit()
-    Rewriter.erase_op(collective)
+        lower_roots(NAME, op, WindowAttr, emit)
 
 
 Loops = dict[int, Index]

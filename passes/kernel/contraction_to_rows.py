@@ -23,29 +23,27 @@ from typing import TypeAlias
 from xdsl.context import Context
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp
-from xdsl.dialects.linalg.ops import CopyOp, GenericOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, RowsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformFAddOp, GroupNonUniformIAddOp
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, element_type
+from xdsl_spirv.passes.analysis.contraction import contraction_of, element_type
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.addresses import address_along
 from xdsl_spirv.passes.kernel.bit_fields import Affine, Known, ScalarCode
-from xdsl_spirv.passes.kernel.collective import scheduled_root
+from xdsl_spirv.passes.kernel.collective import lower_roots
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
-from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
 
 NAME = "contraction-to-rows"
@@ -60,26 +58,14 @@ class ContractionToRowsPass(ModulePass):
     name = NAME
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for collective in [c for c in op.walk() if isinstance(c, CollectiveOp)]:
-            root = scheduled_root(collective)
-            if root is not None and isinstance(root.attributes[SCHEDULE], RowsAttr):
-                _lower(op, collective, root)
+        def emit(collective: CollectiveOp, root: GenericOp, init: SSAValue | None) -> None:
+            schedule = root.attributes[SCHEDULE]
+            assert isinstance(schedule, RowsAttr)
+            plan = RowsPlan(contraction_of(root), schedule, target_of(op, NAME))
+            check_rows(plan)
+            RowsKernel(HoistingEmitter(InsertPoint.before(collective)), plan, init).emit()
 
-
-def _lower(module: ModuleOp, collective: CollectiveOp, root: GenericOp) -> None:
-    schedule = root.attributes[SCHEDULE]
-    assert isinstance(schedule, RowsAttr)
-    try:
-        plan = RowsPlan(contraction_of(root), schedule, target_of(module, NAME))
-        check_rows(plan)
-    except (NotAContraction, ScheduleDoesNotFit) as error:
-        refuse(NAME, root, str(error))
-    init: SSAValue | None = None
-    for op in collective.body.block.ops:
-        if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
-            init = op.inputs[0]
-    RowsKernel(HoistingEmitter(InsertPoint.before(collective)), plan, init).emit()
-    Rewriter.erase_op(collective)
+        lower_roots(NAME, op, RowsAttr, emit)
 
 
 Common: TypeAlias = tuple[SSAValue | None, SSAValue | None]
