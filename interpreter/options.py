@@ -34,7 +34,8 @@ RULES: tuple[Mapping, ...] = ("row-major", "column-major", "opaque", "lavapipe",
 
 def mappings() -> tuple[Mapping, ...]:
     """Every mapping that has a name: those that are code, then those of targets."""
-    return *RULES, *(name for name in targets.names() if targets.load(name).component_map)
+    known = (name for name in targets.names() if targets.load(name).component_map)
+    return *RULES, *(name for name in known if name not in RULES)
 
 
 Accumulation: TypeAlias = Literal["binary32", "halves", "exact", "magnitudes"]

@@ -166,6 +166,14 @@ class Target:
             if not p.saturating and p.types == (*types, types[2]) and p.scope == "Subgroup"
         ]
 
+    def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
+        """Where the components of a matrix (rows, columns) of a use lie, if that is known."""
+        for known in self.component_map:
+            matrix = known.use, (known.rows, known.columns), known.lanes
+            if matrix == (use, shape, self.subgroup_size) and bits in known.component_bits:
+                return known
+        return None
+
 
 def names() -> list[str]:
     """The devices described in this package."""

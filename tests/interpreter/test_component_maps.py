@@ -12,7 +12,7 @@ import pytest
 from xdsl_spirv import targets
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.interpreter import InterpreterError, Options
-from xdsl_spirv.interpreter.component_maps import applies, count, positions
+from xdsl_spirv.interpreter.component_maps import applies, count, fragment, positions
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.targets import Fragment, load
 from xdsl_spirv.testing.differential.machine import machine
@@ -43,6 +43,16 @@ def test_measured(case: dict[str, Any]) -> None:
     lanes, components = held.shape
     lane, index = np.arange(lanes)[:, None], np.arange(components)
     assert (positions(case["driver"], form_of(case), lanes, lane, index) == held).all()
+
+
+@pytest.mark.parametrize("case", MEASURED["cases"])
+def test_targets_say_what_was_measured(case: dict[str, Any]) -> None:
+    held = np.array(case["held"])
+    name = {"nvidia": "nvidia-h200"}.get(case["driver"], case["driver"])
+    path = Path(targets.__file__).parent / f"{name}.json"
+    known = fragment(str(path), form_of(case), len(held))
+    assert known is not None
+    assert (known == held).all()
 
 
 @pytest.mark.parametrize("mapping", ["row-major", "column-major", "opaque", "nvidia"])
