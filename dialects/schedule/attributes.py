@@ -40,11 +40,12 @@ def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
     return ArrayAttr(IntAttr(v) for v in values)
 
 
-def _parse_integers(parser: AttrParser, count: int) -> ArrayAttr[IntAttr]:
+def _parse_integers(parser: AttrParser, *counts: int) -> ArrayAttr[IntAttr]:
     start = parser.pos
     values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-    if len(values) != count:
-        parser.raise_error(f"expected {count} integers, found {len(values)}", start, parser.pos)
+    if len(values) not in counts:
+        wanted = " or ".join(map(str, counts))
+        parser.raise_error(f"expected {wanted} integers, found {len(values)}", start, parser.pos)
     return _integers(values)
 
 
@@ -125,7 +126,7 @@ class DirectAttr(ParametrizedAttribute):
 
     The operand is packed (see `PackingAttr`): what an invocation holds of a fragment lies side by
     side there. `ahead` is how many instructions along K its fragments are read before they are
-    multiplied, 0 or 1.
+    multiplied: at most as many as a K tile has.
     """
 
     name = "schedule.direct"
@@ -149,8 +150,8 @@ class DirectAttr(ParametrizedAttribute):
             printer.print_string(f"<ahead = {self.ahead.data}>")
 
     def verify(self) -> None:
-        if self.ahead.data not in (0, 1):
-            raise VerifyException(f"ahead is {self.ahead.data}, must be 0 or 1")
+        if self.ahead.data < 0:
+            raise VerifyException(f"ahead is {self.ahead.data}, must be at least 0")
 
 
 @irdl_attr_definition
@@ -339,7 +340,9 @@ class ContractionAttr(ParametrizedAttribute):
 
     `workgroup_tile` is the M x N part of the result that a workgroup computes and the K depth it
     stages at a time; `subgroups` is the grid (rows, columns) into which its subgroups divide the
-    tile; `a` and `b` are the operands' paths, staged or direct; `stages` is how many K tiles are in
+    tile, and where there is a third number, into how many slices they divide each K tile: those of
+    a slice sum up by themselves, and all slices at the end, through Workgroup memory;
+    `a` and `b` are the operands' paths, staged or direct; `stages` is how many K tiles are in
     flight: with 2 of them one is read into registers while the one before is multiplied; `raster`
     says along which dimension of the result neighbouring workgroups lie, and `group` makes it that
     many rows (or columns) of tiles at a time, across them first: `rows<8>`.
@@ -368,7 +371,7 @@ class ContractionAttr(ParametrizedAttribute):
     ):
         super().__init__(
             _integers(workgroup_tile),
-            _integers(subgroups),
+            _integers(subgroups[:2] if tuple(subgroups[2:]) == (1,) else subgroups),
             instruction,
             a,
             b,
@@ -386,24 +389,34 @@ class ContractionAttr(ParametrizedAttribute):
     @property
     def grid(self) -> tuple[int, int]:
         """Subgroups of a workgroup: rows, columns."""
-        rows, columns = (size.data for size in self.subgroups)
+        rows, columns, *_ = self.counts
         return rows, columns
 
     @property
+    def slices(self) -> int:
+        """Parts of a K tile that subgroups multiply side by side."""
+        return prod(self.counts[2:])
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Subgroups of a workgroup as they are written: rows, columns, and slices if several."""
+        return tuple(count.data for count in self.subgroups)
+
+    @property
     def subgroup_count(self) -> int:
-        return self.grid[0] * self.grid[1]
+        return prod(self.counts)
 
     @property
     def fragments(self) -> tuple[int, int, int]:
         """
-        Instructions that make a subgroup's part of one K tile: along M, N and K.
+        Instructions that make a subgroup's part of one K tile, or of its slice: along M, N and K.
 
         A subgroup issues them one after the other, or, where an instruction is an invocation's,
         each invocation has one place along M and N.
         """
         (tile_m, tile_n, tile_k), (rows, columns) = self.tile, self.grid
         m, n, k = self.instruction.sizes
-        return tile_m // rows // m, tile_n // columns // n, tile_k // k
+        return tile_m // rows // m, tile_n // columns // n, tile_k // self.slices // k
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -422,7 +435,7 @@ class ContractionAttr(ParametrizedAttribute):
                 case "workgroup_tile":
                     values[key] = _parse_integers(parser, 3)
                 case "subgroups":
-                    values[key] = _parse_integers(parser, 2)
+                    values[key] = _parse_integers(parser, 2, 3)
                 case "instruction":
                     values[key] = InstructionAttr.parse_bare(parser)
                 case "stages":
@@ -447,7 +460,7 @@ class ContractionAttr(ParametrizedAttribute):
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(f"workgroup_tile = {list(self.tile)}, ")
-            printer.print_string(f"subgroups = {list(self.grid)}, instruction = ")
+            printer.print_string(f"subgroups = {list(self.counts)}, instruction = ")
             self.instruction.print_bare(printer)
             for name, path in (("a", self.a), ("b", self.b)):
                 kind = "direct" if isinstance(path, DirectAttr) else "staged"
@@ -461,13 +474,15 @@ class ContractionAttr(ParametrizedAttribute):
     def verify(self) -> None:
         if any(size.data < 1 for size in (*self.workgroup_tile, *self.subgroups)):
             raise VerifyException("workgroup_tile and subgroups must be positive")
+        if len(self.counts) not in (2, 3) or self.counts[2:] == (1,):
+            raise VerifyException("subgroups are rows, columns, and slices of K if there are more")
         if self.stages.data < 1:
             raise VerifyException(f"stages is {self.stages.data}, must be at least 1")
         if self.group.data < 1:
             raise VerifyException(f"raster: a group of {self.group.data}, must be at least 1")
         rows, columns = self.grid
         m, n, k = self.instruction.sizes
-        needs = (("M", m * rows), ("N", n * columns), ("K", k))
+        needs = (("M", m * rows), ("N", n * columns), ("K", k * self.slices))
         for (dimension, unit), size in zip(needs, self.tile, strict=True):
             if size % unit:
                 raise VerifyException(

@@ -160,33 +160,30 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
     index = (place.tile_row, place.tile_column)[number]
     subgroup = (place.subgroup_row, place.subgroup_column)[number]
     if isinstance(tile, StagedTile):
+        at = place.batch, index, place.invocation, plan.invocations, subgroup
         buffers = 2 if plan.alternates else 1
-        if tile.unpacking is not None:
-            at = place.batch, index, place.invocation, plan.invocations, subgroup
-            return UnpackedOperand(b, tile.unpacking, tile, *at, buffers)
-        return StagedOperand(
-            b,
-            stored,
-            tile,
-            place.batch,
-            index,
-            place.invocation,
-            plan.invocations,
-            subgroup,
-            buffers,
+        operand = (
+            UnpackedOperand(b, tile.unpacking, tile, *at, buffers)
+            if tile.unpacking is not None
+            else StagedOperand(b, stored, tile, *at, buffers)
         )
+        operand.slice, operand.depth = place.slice, plan.slice_depth
+        return operand
     count = plan.schedule.fragments[number]
     in_tile = plan.schedule.tile[number] // plan.schedule.instruction.sizes[number]
     first = b.plus(b.times(index, in_tile), b.times(subgroup, count))
-    part = count, plan.schedule.tile[2]
-    return PackedOperand(b, stored, tile, place.batch, first, place.lane, part)
+    part = count, plan.slice_depth
+    return PackedOperand(b, stored, tile, place.batch, first, place.lane, part, place.slice)
 
 
 def _place(b: KernelEmitter, plan: Plan) -> Place:
     along, across = _tile_place(b, plan)
     row, column = (across, along) if plan.schedule.raster.data == "rows" else (along, across)
-    _, columns = plan.schedule.grid
+    rows, columns = plan.schedule.grid
     subgroup = b.subgroup_id(plan.schedule.subgroup_count)
+    in_slice, slice = subgroup, 0
+    if plan.schedule.slices > 1:
+        in_slice, slice = b.remainder(subgroup, rows * columns), b.divided(subgroup, rows * columns)
     batched = plan.contraction.batch != 1
     return Place(
         batch=b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0,
@@ -195,8 +192,9 @@ def _place(b: KernelEmitter, plan: Plan) -> Place:
         invocation=b.thread_id(),
         subgroup=subgroup,
         lane=b.lane_id(),
-        subgroup_row=b.divided(subgroup, columns),
-        subgroup_column=b.remainder(subgroup, columns),
+        subgroup_row=b.divided(in_slice, columns),
+        subgroup_column=b.remainder(in_slice, columns),
+        slice=slice,
     )
 
 

@@ -25,6 +25,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives, lower_packs
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
 from xdsl_spirv.passes.kernel.result_tile import Place
+from xdsl_spirv.passes.kernel.slices import SliceSums
 from xdsl_spirv.passes.schedule.plan import Plan
 
 SIGNED = (
@@ -53,12 +54,31 @@ class CooperativeCore:
         self.builder, self.plan, self.place = builder, plan, place
         self.types = _fragment_types(plan)
         self.tile = FragmentTile(builder, plan, place, self.types[2])
+        self.init: SSAValue | None = None
+        self.slices: SliceSums | None = None
+        if plan.schedule.slices > 1:
+            self.slices = SliceSums(builder, plan, place, self.types[2])
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
-        return self.tile.zeros() if init is None else self.tile.load(self.tile.flat(init))
+        self.init = init if init is None else self.tile.flat(init)
+        if self.init is None or self.slices is not None:
+            return self.tile.zeros()
+        return self.tile.load(self.init)
 
     def end(self, totals: Sequence[SSAValue]) -> None:
-        self.tile.store(totals)
+        if self.slices is None:
+            self.tile.store(totals)
+        else:
+            self.slices.add(totals, self._finish)
+
+    def _finish(self, numbers: Sequence[int], sums: Sequence[SSAValue]) -> None:
+        """Add the initial values to what the slices of K have summed up, and store it."""
+        assert self.slices is not None
+        totals = sums
+        if self.init is not None:
+            begun = self.tile.load(self.init, numbers)
+            totals = [self.slices.plus(*pair) for pair in zip(sums, begun, strict=True)]
+        self.tile.store(totals, numbers)
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The MulAdds of one K tile."""

@@ -78,14 +78,13 @@ class FragmentTile(ResultTile):
     def _pointer(self, memory: SSAValue, at: tuple[Index, Index]) -> SSAValue:
         return self.builder.pointer(memory, (self.offset(*at),))
 
-    def _corners(self) -> list[tuple[Index, Index]]:
-        """Row and column of each fragment's first element in the result."""
+    def _corners(self, numbers: Sequence[int] | None = None) -> list[tuple[Index, Index]]:
+        """Row and column in the result of the first elements of all fragments, or of some."""
         b = self.builder
-        return [
-            (b.plus(self.row, i * self.m), b.plus(self.column, j * self.n))
-            for i in range(self.fragments_m)
-            for j in range(self.fragments_n)
-        ]
+        if numbers is None:
+            numbers = range(self.fragments_m * self.fragments_n)
+        places = [divmod(number, self.fragments_n) for number in numbers]
+        return [(b.plus(self.row, i * self.m), b.plus(self.column, j * self.n)) for i, j in places]
 
     def zeros(self) -> list[SSAValue]:
         """Accumulators of 0: one value for all."""
@@ -97,23 +96,25 @@ class FragmentTile(ResultTile):
         value = self.builder.at_top(ConstantOp(zero, self.type), "zero")
         return [value] * (self.fragments_m * self.fragments_n)
 
-    def load(self, source: SSAValue) -> list[SSAValue]:
-        """Accumulators from the initial value; elements outside it are anything."""
+    def load(self, source: SSAValue, numbers: Sequence[int] | None = None) -> list[SSAValue]:
+        """Accumulators, all or some, from the initial value; elements outside it are anything."""
         b = self.builder
         if self.direct:
             stride = b.i32(self._stride())
-            pointers = [self._pointer(source, self._redirected(at)) for at in self._corners()]
+            pointers = [
+                self._pointer(source, self._redirected(at)) for at in self._corners(numbers)
+            ]
             return [
                 b.add(CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, self.type))
                 for pointer in pointers
             ]
-        return [self._load_through_scratch(source, at) for at in self._corners()]
+        return [self._load_through_scratch(source, at) for at in self._corners(numbers)]
 
-    def store(self, values: Sequence[SSAValue]) -> None:
-        """The accumulators, or what the epilogue makes of them, into the results."""
+    def store(self, values: Sequence[SSAValue], numbers: Sequence[int] | None = None) -> None:
+        """The accumulators, all or some, or what the epilogue makes of them, into the results."""
         b, contraction, place = self.builder, self.plan.contraction, self.place
         if not self.plan.stored_directly:
-            self._store_guarded(values)
+            self._store_guarded(values, self._corners(numbers))
             return
         tile_m, tile_n, _ = self.plan.schedule.tile
         inside: Condition = True
@@ -125,8 +126,8 @@ class FragmentTile(ResultTile):
                 inside = b.both(inside, b.below(index, size // tile))
         b.when(
             inside,
-            lambda: self._store_direct(values, self._corners()),
-            lambda: self._store_guarded(values),
+            lambda: self._store_direct(values, self._corners(numbers)),
+            lambda: self._store_guarded(values, self._corners(numbers)),
         )
 
     def _store_direct(
@@ -145,10 +146,12 @@ class FragmentTile(ResultTile):
             pointer = self._pointer(target, at)
             b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
-    def _store_guarded(self, values: Sequence[SSAValue]) -> None:
+    def _store_guarded(
+        self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]
+    ) -> None:
         b, plan = self.builder, self.plan
         pieces = plan.stored_directly and plan.contraction.epilogue.is_empty
-        for number, (at, value) in enumerate(zip(self._corners(), values, strict=True)):
+        for number, (at, value) in enumerate(zip(corners, values, strict=True)):
             inside = self._fragment_inside(at) if pieces else True
             if plan.whole_fragments:
                 b.when(inside, partial(self._store_direct, [value], [at]))

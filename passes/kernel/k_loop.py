@@ -61,7 +61,7 @@ class _KLoop:
         self.ahead = [
             operand
             for operand in operands
-            if isinstance(operand, PackedOperand) and operand.tile.reads_ahead
+            if isinstance(operand, PackedOperand) and operand.tile.ahead
         ]
 
     def plain(self, accumulators: Values) -> Values:
@@ -153,7 +153,7 @@ class _KLoop:
     def _first(self) -> list[SSAValue]:
         """Read the first tile of the operands that are read ahead; the values that wait."""
         for operand in self.ahead:
-            operand.waiting = operand.read(0)
+            operand.begin_ahead()
         return self._left()
 
     def _left(self) -> list[SSAValue]:
@@ -163,8 +163,8 @@ class _KLoop:
     def _take(self, values: list[SSAValue]) -> Values:
         """The accumulators of what is carried; the rest goes to the operands it waits for."""
         for operand in reversed(self.ahead):
-            operand.waiting = values[len(values) - operand.count :]
-            del values[len(values) - operand.count :]
+            operand.waiting = values[len(values) - operand.held :]
+            del values[len(values) - operand.held :]
         return values
 
     def _load(self, k: Index) -> list[SSAValue]:

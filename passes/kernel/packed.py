@@ -122,8 +122,8 @@ class PackedOperand:
     """
     The code that reads a subgroup's fragments of one operand, from global memory.
 
-    Where it reads ahead, the words of the fragments to come wait in registers (`waiting`), carried
-    by the K loop from tile to tile.
+    Where it reads ahead, the words of the fragments to come wait in registers (`waiting`), by step
+    along K, carried by the K loop from tile to tile.
     """
 
     def __init__(
@@ -135,10 +135,11 @@ class PackedOperand:
         first: Index,
         lane: SSAValue,
         part: tuple[int, int],
+        slice: Index = 0,
     ):
         """
         `first` is the subgroup's first fragment along M or N; `part` says how many fragments it
-        has of a tile along M or N, and how many elements a tile is deep along K.
+        has of a tile along M or N, and how many elements of it along K: the `slice`-th so many.
         """
         b = builder
         self.builder, self.tile = builder, tile
@@ -148,10 +149,22 @@ class PackedOperand:
         self.lanes = tile.subgroup_size
         self.step = outer_count * self.lanes
         place = b.plus(b.times(batch, inner_count * self.step), b.times(first, self.lanes))
+        _, inner = tile.packing.fragment_sizes
+        place = b.plus(place, b.times(slice, self.depth // inner * self.step))
         self.start = b.plus(place, lane)
         self.begin: Index = self.start
         self.following: Index | None = None
         self.waiting: list[SSAValue] = []
+
+    @property
+    def held(self) -> int:
+        """Fragments that wait in registers."""
+        return self.count * self.tile.ahead
+
+    def begin_ahead(self) -> None:
+        """Read the first fragments of the first tile."""
+        _, inner = self.tile.packing.fragment_sizes
+        self.waiting = [word for step in range(self.tile.ahead) for word in self.read(step * inner)]
 
     def enter(self, k: Index, following: Index | None = None) -> None:
         """The K tile at element `k` is read from now on; the one at `following` comes after it."""
@@ -177,14 +190,17 @@ class PackedOperand:
     def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
         """The subgroup's fragments of the tile at `k` elements along K; see `StagedOperand`."""
         _, inner = self.tile.packing.fragment_sizes
-        if not self.tile.reads_ahead:
+        if not self.tile.ahead:
             words = self.read(k)
         else:
-            words = self.waiting
-            if k + inner < self.depth:
-                self.waiting = self.read(k + inner)
+            words, self.waiting = self.waiting[: self.count], self.waiting[self.count :]
+            coming = k + self.tile.ahead * inner
+            if coming < self.depth:
+                self.waiting += self.read(coming)
             elif self.following is not None:
-                self.waiting = self._read(self.following, 0)
+                self.waiting += self._read(
+                    self.following, (coming - self.depth) // inner * self.step
+                )
         return [self.share.fragment(word) for word in words]
 
 

@@ -19,7 +19,7 @@ from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
 
 @dataclass(frozen=True)
 class Place:
-    """An invocation's position: workgroup tile, subgroup in the grid of subgroups, lane."""
+    """An invocation's position: workgroup tile, subgroup in the grid of subgroups, lane, slice."""
 
     batch: Index
     tile_row: Index
@@ -29,6 +29,7 @@ class Place:
     lane: SSAValue
     subgroup_row: Index
     subgroup_column: Index
+    slice: Index = 0
 
 
 class ResultTile:

@@ -83,6 +83,10 @@ class TileInMemory:
         self.builder, self.tile, self.subgroup = builder, tile, subgroup
         self.within_k = False
         """Whether the tiles that are loaded lie inside K, which is then not looked at."""
+        self.slice: Index = 0
+        """Which slice of the tile along K the subgroup multiplies."""
+        self.depth = 0
+        """Elements of a slice along K."""
         self.name = name
         self.buffers: list[SSAValue] = []
 
@@ -153,7 +157,7 @@ class TileInMemory:
 
     def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
         """
-        The subgroup's fragments of the tile at `k` elements along K, along M or N.
+        The subgroup's fragments of its slice of the tile at `k` elements along K, along M or N.
 
         They are the `count` ones of its part of the tile.
         """
@@ -177,10 +181,17 @@ class TileInMemory:
         """The one at `outer` in the subgroup's `span`, all in elements."""
         b, tile = self.builder, self.tile
         if tile.k_axis == 1:
-            place = self._in_tile(b.times(self.subgroup, span), 0, outer, k // tile.vector)
+            row, column = (
+                b.times(self.subgroup, span),
+                b.times(self.slice, self.depth // tile.vector),
+            )
+            place = self._in_tile(row, column, outer, k // tile.vector)
         else:
-            first = b.times(self.subgroup, span // tile.vector)
-            place = self._in_tile(0, first, k, outer // tile.vector)
+            row, column = (
+                b.times(self.slice, self.depth),
+                b.times(self.subgroup, span // tile.vector),
+            )
+            place = self._in_tile(row, column, k, outer // tile.vector)
         return b.add(
             CooperativeMatrixLoadOp(
                 b.pointer(self.memory, (place,)),

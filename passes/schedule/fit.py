@@ -101,6 +101,8 @@ def _invocations(plan: Plan) -> Iterator[str]:
         yield f"{kind} of {named} needs {feature}, which {target.name} does not list"
     if types[2] not in ACCUMULATED:
         yield f"{kind}: results are one of {', '.join(ACCUMULATED)}, not {types[2]}"
+    if plan.schedule.slices > 1:
+        yield f"{kind}: slices of K are for coopmat: give rows and columns of subgroups"
     along_m, along_n, _ = plan.schedule.fragments
     if along_m * along_n != target.subgroup_size:
         m, n, _ = plan.schedule.instruction.sizes
@@ -189,6 +191,9 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
         return
     if not plan.target.even_fragments:
         yield f"{name}: {plan.target.name} does not list how it distributes fragments: use staged"
+    steps = plan.schedule.fragments[2]
+    if tile.ahead > steps:
+        yield f"{name}: ahead = {tile.ahead}, but a K tile has {steps} instructions: {steps} fit"
     yield from _packing(name, tile.packing, plan)
     if tile.words not in (1, 2, 4):
         yield (

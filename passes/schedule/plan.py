@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType, i32
 from xdsl.ir import Attribute
@@ -208,8 +209,8 @@ class PackedTile:
     packing: PackingAttr
     element_type: Attribute
     subgroup_size: int
-    reads_ahead: bool = False
-    """Whether fragments are read one instruction along K before they are multiplied."""
+    ahead: int = 0
+    """Instructions along K by which fragments are read before they are multiplied."""
 
     workgroup_bytes = 0
     k_axis = 1
@@ -278,7 +279,7 @@ class Plan:
         k, (_, _, tile_k) = self.contraction.k, self.schedule.tile
         if is_dynamic(k) or k % tile_k == 0 or k < LONG_LOOP * tile_k:
             return False
-        ahead = any(isinstance(tile, PackedTile) and tile.reads_ahead for tile in (self.a, self.b))
+        ahead = any(isinstance(tile, PackedTile) and tile.ahead for tile in (self.a, self.b))
         guarded = any(tile.guarded[1 - tile.k_axis] for tile in self.staged)
         return self.is_cooperative and guarded and not (self.prefetches or ahead)
 
@@ -432,10 +433,29 @@ class Plan:
         return m * self.schedule.subgroup_count, n
 
     @property
+    def slice_depth(self) -> int:
+        """Elements of a K tile that a subgroup multiplies."""
+        return self.schedule.tile[2] // self.schedule.slices
+
+    @property
+    def partial_shape(self) -> tuple[int, int, int] | None:
+        """
+        Fragments, rows and columns of Workgroup memory in which slices of K leave their sums.
+
+        All slices but one leave each fragment, which that one finishes.
+        """
+        if self.schedule.slices == 1:
+            return None
+        m, n, _ = self.schedule.instruction.sizes
+        tile_m, tile_n, _ = self.schedule.tile
+        return (self.schedule.slices - 1) * (tile_m // m) * (tile_n // n), m, n
+
+    @property
     def workgroup_bytes(self) -> int:
-        scratch = self.scratch_shape
-        scratch_bytes = scratch[0] * scratch[1] * self.result_bytes if scratch else 0
-        return sum(map(self._tile_bytes, (self.a, self.b))) + scratch_bytes
+        shapes = [shape for shape in (self.scratch_shape, self.partial_shape) if shape]
+        return sum(map(self._tile_bytes, (self.a, self.b))) + sum(
+            prod(shape) * self.result_bytes for shape in shapes
+        )
 
     def _tile_bytes(self, tile: StagedTile | PackedTile) -> int:
         """Of an operand in Workgroup memory; small integers that no arithmetic is for are words."""
@@ -520,7 +540,7 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
                 unpacking,
             )
         packing = packing_of(value) or packing_for(contraction, schedule, operand)
-        return PackedTile(packing, element, target.subgroup_size, path.ahead.data > 0)
+        return PackedTile(packing, element, target.subgroup_size, path.ahead.data)
 
     return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
 

@@ -36,7 +36,8 @@ DEPTHS = {"one tile": 12, "two tiles": 32, "three tiles": 41}
 
 def _compiled(workload: Workload, schedule: str, target: str) -> Program:
     before, _, after = workload.text().rpartition("{\n  ^bb0")
-    attribute = f"#schedule.contraction<{TILE}, {schedule}>"
+    tile = "" if "workgroup_tile" in schedule else f"{TILE}, "
+    attribute = f"#schedule.contraction<{tile}{schedule}>"
     ctx = context()
     text = f"{before}attrs = {{schedule = {attribute}}} {{\n  ^bb0{after}"
     module = parse_text(text, "workload", ctx)
@@ -59,6 +60,25 @@ def _check(workload: Workload, schedule: str, target: str) -> None:
 def test_every_form_of_the_loop_computes_the_same(schedule: str, depth: int):
     sizes = {"m": 70, "n": 39, "k": depth}
     _check(Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n")), schedule, "lavapipe")
+
+
+SLICES = {
+    "one fragment of eight slices": ("[8, 8, 64], subgroups = [1, 1, 8]", f"a = {ONE}, b = direct"),
+    "a grid in slices": ("[16, 32, 32], subgroups = [2, 2, 2]", f"a = {ONE}, b = {AHEAD}"),
+    "fragments finished by both": (
+        "[8, 24, 32], subgroups = [1, 1, 2]",
+        f"a = {TWO}, b = direct<ahead = 2>, stages = 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("accumulate", [False, True], ids=["zeros", "initial values"])
+@pytest.mark.parametrize(("tile", "paths"), SLICES.values(), ids=SLICES)
+def test_slices_of_k_are_added_up(tile: str, paths: str, accumulate: bool):
+    sizes = {"m": 21, "n": 39, "k": 77}
+    workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"), accumulate=accumulate)
+    schedule = f"workgroup_tile = {tile}, instruction = coopmat 8x8x8, {paths}"
+    _check(workload, schedule, "lavapipe")
 
 
 @pytest.mark.parametrize("b", [ONE, "direct"], ids=["staged", "direct"])

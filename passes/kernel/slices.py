@@ -1,0 +1,109 @@
+"""
+The sums of slices of K, which subgroups of a workgroup have multiplied, through Workgroup memory.
+
+    each slice:    partial[slot, f] = sum of fragment f             for each f that it does not own
+                   barrier
+    each slice:    sum of f + partial[0, f] + partial[1, f] + ...   for each f that it owns
+
+Fragments are shared out evenly, so that all slices finish results; where there are fewer fragments
+than slices, some finish none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from xdsl.dialects.builtin import IntegerType, MemRefType
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.spirv.arithmetic import FAddOp, IAddOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.result_tile import Place
+from xdsl_spirv.passes.kernel.staging import WORKGROUP
+from xdsl_spirv.passes.schedule.plan import Plan
+
+ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
+
+Finish = Callable[[Sequence[int], Sequence[SSAValue]], None]
+"""What becomes of the whole sums of the fragments with these numbers."""
+
+
+class SliceSums:
+    """The code that adds up what the slices have of each fragment of a subgroup's part."""
+
+    def __init__(
+        self, builder: KernelEmitter, plan: Plan, place: Place, type: CooperativeMatrixType
+    ):
+        self.builder, self.place, self.type = builder, place, type
+        self.slices = plan.schedule.slices
+        rows, columns = plan.schedule.grid
+        along_m, along_n, _ = plan.schedule.fragments
+        self.count = along_m * along_n
+        self.places = rows * columns
+        shape = plan.partial_shape
+        assert shape is not None, "one slice has nothing to add"
+        room = MemRefType(type.element_type, shape, memory_space=WORKGROUP)
+        self.memory = builder.allocate(room, "partial_sums")
+        in_slice = builder.plus(builder.times(place.subgroup_row, columns), place.subgroup_column)
+        self.first = builder.times(in_slice, self.count)
+        self.access = builder.i32(shape[2]), ROW_MAJOR, MemoryAccess.NonPrivatePointer
+
+    def owned(self, slice: int) -> range:
+        """The numbers of the fragments that a slice finishes."""
+        begin, end = (-(-s * self.count // self.slices) for s in (slice, slice + 1))
+        return range(begin, end)
+
+    def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
+        """Add up, and finish each fragment in one slice."""
+        b, last = self.builder, self.slices - 1
+        owners = [slice for slice in range(self.slices) if self.owned(slice)]
+        for owner in owners:
+            slot = self._slot(owner)
+            b.when(b.below(slot, last), partial(self._leave, owner, slot, values))
+        b.barrier()
+        for owner in owners:
+            is_other = b.below(self._slot(owner), last)
+            b.when(is_other, lambda: None, partial(self._finish, owner, values, finish))
+
+    def _slot(self, owner: int) -> Index:
+        """Where the subgroup's slice leaves its sums for the owner: the last one is the owner's."""
+        b, count = self.builder, self.slices
+        return b.remainder(b.plus(self.place.slice, count - 1 - owner), count)
+
+    def _pointer(self, slot: Index, number: int) -> SSAValue:
+        """Room for a fragment's sum."""
+        b = self.builder
+        place = b.plus(b.times(slot, self.places * self.count), self.first)
+        return b.pointer(self.memory, (b.plus(place, number), 0, 0))
+
+    def _leave(self, owner: int, slot: Index, values: Sequence[SSAValue]) -> None:
+        for number in self.owned(owner):
+            pointer, value = self._pointer(slot, number), values[number]
+            self.builder.insert(CooperativeMatrixStoreOp(pointer, value, *self.access))
+
+    def _finish(self, owner: int, values: Sequence[SSAValue], finish: Finish) -> None:
+        numbers = self.owned(owner)
+        finish(numbers, [self._whole(number, values[number]) for number in numbers])
+
+    def _whole(self, number: int, total: SSAValue) -> SSAValue:
+        """The sum of what all slices have of a fragment."""
+        b = self.builder
+        stride, layout, access = self.access
+        for slot in range(self.slices - 1):
+            pointer = self._pointer(slot, number)
+            part = b.add(CooperativeMatrixLoadOp(pointer, stride, layout, self.type, access))
+            total = self.plus(total, part)
+        return total
+
+    def plus(self, one: SSAValue, other: SSAValue) -> SSAValue:
+        """The sum of two fragments."""
+        add = IAddOp if isinstance(self.type.element_type, IntegerType) else FAddOp
+        return self.builder.add(add(one, other))
