@@ -40,6 +40,7 @@ from xdsl_spirv.runtime.execution import bind_inputs
 from xdsl_spirv.runtime.layers import Layer
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, Program
+from xdsl_spirv.targets import known
 
 Execute = Callable[[Program, Mapping[str, Array]], Mapping[str, Array]]
 """Runs a program on the device that is looked at."""
@@ -118,7 +119,7 @@ def compare_layers(
     for a program that holds no source or does not say what its layers are.
     """
     program = program.function().at(inputs)
-    references = _references(program, target or program.manifest.target)
+    references = _references(program, target or known(program.manifest.target))
     machine = Host(references.module, Options(), launches=False)
     values: dict[str, Array] = dict(bind_inputs(program, inputs)) | program.weights
     values |= program.first_values()

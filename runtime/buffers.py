@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl_spirv.runtime.program import Buffer, Dispatch
+from xdsl_spirv.runtime.manifest import Buffer, Dispatch
 
 ALIGNMENT = 256
 """Bytes: no device asks for more (minStorageBufferOffsetAlignment is at most 256)."""

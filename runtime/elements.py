@@ -73,6 +73,19 @@ def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, dtype, dtype))
 
 
+def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
+    """A number as one element, little endian; raises `ProgramError` for one that is none."""
+    import numpy as np
+
+    dtype = dtype_of(name, place)
+    try:
+        if isinstance(value, float) and dtype.kind in "iub":
+            raise TypeError
+        return np.array(value, dtype).tobytes()
+    except (OverflowError, TypeError, ValueError):
+        raise ProgramError(f"{value} is no {name}", place, "give a number of its type") from None
+
+
 def as_element_type(array: Array, name: str) -> Array | None:
     """
     `array` seen as elements of the type `name`; None if it is of another type.

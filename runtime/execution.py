@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.elements import Array, dtype_of, scalar_bytes
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
 from xdsl_spirv.runtime.program import GIVEN, Dispatch, Program
@@ -273,7 +273,8 @@ def push_constant_bytes(launch: Dispatch) -> bytes:
     """The block of push constants that a dispatch is given, little endian."""
     block = b""
     for constant in sorted(launch.push_constants, key=lambda c: c.offset):
-        value = np.array(constant.value, dtype_of(constant.type)).tobytes()
+        assert not isinstance(constant.value, str)
+        value = scalar_bytes(constant.value, constant.type, f"dispatch of {launch.entry_point!r}")
         block = block.ljust(constant.offset, b"\0") + value
     return block
 

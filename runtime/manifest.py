@@ -9,12 +9,12 @@ import math
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
 from xdsl_spirv.runtime.elements import Array, as_element_type, check_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
+from xdsl_spirv.runtime.folder import is_inside
 
 SCHEMA = "xdsl-spirv-program"
 VERSION = 2
@@ -118,8 +118,8 @@ class Buffer:
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
         if self.first is not None and self.kind != "state":
             raise ProgramError(f"a {self.kind} with a first value", f"{place}.first")
-        if self.kind == "state" and self.is_dynamic:
-            raise ProgramError(f"a state of dynamic sizes: {self}", f"{place}.shape")
+        if self.kind in SHARED and self.is_dynamic:
+            raise ProgramError(f"a {self.kind} of dynamic sizes: {self}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
             raise ProgramError(f"a {self.kind} at {self.offset}", f"{place}.offset")
 
@@ -156,11 +156,6 @@ class Kernel:
     text: str | None
     entry_points: tuple[EntryPoint, ...]
     spec_constants: tuple[SpecConstant, ...] = ()
-
-    def check(self, place: str) -> None:
-        for name in filter(None, (self.binary, self.text)):
-            if Path(name).is_absolute() or ".." in Path(name).parts:
-                raise ProgramError(f"{name!r} is outside the program's directory", place)
 
 
 @dataclass(frozen=True)
@@ -309,10 +304,31 @@ class Manifest:
         """The buffers that the caller reads, in the source function's order."""
         return [self.buffer(name) for name in self.results]
 
+    @property
+    def files(self) -> list[str]:
+        """The names of the files that a program's folder holds, its kernels' texts among them."""
+        named = [self.weights, self.source]
+        named += [name for kernel in self.kernels for name in (kernel.binary, kernel.text)]
+        return [MANIFEST, LAYERS, *filter(None, named)]
+
+    def check_files(self, place: str) -> None:
+        """Raises `ProgramError` for a file outside the folder, and for two of one name."""
+        for name in self.files:
+            if not is_inside(name):
+                raise ProgramError(f"{name!r} is outside the program's directory", place)
+        places = set(self.files)
+        folders = {name[:end] for name in places for end, c in enumerate(name) if c == "/"}
+        if len(places) < len(self.files) or folders & places:
+            raise ProgramError("two files have one name", place, "compile the program again")
+
     def check(self, place: str) -> None:
+        self.check_files(place)
         names = {b.name for b in self.buffers}
         if len(names) != len(self.buffers):
             raise ProgramError("two buffers have one name", f"{place}.buffers")
+        for field_name in ("arguments", "results"):
+            for name in getattr(self, field_name):
+                _known(name, names, "buffer", f"{place}.{field_name}")
         given = {size for b in self.inputs for size in b.shape if is_name(size)}
         given |= {b.name for b in self.inputs if b.kind == "scalar"}
         for buffer in self.buffers:
@@ -325,10 +341,9 @@ class Manifest:
                     f"{place}.buffers[{i}]",
                     "compile the program again",
                 )
-        for field_name in ("arguments", "results"):
-            for name in getattr(self, field_name):
-                _known(name, names, "buffer", f"{place}.{field_name}")
         kernels = {k.name: k for k in self.kernels}
+        if len(kernels) != len(self.kernels):
+            raise ProgramError("two kernels have one name", f"{place}.kernels")
         for i, dispatch in enumerate(self.dispatches):
             where = f"{place}.dispatches[{i}]"
             _known(dispatch.kernel, kernels, "kernel", where)

@@ -12,8 +12,7 @@ import dataclasses
 import json
 import os
 import re
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.folder import (
+    KERNEL_BYTES,
+    MANIFEST_BYTES,
+    SOURCE_BYTES,
+    WEIGHTS_HEADER_BYTES,
+    Folder,
+)
 from xdsl_spirv.runtime.manifest import (
     DYNAMIC_VERSION,
     GIVEN,
@@ -50,7 +56,8 @@ from xdsl_spirv.runtime.manifest import (
     SpecValue,
 )
 from xdsl_spirv.runtime.records import from_json, to_json
-from xdsl_spirv.runtime.weights import load_weights, save_weights
+from xdsl_spirv.runtime.weights import save_weights, weights_of
+from xdsl_spirv.serialization.files import beside, put_in_place
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.layers import Layer
@@ -236,31 +243,29 @@ class Program:
         Write the program's directory, replacing an older program there; with the kernels' `text`.
 
         Raises `ProgramError` if `folder` holds something else or cannot be written; what was there
-        stays then.
+        stays then, and whenever the process is killed one of the two is there.
         """
         target = Path(folder)
         _refuse_strangers(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(
-                dir=target.parent, prefix=f".{target.name}-"
-            ) as scratch:
-                self._write(Path(scratch, "new"), text)
-                if target.exists():
-                    os.rename(target, Path(scratch, "old"))
-                os.rename(Path(scratch, "new"), target)
+            with beside(target) as scratch:
+                self._write(scratch, text)
+                put_in_place(scratch, target)
         except OSError as error:
             raise ProgramError(
                 f"cannot write the program: {error.strerror}", str(error.filename or target)
             ) from error
 
     def _write(self, folder: Path, text: bool) -> None:
-        (folder / KERNELS).mkdir(parents=True)
-        kernels = [
+        kernels = tuple(
             replace(kernel, text=f"{KERNELS}/{kernel.name}.mlir" if text else None)
             for kernel in self.manifest.kernels
-        ]
+        )
+        manifest = replace(self.manifest, kernels=kernels)
+        manifest.check_files(MANIFEST)
         for kernel in kernels:
+            (folder / kernel.binary).parent.mkdir(parents=True, exist_ok=True)
             (folder / kernel.binary).write_bytes(self.code[kernel.name].binary)
             if kernel.text is not None:
                 (folder / kernel.text).write_text(self.code[kernel.name].text)
@@ -272,19 +277,30 @@ class Program:
             from xdsl_spirv.runtime.layers import to_text
 
             (folder / LAYERS).write_text(to_text(self.layers))
-        manifest = replace(self.manifest, kernels=tuple(kernels))
         (folder / MANIFEST).write_text(_readable(json.dumps(to_json(manifest), indent=2)))
 
     @staticmethod
-    def load(folder: str | os.PathLike[str]) -> Program:
-        """Read a program's directory; raises `ProgramError` naming the file or field at fault."""
-        base = Path(folder)
-        manifest = _load_manifest(base / MANIFEST)
-        code = {kernel.name: KernelCode(_read(base / kernel.binary)) for kernel in manifest.kernels}
-        weights = {} if manifest.weights is None else load_weights(base / manifest.weights)
-        _check_weights(manifest, weights, base / (manifest.weights or WEIGHTS))
-        source = None if manifest.source is None else _read(base / manifest.source).decode()
-        return Program(manifest, code, weights, source, _load_layers(base / LAYERS, manifest))
+    def load(folder: str | os.PathLike[str], unsafe: bool = False) -> Program:
+        """
+        Read a program's directory; raises `ProgramError` naming the file or field at fault.
+
+        `unsafe`: believe that kernels are valid and what the manifest says they are.
+        """
+        base = Folder(folder)
+        text = base.read(MANIFEST, MANIFEST_BYTES)
+        manifest = _manifest_of(text, str(base.path / MANIFEST))
+        binaries = {k.name: base.read(k.binary, KERNEL_BYTES) for k in manifest.kernels}
+        if not unsafe:
+            from xdsl_spirv.runtime.agreement import check_kernels
+            from xdsl_spirv.runtime.checked import checked_once
+
+            pieces = [text, *binaries.values()]
+            checked_once(pieces, lambda: check_kernels(manifest, binaries))
+        weights = _load_weights(manifest, base)
+        source = None if manifest.source is None else base.read(manifest.source, SOURCE_BYTES)
+        code = {name: KernelCode(binary) for name, binary in binaries.items()}
+        layers = _load_layers(base, manifest)
+        return Program(manifest, code, weights, _text(source, base, manifest.source), layers)
 
 
 def _readable(text: str) -> str:
@@ -312,54 +328,69 @@ def _refuse_strangers(target: Path) -> None:
     raise ProgramError(cause, str(target), "name another one, or remove it")
 
 
-def _read(path: Path) -> bytes:
+def _manifest_of(text: bytes, place: str) -> Manifest:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ProgramError(
-            f"the program cannot be read: {error.strerror}",
-            str(path),
-            "give a directory that `xdsl-spirv compile` wrote",
-        ) from error
-
-
-def _load_manifest(path: Path) -> Manifest:
-    try:
-        data = json.loads(_read(path))
-    except ValueError as error:
-        raise ProgramError(f"not JSON: {error}", str(path), "compile the program again") from error
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProgramError(f"not JSON: {error}", place, "compile the program again") from error
     header = (data.get("schema"), data.get("version")) if isinstance(data, Mapping) else None
     if header not in [(SCHEMA, version) for version in READABLE]:
         raise ProgramError(
             f"expected the schema {SCHEMA!r}, version {VERSION}, found {header}",
-            str(path),
+            place,
             "compile the program again with this version of xdsl-spirv",
         )
-    return from_json(Manifest, data, path.name)
+    from xdsl_spirv.runtime.launches import check_launches
+
+    manifest = from_json(Manifest, data, MANIFEST)
+    check_launches(manifest, MANIFEST)
+    for i, function in enumerate(manifest.functions):
+        check_launches(manifest.of(function), f"{MANIFEST}.functions[{i}]")
+    return manifest
 
 
-def _load_layers(path: Path, manifest: Manifest) -> tuple[Layer, ...]:
+def _text(source: bytes | None, base: Folder, name: str | None) -> str | None:
+    try:
+        return None if source is None else source.decode()
+    except UnicodeDecodeError as error:
+        place = str(base.path / (name or SOURCE))
+        raise ProgramError("the source is not text", place, "compile the program again") from error
+
+
+def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
     """What is known of the dispatches: a runner needs none of it, so it may be missing."""
-    if not path.is_file():
+    if not base.has(LAYERS):
         return ()
     from xdsl_spirv.runtime.layers import from_text
 
-    layers = from_text(_read(path).decode("utf-8", "replace"), str(path))
+    path = str(base.path / LAYERS)
+    layers = from_text(base.read(LAYERS, MANIFEST_BYTES).decode("utf-8", "replace"), path)
     dispatches = sum(len(f.dispatches) for f in (manifest, *manifest.functions))
     if len(layers) != dispatches:
         raise ProgramError(
-            f"{len(layers)} layers for {dispatches} dispatches",
-            str(path),
-            "compile the program again",
+            f"{len(layers)} layers for {dispatches} dispatches", path, "compile the program again"
         )
     return layers
 
 
-def _check_weights(manifest: Manifest, weights: Mapping[str, Array], path: Path) -> None:
-    buffers = [buffer for f in (manifest, *manifest.functions) for buffer in f.buffers]
+def _load_weights(manifest: Manifest, base: Folder) -> dict[str, Array]:
+    """The weights, of which the file holds no more than the manifest says."""
+    from xdsl_spirv.runtime.memory import refuse_beyond_memory
+
+    functions = (manifest, *map(manifest.of, manifest.functions))
+    kept = {b.name: b for f in functions for b in f.buffers if b.kind in SHARED and b.first is None}
+    refuse_beyond_memory(kept.values())
+    weights: dict[str, Array] = {}
+    if manifest.weights is not None:
+        most = sum(buffer.bytes for buffer in kept.values()) + WEIGHTS_HEADER_BYTES
+        path = str(base.path / manifest.weights)
+        weights = weights_of(base.read(manifest.weights, most), path)
+    _check_weights(kept.values(), weights, base.path / (manifest.weights or WEIGHTS))
+    return weights
+
+
+def _check_weights(buffers: Iterable[Buffer], weights: Mapping[str, Array], path: Path) -> None:
     for buffer in buffers:
-        if buffer.kind not in SHARED or buffer.first is not None:
-            continue
         array = weights.get(buffer.name)
         given = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
         if array is None or array.shape != buffer.shape or array.dtype != dtype_of(buffer.type):

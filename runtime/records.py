@@ -57,18 +57,31 @@ def _decode(kind: Any, value: object, place: str) -> object:
         return _decode_tuple(get_args(kind), value, place)
     if origin in (Union, types.UnionType):
         present = [k for k in get_args(kind) if k is not type(None)]
-        if value is None:
+        if value is None and type(None) in get_args(kind):
             return None
         return _decode(present[0] if len(present) == 1 else present, value, place)
     if origin is Literal:
         choices = get_args(kind)
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             raise _wrong(place, f"one of {', '.join(map(repr, choices))}", value)
         return value
     kinds = tuple(kind) if isinstance(kind, list) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise _wrong(place, " or ".join(k.__name__ for k in kinds), value)
+    if isinstance(value, str) and ("\0" in value or not _is_text(value)):
+        raise _wrong(place, "text", value)
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise _wrong(place, "a number of 64 bits", value)
     return value
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written anywhere: JSON's escapes make halves of characters, too."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _decode_tuple(kinds: tuple[Any, ...], value: object, place: str) -> tuple[object, ...]:

@@ -21,20 +21,29 @@ def save_weights(path: Path, weights: dict[str, Array]) -> None:
 
 def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
     """Read a safetensors file; raises `ProgramError` if it is none or has an unknown type."""
+    try:
+        return weights_of(path.read_bytes(), str(path), what)
+    except OSError as error:
+        raise ProgramError(f"cannot read the {what}s: {error.strerror}", str(path)) from error
+
+
+def weights_of(data: bytes, place: str, what: str = "weight") -> dict[str, Array]:
+    """The tensors of a safetensors file's bytes; raises `ProgramError` as `load_weights` does."""
     import numpy as np
     from safetensors import SafetensorError, deserialize
 
     try:
-        tensors = deserialize(path.read_bytes())
-    except OSError as error:
-        raise ProgramError(f"cannot read the {what}s: {error.strerror}", str(path)) from error
+        tensors = deserialize(data)
     except SafetensorError as error:
-        raise ProgramError(f"not a safetensors file: {error}", str(path)) from error
+        raise ProgramError(f"not a safetensors file: {error}", place) from error
     weights: dict[str, Array] = {}
     for name, tensor in tensors:
         code = str(tensor["dtype"])
         if code not in NAMES_OF_CODES:
-            raise ProgramError(f"the {what} {name!r} has the unknown type {code}", str(path))
+            raise ProgramError(f"the {what} {name!r} has the unknown type {code}", place)
         flat = np.frombuffer(tensor["data"], dtype_of(NAMES_OF_CODES[code]))
-        weights[name] = flat.reshape(tensor["shape"])
+        try:
+            weights[name] = flat.reshape(tensor["shape"])
+        except ValueError as error:
+            raise ProgramError(f"the {what} {name!r}: {error}", place) from error
     return weights

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import glob
 import os
+import shutil
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+NEW, OLD = "new", "old"
+"""What the folder holds in which another one is made."""
+ATTEMPTS = 100
+"""How often others may put something into a place, or take it away, at just that moment."""
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+"""Linux' names for paths as they are, and for what renameat2 does with them."""
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -31,3 +44,93 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+@contextmanager
+def beside(target: Path) -> Generator[Path]:
+    """
+    A new folder beside `target`, for `put_in_place`; it is gone at the end, whatever it holds then.
+
+    What a process left behind that was killed here is removed first, and what it had moved away
+    from `target` is put back. A lock on its folder says that a process is still at work.
+    """
+    for left in target.parent.glob(f".{glob.escape(target.name)}-*"):
+        _recover(left, target)
+    while True:
+        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+        # Another process may have taken it for one that was left behind, before the lock.
+        with suppress(FileNotFoundError):
+            lock = os.open(scratch, os.O_RDONLY)
+            if _is_locked(lock) and scratch.exists():
+                break
+            os.close(lock)
+    try:
+        (scratch / NEW).mkdir()
+        yield scratch / NEW
+    finally:
+        _clear(scratch, target)
+        os.close(lock)
+
+
+def put_in_place(new: Path, target: Path) -> None:
+    """
+    Have a folder that `beside` gave take the place of `target`, which may be there or not.
+
+    Both are exchanged at once where the system can do that (Linux), so that at any time there is
+    one of them. Elsewhere `target` is moved away first, and put back by who comes next.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            os.rename(new, target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES):
+                raise
+        reason = _exchange(new, target)
+        if reason == 0:
+            return
+        if reason != errno.ENOENT:
+            os.rename(target, new.parent / OLD)
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
+
+
+def _exchange(one: Path, other: Path) -> int:
+    """0 once two paths have taken each other's place, or the system's number of an error."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return errno.ENOSYS
+    failed = renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE)
+    return ctypes.get_errno() if failed else 0
+
+
+def _is_locked(folder: int) -> bool:
+    """Whether this process has the lock of a folder now; always where the system has none."""
+    try:
+        import fcntl
+
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError) as error:
+        return not isinstance(error, BlockingIOError)
+    return True
+
+
+def _recover(left: Path, target: Path) -> None:
+    """Clear up after a process that is no more."""
+    try:
+        lock = os.open(left, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        if _is_locked(lock):
+            _clear(left, target)
+    finally:
+        os.close(lock)
+
+
+def _clear(scratch: Path, target: Path) -> None:
+    """Remove the folder in which another one was made; what was moved away goes back."""
+    if (scratch / OLD).exists() and not target.exists():
+        with suppress(OSError):
+            os.rename(scratch / OLD, target)
+    shutil.rmtree(scratch, ignore_errors=True)

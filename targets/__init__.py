@@ -16,6 +16,9 @@ from typing import Any
 
 SCHEMA_VERSION = 1
 
+MAX_BYTES = 1 << 20
+"""Of a target file; the largest here has 20 kB."""
+
 ELEMENT_TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 """Element types of a cooperative-matrix property: integers say their signedness."""
 
@@ -180,6 +183,17 @@ def names() -> list[str]:
     return sorted(path.stem for path in Path(__file__).parent.glob("*.json"))
 
 
+def known(name: str) -> str:
+    """
+    `name`, which a file of somebody says; raises `TargetError` unless this package describes it.
+
+    Such a name leads to no other file.
+    """
+    if name not in names():
+        raise TargetError(f"there is no target {name!r} here; give its file with --target")
+    return name
+
+
 @cache
 def load(name_or_path: str) -> Target:
     """
@@ -196,11 +210,13 @@ def load(name_or_path: str) -> Target:
             f"there is no target {name_or_path!r}: known targets are {', '.join(names())}; "
             "a path of a target file may stand in the place of a name"
         )
+    if path.stat().st_size > MAX_BYTES:
+        raise TargetError(f"{path}: more than {MAX_BYTES} bytes")
     try:
         data = json.loads(path.read_text())
     except OSError as error:
         raise TargetError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise TargetError(f"{path}: not JSON: {error}") from error
     try:
         return _target(_Fields(data, ""))

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.models import run as run_model
 
         return run_model(arguments)
-    whole = Program.load(arguments.program)
+    whole = Program.load(arguments.program, arguments.unsafe)
     program = whole.function(arguments.function)
     inputs = read_inputs(arguments, program.manifest.inputs)
     if arguments.compare_layers:

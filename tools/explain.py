@@ -21,7 +21,7 @@ from xdsl_spirv.frontends.model import Node, is_onnx
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.records import to_json
-from xdsl_spirv.targets import load
+from xdsl_spirv.targets import known, load
 from xdsl_spirv.tools.explain_text import text_of
 from xdsl_spirv.tools.explanation import Explanation, explanation_of, refused
 from xdsl_spirv.tools.output import write
@@ -117,7 +117,7 @@ def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
             path,
             "compile it again: `xdsl-spirv compile` writes layers.json",
         )
-    named = arguments.target or program.manifest.target
+    named = arguments.target or known(program.manifest.target)
     if arguments.target is not None and load(named).name != program.manifest.target:
         raise ProgramError(
             f"the program was compiled for {program.manifest.target}, not for {named}",

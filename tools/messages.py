@@ -35,7 +35,10 @@ def failure(error: BaseException) -> tuple[str, int]:
         ), OURSELVES
     if isinstance(error, MemoryError):
         return known, ENVIRONMENT
-    return known, error.status if isinstance(error, ProgramError) else REFUSED
+    status = error.status if isinstance(error, ProgramError) else REFUSED
+    if status == REFUSED and isinstance(error.__cause__, OSError):
+        status = of_the_system(error.__cause__)[0]
+    return known, status
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:

@@ -28,7 +28,5 @@ def write(path: str, data: bytes) -> None:
             return
         write_atomically(path, data)
     except OSError as error:
-        status, remedy = of_the_system(error)
-        failed = OutputError(f"cannot write the output: {error.strerror}", path, remedy)
-        failed.status = status
-        raise failed from error
+        remedy = of_the_system(error)[1]
+        raise OutputError(f"cannot write the output: {error.strerror}", path, remedy) from error

@@ -121,6 +121,11 @@ def run(command: argparse.ArgumentParser) -> None:
         help="use a Vulkan driver in this process, which a bad kernel may crash",
     )
     command.add_argument(
+        "--unsafe",
+        action="store_true",
+        help="believe that a program's kernels are valid and what its manifest says they are",
+    )
+    command.add_argument(
         "--compare-layers",
         action="store_true",
         help="run every dispatch on what the reference has for its inputs, and stop at the first "

@@ -54,16 +54,15 @@ def work_of(program: Program) -> Work:
 
 def constants_of(dispatch: Dispatch, kernel: Kernel) -> tuple[tuple[int, bytes], ...]:
     """The bytes of a dispatch's specialization constants; a boolean is a VkBool32."""
-    import numpy as np
-
-    from xdsl_spirv.runtime.elements import dtype_of
+    from xdsl_spirv.runtime.elements import scalar_bytes
 
     types = {constant.id: constant.type for constant in kernel.spec_constants}
     constants: list[tuple[int, bytes]] = []
     for constant in dispatch.spec_constants:
         type = types.get(constant.id, "i32")
-        dtype = np.dtype("uint32") if type == "i1" else dtype_of(type)
-        constants.append((constant.id, np.array(constant.value).astype(dtype).tobytes()))
+        place = f"specialization constant {constant.id}"
+        known = "ui32" if type == "i1" else type
+        constants.append((constant.id, scalar_bytes(constant.value, known, place)))
     return tuple(constants)
 
 

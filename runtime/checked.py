@@ -1,0 +1,55 @@
+"""
+Remembers what has passed a check, so that a program is looked at once and not at every start.
+
+An empty file, called after a digest of all that the check looks at and of this package's version,
+in $XDG_CACHE_HOME/xdsl-spirv/checked, or in `checked` of the folder that XDSL_SPIRV_CACHE names;
+XDSL_SPIRV_CACHE=0 keeps nothing. Who can write there can replace this package as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import xdsl_spirv
+
+VARIABLE = "XDSL_SPIRV_CACHE"
+NAME = "checked"
+MOST = 4096
+"""Digests that are kept: beyond them all are forgotten."""
+
+
+def checked_once(pieces: Iterable[bytes], check: Callable[[], None]) -> None:
+    """Call `check` unless it has returned for these pieces before."""
+    digest = hashlib.sha256(xdsl_spirv.__version__.encode())
+    for piece in pieces:
+        digest.update(len(piece).to_bytes(8, "little"))
+        digest.update(piece)
+    folder = _folder()
+    if folder is not None and (folder / digest.hexdigest()).exists():
+        return
+    check()
+    if folder is not None:
+        _keep(folder, digest.hexdigest())
+
+
+def _folder() -> Path | None:
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return None if named in ("", "0") else Path(named, NAME)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "xdsl-spirv" / NAME
+
+
+def _keep(folder: Path, name: str) -> None:
+    """That it cannot be written is no error."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = os.listdir(folder)
+        for old in kept if len(kept) >= MOST else ():
+            os.unlink(folder / old)
+        (folder / name).touch()
+    except OSError:
+        return

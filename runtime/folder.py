@@ -1,0 +1,74 @@
+"""
+Reads a program's folder, and nothing that lies elsewhere.
+
+Anybody may have written the manifest that names the files. A name therefore leads to a regular file
+inside the folder, by no link, and a file is refused by its size before it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from xdsl_spirv.runtime.errors import ProgramError
+
+REMEDY = "give a directory that `xdsl-spirv compile` wrote"
+
+MANIFEST_BYTES = 64 << 20
+"""Of `program.json` and `layers.json`; a language model's has 1 MB."""
+KERNEL_BYTES = 16 << 20
+"""Of a kernel; a large one has 100 kB."""
+SOURCE_BYTES = 256 << 20
+"""Of `source.mlir`, which has no weights in it."""
+WEIGHTS_HEADER_BYTES = 100 << 20
+"""Of what a safetensors file holds beside its tensors (the format's own limit)."""
+
+
+def is_inside(name: str) -> bool:
+    """Whether a file name of a manifest stays inside the program's folder, on any system."""
+    parts = name.split("/")
+    return all(parts) and not {".", ".."} & {*parts} and not set("\\:") & {*name}
+
+
+class Folder:
+    """A program's folder."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+
+    def has(self, name: str) -> bool:
+        """Whether there is something of that name."""
+        return os.path.lexists(self.path / name)
+
+    def read(self, name: str, most: int) -> bytes:
+        """
+        The contents of a file of at most so many bytes.
+
+        Raises `ProgramError` for what is not there, no regular file, behind a link, or larger.
+        """
+        try:
+            return self._read(name, most)
+        except OSError as error:
+            raise ProgramError(
+                f"the program cannot be read: {error.strerror}", str(self.path / name), REMEDY
+            ) from error
+
+    def _read(self, name: str, most: int) -> bytes:
+        path = self.path
+        for part in name.split("/"):
+            path /= part
+            if stat.S_ISLNK(os.lstat(path).st_mode):
+                raise ProgramError("the program holds a link", str(path), REMEDY)
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise ProgramError("the program holds something that is no file", str(path), REMEDY)
+        # What has taken the file's place since is neither followed nor waited for.
+        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        with open(os.open(path, os.O_RDONLY | flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(most + 1) if size <= most else b""
+        if size > most or len(data) > most:
+            raise ProgramError(
+                f"the program's {name} has {size:,} bytes, more than {most:,}", str(path), REMEDY
+            )
+        return data

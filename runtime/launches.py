@@ -1,0 +1,152 @@
+"""
+What a manifest's numbers must satisfy before anything is run or made from them.
+
+`program.json` may come from anybody. What each record says by itself `manifest.py` checks; here are
+the bounds of its numbers, and what records say of each other: bindings, constants, temporaries that
+share memory, dispatches that run once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from xdsl_spirv.runtime.buffers import ALIGNMENT, lifetimes, marked
+from xdsl_spirv.runtime.elements import scalar_bytes
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.manifest import GIVEN, Buffer, Dispatch, Manifest, PushConstant
+
+MAX_RANK = 32
+"""Dimensions of a buffer; numpy has up to 32 in its first version, 64 in the second."""
+MAX_SIZE = (1 << 63) - 1
+"""Of a dimension, and of a buffer in bytes."""
+MAX_SETS, MAX_BINDINGS = 4, 1024
+"""Descriptor sets that every Vulkan device has; bindings of one, for which layouts take memory."""
+MAX_GRID = (1 << 32) - 1
+"""Workgroups of a dimension: Vulkan counts them with 32 bits."""
+MAX_PUSH_BYTES = 4096
+"""Of a block of push constants. Devices have 128 to 256; each says how many when it is open."""
+
+REMEDY = "compile the program again"
+
+T = TypeVar("T")
+
+
+def check_launches(manifest: Manifest, place: str) -> None:
+    """Raises `ProgramError` that names the field of a function's manifest that cannot be."""
+    for i, buffer in enumerate(manifest.buffers):
+        _check_buffer(buffer, f"{place}.buffers[{i}]")
+    _check_signature(manifest, place)
+    for i, dispatch in enumerate(manifest.dispatches):
+        _check_dispatch(dispatch, f"{place}.dispatches[{i}]")
+    _check_once(manifest, place)
+    _check_memory(manifest, place)
+
+
+def _check_buffer(buffer: Buffer, place: str) -> None:
+    if len(buffer.shape) > MAX_RANK:
+        raise ProgramError(f"{len(buffer.shape)} dimensions", f"{place}.shape", REMEDY)
+    if not buffer.is_dynamic and max(buffer.bytes, *buffer.sizes, 0) > MAX_SIZE:
+        raise ProgramError(f"{buffer.name!r} has {buffer.bytes} bytes", f"{place}.shape", REMEDY)
+    if (buffer.offset or 0) % ALIGNMENT:
+        raise ProgramError(
+            f"the offset {buffer.offset} is no multiple of {ALIGNMENT}", f"{place}.offset", REMEDY
+        )
+    if buffer.first is not None:
+        scalar_bytes(buffer.first, buffer.type, f"{place}.first")
+
+
+def _check_signature(manifest: Manifest, place: str) -> None:
+    """What the caller gives stands among the arguments, each buffer once."""
+    repeated = _repeated(manifest.arguments)
+    if repeated is not None:
+        raise ProgramError(f"the argument {repeated!r} stands twice", f"{place}.arguments", REMEDY)
+    missing = {b.name for b in manifest.buffers if b.kind in GIVEN} - {*manifest.arguments}
+    if missing:
+        cause = f"{min(missing)!r} is given by the caller, but no argument"
+        raise ProgramError(cause, f"{place}.arguments", REMEDY)
+    for name in manifest.results:
+        if manifest.buffer(name).kind not in ("output", "state"):
+            cause = f"the result {name!r} is a buffer of kind {manifest.buffer(name).kind}"
+            raise ProgramError(cause, f"{place}.results", REMEDY)
+
+
+def _check_dispatch(dispatch: Dispatch, place: str) -> None:
+    repeated = _repeated((b.set, b.binding) for b in dispatch.bindings)
+    if repeated is not None:
+        cause = f"two buffers have the set and binding {repeated[0]}, {repeated[1]}"
+        raise ProgramError(cause, f"{place}.bindings", REMEDY)
+    for b in dispatch.bindings:
+        if not (0 <= b.set < MAX_SETS and 0 <= b.binding < MAX_BINDINGS):
+            raise ProgramError(
+                f"the set {b.set} and binding {b.binding} are beyond {MAX_SETS} and {MAX_BINDINGS}",
+                f"{place}.bindings",
+                REMEDY,
+            )
+    if any(isinstance(count, int) and count > MAX_GRID for count in dispatch.grid):
+        cause = f"a grid of {list(dispatch.grid)} is more than {MAX_GRID} workgroups wide"
+        raise ProgramError(cause, f"{place}.grid", REMEDY)
+    repeated = _repeated(constant.id for constant in dispatch.spec_constants)
+    if repeated is not None:
+        cause = f"the specialization constant {repeated} has two values"
+        raise ProgramError(cause, f"{place}.spec_constants", REMEDY)
+    _check_push_constants(dispatch.push_constants, f"{place}.push_constants")
+
+
+def _check_push_constants(constants: Sequence[PushConstant], place: str) -> None:
+    end = 0
+    for constant in sorted(constants, key=lambda c: c.offset):
+        value = 0 if isinstance(constant.value, str) else constant.value
+        size = len(scalar_bytes(value, constant.type, place))
+        if constant.offset < end or constant.offset % size:
+            cause = f"a push constant of type {constant.type} at {constant.offset}"
+            raise ProgramError(cause, place, REMEDY)
+        end = constant.offset + size
+        if end > MAX_PUSH_BYTES:
+            cause = f"push constants end at {end}, beyond {MAX_PUSH_BYTES} bytes"
+            raise ProgramError(cause, place, REMEDY)
+
+
+def _check_once(manifest: Manifest, place: str) -> None:
+    """What runs once may depend on weights alone."""
+    computed = marked(manifest.buffers, manifest.dispatches)
+    for i, (dispatch, known) in enumerate(zip(manifest.dispatches, computed, strict=True)):
+        if dispatch.once and not known.once:
+            cause = "it runs once, but does not compute temporaries from weights alone"
+            raise ProgramError(cause, f"{place}.dispatches[{i}].once", REMEDY)
+
+
+def _check_memory(manifest: Manifest, place: str) -> None:
+    """Temporaries that live at once lie apart."""
+    if not 0 <= (manifest.memory or 0) <= MAX_SIZE:
+        raise ProgramError(f"{manifest.memory} bytes of memory", f"{place}.memory", REMEDY)
+    placed = {b.name: b for b in manifest.buffers if b.offset is not None and b.bytes}
+    starts: defaultdict[int, list[Buffer]] = defaultdict(list)
+    ends: defaultdict[int, list[Buffer]] = defaultdict(list)
+    for name, (first, last) in lifetimes(manifest.dispatches).items():
+        if name in placed:
+            starts[first].append(placed[name])
+            ends[last].append(placed[name])
+    living: list[tuple[int, int, str]] = []
+    for number in range(len(manifest.dispatches) + 1):
+        for piece in map(_piece, starts[number]):
+            at = bisect_left(living, piece)
+            for other in living[max(at - 1, 0) : at + 1]:
+                if other[0] < piece[1] and piece[0] < other[1]:
+                    cause = f"{piece[2]!r} and {other[2]!r} lie at one place at once"
+                    raise ProgramError(cause, f"{place}.dispatches[{number}]", REMEDY)
+            insort(living, piece)
+        for piece in map(_piece, ends[number]):
+            del living[bisect_left(living, piece)]
+
+
+def _piece(buffer: Buffer) -> tuple[int, int, str]:
+    start = buffer.offset or 0
+    return start, start + buffer.bytes, buffer.name
+
+
+def _repeated(items: Iterable[T]) -> T | None:
+    """An item that stands twice; None where each stands once."""
+    return next((item for item, count in Counter(items).items() if count > 1), None)

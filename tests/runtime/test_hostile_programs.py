@@ -1,0 +1,331 @@
+"""
+Program directories that somebody has made to do harm: refused by name, or run like any other.
+
+Manifests are damaged field by field; files are links, pipes, devices, elsewhere or too large;
+kernels are not what the manifest says.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.runtime import Program, ProgramError, folder, run
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.tools.main import main
+
+SOURCE = """
+func.func @main(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {
+  %w = arith.constant dense<[[1., 2., 3., 4., 5., 6., 7., 8.], [1., 2., 3., 4., 5., 6., 7., 8.],
+    [1., 2., 3., 4., 5., 6., 7., 8.], [1., 2., 3., 4., 5., 6., 7., 8.]]> : tensor<4x8xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %s = linalg.add ins(%x, %w : tensor<4x8xf32>, tensor<4x8xf32>) outs(%e : tensor<4x8xf32>)
+    -> tensor<4x8xf32>
+  %f = tensor.empty() : tensor<8x4xf32>
+  %t = linalg.transpose ins(%s : tensor<4x8xf32>) outs(%f : tensor<8x4xf32>) permutation = [1, 0]
+  return %t : tensor<8x4xf32>
+}
+"""
+
+SECRET = "root:x:0:0"
+
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return compile_module(parse_text(SOURCE), "lavapipe")
+
+
+@pytest.fixture
+def saved(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDSL_SPIRV_CACHE", "0")
+    program.save(tmp_path / "program")
+    (tmp_path / "secret").write_text(SECRET)
+    return tmp_path / "program"
+
+
+def places(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The ways to every part of a JSON value."""
+    items = enumerate(value) if isinstance(value, list) else ()
+    for key, inner in value.items() if isinstance(value, dict) else items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+WORDS = ("", "x", "\0", "\ud800", "é" * 200, "../x", "a\nb", "\x1b[2J", "min(1", "1+" * 5000, "f64")
+NUMBERS = (-1, 0, 1, 3, 2**31, 2**32, 2**63, -(2**63) - 1, 10**400, 0.5, float("nan"), float("inf"))
+OTHERS = (None, True, [], {}, [None], [[[[]]]], {"x": 1})
+
+
+def damaged(manifest: Json, rng: random.Random) -> Json:
+    """A manifest with one part removed, doubled, or replaced by another or something hostile."""
+    manifest = json.loads(json.dumps(manifest))
+    *way, last = rng.choice(list(places(manifest)))
+    holder = manifest
+    for key in way:
+        holder = holder[key]
+    choice = rng.randrange(12)
+    if choice == 0:
+        del holder[last]
+    elif choice == 1 and isinstance(holder, list):
+        holder.append(holder[int(last)])
+    elif choice == 2:
+        other = manifest
+        for key in rng.choice(list(places(manifest))):
+            other = other[key]
+        holder[last] = json.loads(json.dumps(other))
+    else:
+        same = NUMBERS if isinstance(holder[last], int) else WORDS
+        holder[last] = rng.choice(same if choice < 9 else (*WORDS, *NUMBERS, *OTHERS))
+    return manifest
+
+
+def is_small(program: Program) -> bool:
+    """Whether it is done soon; one that takes a year and all memory may be what somebody wants."""
+    manifest = program.manifest
+    grids = [math.prod(dispatch.workgroups) for dispatch in manifest.dispatches]
+    return max(grids) < 1000 and sum(b.bytes for b in manifest.buffers) < 1 << 20
+
+
+def outcome(saved: Path, manifest: Json) -> str:
+    """What comes of a manifest; an exception that nobody foresaw passes."""
+    (saved / "program.json").write_text(json.dumps(manifest))
+    try:
+        program = Program.load(saved)
+        if not is_small(program):
+            return "large"
+        inputs = {b.name: np.ones(b.sizes, np.float32) for b in program.manifest.inputs}
+        run(program, inputs)
+    except (ProgramError, InterpreterError, MemoryError) as error:
+        return "quoted" if SECRET in str(error) else "refused"
+    return "ran"
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(80), pytest.param(range(80, 6000), marks=pytest.mark.long)]
+)
+def test_damaged_manifests(seeds: range, saved: Path) -> None:
+    manifest = json.loads((saved / "program.json").read_text())
+    outcomes = [outcome(saved, damaged(manifest, random.Random(seed))) for seed in seeds]
+    assert "quoted" not in outcomes
+    assert outcomes.count("refused") > len(seeds) // 3
+    assert outcomes.count("ran") > 0
+
+
+OUTSIDE = (
+    "/etc/passwd",
+    "../secret",
+    "kernels/../../secret",
+    "./source.mlir",
+    "a//b",
+    "\\x",
+    "C:x",
+)
+
+
+@pytest.mark.parametrize("field", ["source", "weights", "binary", "text"])
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_names_that_lead_outside(field: str, name: str, program: Program, saved: Path) -> None:
+    manifest = json.loads((saved / "program.json").read_text())
+    (manifest if field in manifest else manifest["kernels"][0])[field] = name
+    (saved / "program.json").write_text(json.dumps(manifest))
+    with pytest.raises(ProgramError, match="is outside the program's directory") as raised:
+        Program.load(saved)
+    assert SECRET not in str(raised.value)
+
+
+def test_nothing_is_saved_elsewhere(program: Program, tmp_path: Path) -> None:
+    """A kernel's name is a file's, too, where its text is asked for."""
+    from dataclasses import replace
+
+    kernels = program.manifest.kernels
+    named = replace(kernels[0], name="../../../x")
+    manifest = replace(program.manifest, kernels=(named, *kernels[1:]), dispatches=())
+    hostile = Program(manifest, program.code | {named.name: program.code[kernels[0].name]})
+    hostile.weights = program.weights
+    with pytest.raises(ProgramError, match="is outside the program's directory"):
+        hostile.save(tmp_path / "a" / "b", text=True)
+    assert os.listdir(tmp_path / "a") == []
+
+
+def _link(path: Path) -> None:
+    path.symlink_to(next(p for p in path.parents if (p / "secret").exists()) / "secret")
+
+
+def _zero(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "link": (_link, "holds a link"),
+    "device": (_zero, "holds a link"),
+    "pipe": (os.mkfifo, "something that is no file"),
+    "folder": (Path.mkdir, "something that is no file"),
+    "large": (_large, "has 1,099,511,627,776 bytes, more than"),
+    "none": (lambda path: None, "No such file"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("file", ["program.json", "source.mlir", "weights.safetensors", "kernel"])
+def test_files_that_are_none(kind: str, file: str, program: Program, saved: Path) -> None:
+    make, said = KINDS[kind]
+    path = saved / (program.manifest.kernels[0].binary if file == "kernel" else file)
+    path.unlink()
+    make(path)
+    with pytest.raises(ProgramError, match=said) as raised:
+        Program.load(saved)
+    assert SECRET not in str(raised.value)
+
+
+def test_a_folder_that_is_a_link(saved: Path, tmp_path: Path) -> None:
+    """One that the user names may be, one inside may not."""
+    (tmp_path / "link").symlink_to(saved)
+    Program.load(tmp_path / "link")
+    (saved / "kernels").rename(tmp_path / "elsewhere")
+    (saved / "kernels").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ProgramError, match="holds a link"):
+        Program.load(saved)
+
+
+def test_a_device_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="something that is no file"):
+        folder.Folder("/dev").read("zero", 100)
+
+
+def _first(manifest: Json, field: str) -> Json:
+    return manifest["dispatches"][0][field]
+
+
+CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
+    (
+        "has workgroups of .* not of 7 x 1 x 1",
+        lambda m: m["kernels"][0]["entry_points"][0].update(workgroup_size=[7, 1, 1]),
+    ),
+    ("there is no entry point 'none'", lambda m: _rename(m, "none")),
+    (
+        "two buffers have the set and binding 0, 0",
+        lambda m: _first(m, "bindings")[1].update(binding=0),
+    ),
+    ("are beyond 4 and 1024", lambda m: _first(m, "bindings")[0].update(set=2**31)),
+    ("are beyond 4 and 1024", lambda m: _first(m, "bindings")[0].update(binding=-1)),
+    ("no buffer is bound to set 0, binding", lambda m: _first(m, "bindings").pop()),
+    ("runs once, but does not compute", lambda m: m["dispatches"][0].update(once=True)),
+    ("is more than 4294967295 workgroups", lambda m: m["dispatches"][0].update(grid=[2**32, 1, 1])),
+    ("is no multiple of 256", lambda m: _temporary(m, offset=4, memory=1 << 20)),
+    ("ends beyond the 4 bytes", lambda m: _temporary(m, offset=0, memory=4)),
+    ("bytes of memory", lambda m: m.update(memory=-4)),
+    (
+        "a push constant of type f32 at 2",
+        lambda m: _push(m, {"offset": 2, "type": "f32", "value": 1.0}),
+    ),
+    ("end at 4100, beyond", lambda m: _push(m, {"offset": 4096, "type": "i32", "value": 1})),
+    ("1.5 is no i32", lambda m: _push(m, {"offset": 0, "type": "i32", "value": 1.5})),
+    (
+        "has two values",
+        lambda m: m["dispatches"][0].update(spec_constants=[{"id": 0, "value": 1}] * 2),
+    ),
+    (
+        "the kernel has none of type i32",
+        lambda m: m["kernels"][0].update(spec_constants=[{"id": 5, "type": "i32", "default": 1}]),
+    ),
+    ("given by the caller, but no argument", lambda m: m.update(arguments=[])),
+    ("stands twice", lambda m: m["arguments"].append(m["arguments"][0])),
+    ("is a buffer of kind input", lambda m: m.update(results=["x"])),
+    ("33 dimensions", lambda m: m["buffers"][0].update(shape=[1] * 33)),
+    ("has .* bytes", lambda m: m["buffers"][0].update(shape=[2**62, 2**62])),
+]
+
+
+def _rename(manifest: Json, name: str) -> None:
+    kernel = manifest["dispatches"][0]["kernel"]
+    record = next(k for k in manifest["kernels"] if k["name"] == kernel)
+    record["entry_points"][0]["name"] = name
+    for dispatch in manifest["dispatches"]:
+        if dispatch["kernel"] == kernel:
+            dispatch["entry_point"] = name
+
+
+def _temporary(manifest: Json, offset: int, memory: int) -> None:
+    buffer = {"name": "t", "kind": "temporary", "type": "f32", "shape": [8, 4], "offset": offset}
+    manifest["buffers"].append(buffer)
+    manifest["memory"] = memory
+
+
+def _push(manifest: Json, constant: Json) -> None:
+    manifest["dispatches"][0]["push_constants"] = [constant]
+
+
+@pytest.mark.parametrize(
+    ("message", "edit"), CONTRADICTIONS, ids=map(str, range(len(CONTRADICTIONS)))
+)
+def test_manifests_that_contradict(
+    message: str, edit: Callable[[Json], object], saved: Path
+) -> None:
+    manifest = json.loads((saved / "program.json").read_text())
+    edit(manifest)
+    (saved / "program.json").write_text(json.dumps(manifest))
+    with pytest.raises(ProgramError, match=message):
+        Program.load(saved)
+
+
+def test_temporaries_that_live_at_once_lie_apart(saved: Path) -> None:
+    manifest = json.loads((saved / "program.json").read_text())
+    for name in ("t", "u"):
+        buffer = {"name": name, "kind": "temporary", "type": "f32", "shape": [4, 8], "offset": 0}
+        manifest["buffers"].append(buffer)
+    manifest["memory"] = 256
+    bindings = manifest["dispatches"][0]["bindings"]
+    bindings += [{"set": 1, "binding": n, "buffer": name} for n, name in enumerate("tu")]
+    (saved / "program.json").write_text(json.dumps(manifest))
+    with pytest.raises(ProgramError, match="lie at one place at once"):
+        Program.load(saved)
+
+
+def test_a_kernel_that_is_not_valid(
+    program: Program, saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused before a driver sees it, unless it is asked for."""
+    path = saved / program.manifest.kernels[0].binary
+    words = list(struct.iter_unpack("<I", path.read_bytes()))
+    # The last OpReturn becomes OpUnreachable's opposite: a label is missing.
+    words[-2] = (0x00010001,)
+    path.write_bytes(b"".join(struct.pack("<I", *word) for word in words))
+    with pytest.raises(ProgramError, match="the kernel is not valid"):
+        Program.load(saved)
+    Program.load(saved, unsafe=True)
+    np.save(saved.parent / "x.npy", np.ones((4, 8), np.float32))
+    arguments = ["run", str(saved), "--input", f"x={saved.parent / 'x.npy'}"]
+    assert main([*arguments, "--device", "interpreter"]) == 1
+    assert "the kernel is not valid" in capsys.readouterr().err
+
+
+def test_a_buffer_that_is_shorter_than_its_block(saved: Path, program: Program) -> None:
+    from xdsl_spirv.runtime.agreement import Interface, _check_dispatch  # pyright: ignore
+
+    dispatch = program.manifest.dispatches[0]
+    buffers = {buffer.name: buffer for buffer in program.manifest.buffers}
+    blocks = {(b.set, b.binding): 4 * 8 * 4 for b in dispatch.bindings}
+    _check_dispatch(dispatch, Interface((1, 1, 1), blocks, 0), buffers)
+    blocks[0, 0] = 4 * 8 * 4 + 1
+    with pytest.raises(ProgramError, match="the kernel reads 129 bytes"):
+        _check_dispatch(dispatch, Interface((1, 1, 1), blocks, 0), buffers)
+    with pytest.raises(ProgramError, match="reads 64 bytes of push constants, and is given 0"):
+        _check_dispatch(dispatch, Interface((1, 1, 1), {}, 64), buffers)
