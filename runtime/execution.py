@@ -43,7 +43,9 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
     for name in expected:
         if name not in inputs:
             raise ProgramError(
-                f"the input {name!r} is missing", f"inputs: {wanted}", f"give --input {name}=x.npy"
+                f"the input {name!r} is missing",
+                f"inputs: {wanted}",
+                f"give it; on the command line as --input {name}=x.npy",
             )
     return {
         name: np.asarray(buffer.accept(inputs[name]), order="C")

@@ -104,6 +104,9 @@ class KernelCode:
 
     binary: bytes
 
+    def __repr__(self) -> str:
+        return f"<kernel of {len(self.binary):,} bytes>"
+
     @property
     def text(self) -> str:
         """The module as MLIR text. Raises `SPIRVDecodeError` for damaged bytes."""
@@ -113,7 +116,7 @@ class KernelCode:
         return text_of(decode(self.binary))
 
 
-@dataclass
+@dataclass(repr=False)
 class Program:
     """A compiled program in memory; `save` and `load` move it to and from a directory."""
 
@@ -126,6 +129,19 @@ class Program:
     _at_sizes: dict[tuple[tuple[str, int], ...], Program] = field(
         default_factory=dict[Any, Any], repr=False, compare=False
     )
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{p.manifest.function}({', '.join(f'{b.name}: {b}' for b in p.manifest.inputs)}) -> "
+            + ", ".join(map(str, p.manifest.outputs))
+            for p in self.functions.values()
+        ]
+        dispatches = sum(len(p.manifest.dispatches) for p in self.functions.values())
+        held = sum(array.nbytes for array in self.weights.values())
+        return (
+            f"<program for {self.manifest.target}: {'; '.join(lines)}; {dispatches} dispatches of "
+            f"{len(self.code)} kernels, {held:,} bytes of weights>"
+        )
 
     @cached_property
     def functions(self) -> dict[str, Program]:
@@ -219,9 +235,9 @@ class Program:
         """What `at` has made of it and still keeps."""
         return list(self._at_sizes.values())
 
-    def __call__(self, *arrays: Array, device: str = "interpreter", **named: Array) -> Any:
+    def __call__(self, *arrays: Any, device: str = "interpreter", **named: Any) -> Any:
         """
-        Run the program on numpy arrays, by position or by name.
+        Run the program on numpy arrays or lists, by position or by name.
 
         Returns the result, or a tuple where there are several. Raises what `runtime.run` does.
         """
@@ -235,6 +251,7 @@ class Program:
                 "leave the others out",
             )
         given = dict(zip((b.name for b in inputs), arrays, strict=False)) | named
+        given |= {b.name: _listed(given[b.name], b) for b in inputs if b.name in given}
         results = tuple(run(self, given, device).values())
         return results[0] if len(results) == 1 else results
 
@@ -301,6 +318,13 @@ class Program:
         code = {name: KernelCode(binary) for name, binary in binaries.items()}
         layers = _load_layers(base, manifest)
         return Program(manifest, code, weights, _text(source, base, manifest.source), layers)
+
+
+def _listed(value: Any, buffer: Buffer) -> Any:
+    """An array as it is; lists and numbers in the buffer's type."""
+    import numpy as np
+
+    return np.array(value, dtype_of(buffer.type)) if isinstance(value, list | float) else value
 
 
 def _readable(text: str) -> str:

@@ -116,7 +116,7 @@ class Fragment:
     component: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Target:
     """
     One device. Sizes are in bytes, counts in invocations or workgroups.
@@ -160,6 +160,9 @@ class Target:
     schedules: tuple[ScheduleCandidate, ...]
     component_map: tuple[Fragment, ...]
     """Where the components of cooperative matrices lie (CM-18); empty where it is not known."""
+
+    def __repr__(self) -> str:
+        return f"<target {self.name}: {self.description}>"
 
     def properties_for(self, types: tuple[str, str, str]) -> list[CooperativeMatrixProperty]:
         """The non-saturating lines whose A, B and result (= C) types are these, best first."""

@@ -41,6 +41,10 @@ ROOMS = {
         *("compiler", "dialects", "frontends", "grammar", "interpreter", "passes", "runtime"),
         *("serialization", "targets", "upstream"),
     },
+    "kernels": {
+        *("compare", "compiler", "dialects", "frontends", "grammar", "interpreter", "llm"),
+        *("passes", "runtime", "serialization", "targets", "tools", "upstream"),
+    },
     "tools": {
         *(
             "compare",

@@ -62,7 +62,7 @@ class ExplainedLayer:
     """Which function it is of, in a program of several."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Everything that is shown of a model on a target."""
 
@@ -84,6 +84,24 @@ class Explanation:
     """Where `measured_seconds` were measured."""
     state_bytes: int = 0
     """Of what lives between runs."""
+
+    def __repr__(self) -> str:
+        """The table, as `print` shows it."""
+        from xdsl_spirv.tools.explain_text import text_of
+
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        """The page, in a frame of its own: notebooks have styles that it should not meet."""
+        from html import escape
+
+        from xdsl_spirv.tools.explain_html import page_of
+
+        height = 260 + 26 * len(self.layers)
+        return (
+            f'<iframe srcdoc="{escape(page_of(self))}" sandbox '
+            f'style="width:100%;height:{min(height, 900)}px;border:0"></iframe>'
+        )
 
     @property
     def supported(self) -> bool:

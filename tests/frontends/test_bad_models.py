@@ -114,7 +114,7 @@ def test_a_compiled_model_checks_its_inputs(mlp: str, capsys: pytest.CaptureFixt
     compiled = ["compile", mlp, "--dim", "batch=4", "--target", "lavapipe", "-o", "out"]
     assert main(compiled) == 0
     capsys.readouterr()
-    assert "give --input x=x.npy" in refused(capsys, "run", "out")
+    assert "--input x=x.npy" in refused(capsys, "run", "out")
     assert "reshape it to 4x16" in refused(capsys, "run", "out", "--input", "x=wide.npy")
     assert "float32" in refused(capsys, "run", "out", "--input", "x=double.npy")
     Path("out/kernels").rename("elsewhere")

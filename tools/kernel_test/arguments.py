@@ -227,18 +227,18 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
     if contents.members:
         yield from _members(path, node, contents, base)
         return
-    flat = _flat(node)
-    if contents.type is not None and (flat is None or flat[1].scalar != contents.type):
-        flat = (0, Leaf(contents.type, (None,), (Leaf(contents.type).itemsize,)))
+    whole = flat(node)
+    if contents.type is not None and (whole is None or whole[1].scalar != contents.type):
+        whole = (0, Leaf(contents.type, (None,), (Leaf(contents.type).itemsize,)))
         if node.size and contents.size is None and not isinstance(contents.content, str):
-            flat = (0, replace(flat[1], shape=(node.size // flat[1].itemsize,)))
-    if flat is None:
+            whole = (0, replace(whole[1], shape=(node.size // whole[1].itemsize,)))
+    if whole is None:
         raise Misuse(
             f"{label} is no array of one type",
             "",
             f"describe its members, {described(node, path[-1])}, or give type and size of all",
         )
-    offset, leaf = flat
+    offset, leaf = whole
     shape = _shape(leaf, contents, label, base)
     if len(shape) == len(leaf.shape) and all(
         n in (None, m) for n, m in zip(leaf.shape, shape, strict=True)
@@ -301,7 +301,7 @@ def _spread(node: Node, count: int, stride: int) -> Node:
     return Struct(node.name, tuple(members), count * stride)
 
 
-def _flat(node: Node) -> tuple[int, Leaf] | None:
+def flat(node: Node) -> tuple[int, Leaf] | None:
     """The one array that a block consists of, and where it begins."""
     offset = 0
     while isinstance(node, Struct) and len(node.members) == 1:
@@ -484,12 +484,12 @@ def template(resource: Resource, length: int = 1) -> str:
 
 
 def _lines(table: str, node: Node, written: bool, length: int) -> Iterator[str]:
-    flat = _flat(node)
+    whole = flat(node)
     yield f"[{table}]"
-    if flat is not None:
-        yield f'type = "{flat[1].scalar}"'
-        if None in flat[1].shape:
-            row_elements = math.prod(n for n in flat[1].shape if n is not None)
+    if whole is not None:
+        yield f'type = "{whole[1].scalar}"'
+        if None in whole[1].shape:
+            row_elements = math.prod(n for n in whole[1].shape if n is not None)
             several = f"  # any multiple of {row_elements}" if row_elements > 1 else ""
             yield f"size = {row_elements * length}{several}"
         yield f'content = "{"zeros" if written else "random"}"'

@@ -1,0 +1,140 @@
+"""
+Loops and branches of a kernel.
+
+    for i in k.range(n):
+        with k.when(x[i] > 0.0):
+            y[i] = x[i]
+        with k.otherwise():
+            y[i] = 0.0
+
+Values that a loop changes are variables (`k.variable`). The bodies are written down once, so
+`break`, `continue` and `return` cannot depend on what the device computes; `kernel` refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any
+
+from xdsl.ir import Block, Region
+
+from xdsl_spirv.dialects.spirv import logic
+from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
+from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp
+from xdsl_spirv.dialects.spirv.control_flow import LoopOp, MergeOp, SelectionOp
+from xdsl_spirv.kernels.tracer import KernelError, current
+from xdsl_spirv.kernels.types import boolean, u32
+from xdsl_spirv.kernels.values import Number, Value, value_of
+
+
+def range(start: Number, stop: Number | None = None, step: int = 1) -> Iterator[Value]:
+    """
+    A loop of the kernel, like Python's `range`: `for i in range(stop)`, `range(start, stop, step)`.
+
+    `i` has the type of the bounds, u32 for numbers; the step is a number above 0.
+    """
+    if stop is None:
+        start, stop = 0, start
+    if type(step) is not int or step < 1:
+        raise KernelError(f"a loop's step is {step!r}", "", "give an integer above 0")
+    known = next((v for v in (start, stop) if isinstance(v, Value)), None)
+    kind = u32 if known is None else known.type
+    if kind.is_float or kind.is_boolean or kind.lanes != 1:
+        raise KernelError(f"a loop counts in {kind}", "", "convert the bounds to u32 or i32")
+    return _loop(value_of(start, kind), value_of(stop, kind), value_of(step, kind))
+
+
+def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
+    """entry -> header(i): i < upper ? body : merge; body -> back: i + step -> header."""
+    tracer = current()
+    entry, body, back, merge = Block(), Block(), Block(), Block()
+    header = Block(arg_types=[lower.type.attribute])
+    entry.add_op(BranchOp(header, [lower.ssa]))
+    index = header.args[0]
+    below = (logic.SLessThanOp if lower.type.is_signed else logic.ULessThanOp)(index, upper.ssa)
+    header.add_ops([below, BranchConditionalOp(below.results[0], body, merge)])
+    try:
+        with tracer.code.inside(body):
+            yield Value(index, lower.type)
+            tracer.insert(BranchOp(back))
+    except GeneratorExit:
+        tracer.fault = "a loop over kernels.range is left early"
+        return
+    following = IAddOp(index, step.ssa)
+    back.add_ops([following, BranchOp(header, [following.result])])
+    merge.add_op(MergeOp([]))
+    tracer.insert(LoopOp(Region([entry, header, body, back, merge]), []))
+
+
+class _Arm(AbstractContextManager[None]):
+    """One arm of a branch, written while its `with` lasts."""
+
+    def __init__(self) -> None:
+        self.tracer = current()
+        self.block, self.merge = Block(), Block()
+
+    def __enter__(self) -> None:
+        self._inside = self.tracer.code.inside(self.block)
+        self._inside.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.tracer.insert(BranchOp(self.merge))
+        self._inside.__exit__(None, None, None)
+        if kind is None:
+            self.finish()
+
+    def finish(self) -> None:
+        """Called after the arm."""
+        raise NotImplementedError
+
+
+class _When(_Arm):
+    def __init__(self, condition: Number):
+        super().__init__()
+        self.condition = value_of(condition, boolean).ssa
+        self.header = Block()
+
+    def finish(self) -> None:
+        self.header.add_op(BranchConditionalOp(self.condition, self.block, self.merge))
+        self.merge.add_op(MergeOp([]))
+        self.region = Region([self.header, self.block, self.merge])
+        self.tracer.insert(SelectionOp(self.region, []))
+        self.tracer.branch = (self,)
+
+
+class _Otherwise(_Arm):
+    def __init__(self, first: _When):
+        super().__init__()
+        self.first, self.merge = first, first.merge
+
+    def finish(self) -> None:
+        first = self.first
+        selection = first.header.parent
+        assert selection is not None
+        selection.insert_block_before(self.block, first.merge)
+        last = first.header.last_op
+        assert last is not None
+        last.detach()
+        last.erase()
+        first.header.add_op(BranchConditionalOp(first.condition, first.block, self.block))
+
+
+def when(condition: Number) -> AbstractContextManager[None]:
+    """`with when(condition):` a branch that invocations take for which the condition holds."""
+    return _When(condition)
+
+
+def otherwise() -> AbstractContextManager[None]:
+    """`with otherwise():` directly behind a `when`: what the other invocations do."""
+    branch: Any = current().branch
+    if branch is None:
+        raise KernelError("an otherwise() stands behind no when()", "", "put it directly behind")
+    return _Otherwise(branch[0])

@@ -1,0 +1,306 @@
+"""
+What a kernel asks and computes beside operators: where an invocation is, mathematics, exchanges
+within a subgroup, barriers, atomics, packed dot products.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl_spirv.dialects.spirv import atomic, conversion, dot_product, glsl, group, rotate
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.enums import (
+    BuiltIn,
+    GroupOperation,
+    MemorySemantics,
+    PackedVectorFormat,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.logic import SelectOp
+from xdsl_spirv.kernels.memory import Memory
+from xdsl_spirv.kernels.tracer import KernelError, current
+from xdsl_spirv.kernels.types import Type, boolean, i32, u32
+from xdsl_spirv.kernels.values import Number, Value, alike, value_of
+
+
+def _position(built_in: BuiltIn, dimension: int | None) -> Value:
+    if dimension not in (None, 0, 1, 2):
+        raise KernelError(f"there is no dimension {dimension}", "", "use 0, 1 or 2")
+    return Value(current().built_in(built_in, dimension), u32)
+
+
+def global_id(dimension: int = 0) -> Value:
+    """The invocation's number in the whole launch, u32."""
+    return _position(BuiltIn.GlobalInvocationId, dimension)
+
+
+def local_id(dimension: int = 0) -> Value:
+    """The invocation's number in its workgroup, u32."""
+    return _position(BuiltIn.LocalInvocationId, dimension)
+
+
+def workgroup_id(dimension: int = 0) -> Value:
+    """The workgroup's number, u32."""
+    return _position(BuiltIn.WorkgroupId, dimension)
+
+
+def workgroup_count(dimension: int = 0) -> Value:
+    """How many workgroups were launched, u32."""
+    return _position(BuiltIn.NumWorkgroups, dimension)
+
+
+def lane() -> Value:
+    """The invocation's number in its subgroup, u32."""
+    return _position(BuiltIn.SubgroupLocalInvocationId, None)
+
+
+def subgroup_id() -> Value:
+    """The subgroup's number in its workgroup, u32."""
+    return _position(BuiltIn.SubgroupId, None)
+
+
+def subgroup_size() -> Value:
+    """How many invocations a subgroup has, u32."""
+    return _position(BuiltIn.SubgroupSize, None)
+
+
+# Mathematics (GLSL.std.450)
+
+
+def _float(value: Number, operation: Any) -> Value:
+    (operand,) = alike(value)
+    if not operand.type.is_float:
+        raise KernelError(f"it takes floats, not {operand.type}", "", "convert it: .to(f32)")
+    return Value(current().add(operation(operand.ssa)), operand.type)
+
+
+def sqrt(x: Number) -> Value:
+    """Square root of a float."""
+    return _float(x, glsl.GLSqrtOp)
+
+
+def inverse_sqrt(x: Number) -> Value:
+    """1 / sqrt(x) of a float."""
+    return _float(x, glsl.GLInverseSqrtOp)
+
+
+def exp(x: Number) -> Value:
+    """e to the power of a float of 16 or 32 bits."""
+    return _float(x, glsl.GLExpOp)
+
+
+def log(x: Number) -> Value:
+    """Natural logarithm of a float of 16 or 32 bits."""
+    return _float(x, glsl.GLLogOp)
+
+
+def sine(x: Number) -> Value:
+    """Sine of an angle in radians."""
+    return _float(x, glsl.GLSinOp)
+
+
+def cosine(x: Number) -> Value:
+    """Cosine of an angle in radians."""
+    return _float(x, glsl.GLCosOp)
+
+
+def tanh(x: Number) -> Value:
+    """Hyperbolic tangent of a float of 16 or 32 bits."""
+    return _float(x, glsl.GLTanhOp)
+
+
+def floor(x: Number) -> Value:
+    """The integer below a float, as a float."""
+    return _float(x, glsl.GLFloorOp)
+
+
+def _by_sign(values: tuple[Number, ...], floats: Any, signed: Any, unsigned: Any) -> Value:
+    operands = alike(*values)
+    type = operands[0].type
+    if type.is_boolean:
+        raise KernelError("it takes numbers, not truth values", "", "")
+    kind = floats if type.is_float else signed if type.is_signed else unsigned
+    return Value(current().add(kind(*(v.ssa for v in operands))), type)
+
+
+def minimum(a: Number, b: Number) -> Value:
+    """The smaller of two numbers; of a NaN and a number, the number."""
+    return _by_sign((a, b), glsl.GLNMinOp, glsl.GLSMinOp, glsl.GLUMinOp)
+
+
+def maximum(a: Number, b: Number) -> Value:
+    """The larger of two numbers; of a NaN and a number, the number."""
+    return _by_sign((a, b), glsl.GLNMaxOp, glsl.GLSMaxOp, glsl.GLUMaxOp)
+
+
+def clamp(x: Number, low: Number, high: Number) -> Value:
+    """`x` within bounds."""
+    return minimum(maximum(x, low), high)
+
+
+def absolute(x: Number) -> Value:
+    """The number without its sign."""
+    (operand,) = alike(x)
+    if operand.type.is_float or operand.type.is_signed:
+        return _by_sign((x,), glsl.GLFAbsOp, glsl.GLSAbsOp, None)
+    return operand
+
+
+def fma(a: Number, b: Number, c: Number) -> Value:
+    """a * b + c of floats, which a device may round once."""
+    operands = alike(a, b, c)
+    if not operands[0].type.is_float:
+        raise KernelError(f"it takes floats, not {operands[0].type}", "", "write a * b + c")
+    return Value(current().add(glsl.GLFmaOp(*(v.ssa for v in operands))), operands[0].type)
+
+
+def select(condition: Number, a: Number, b: Number) -> Value:
+    """`a` where the condition holds, else `b`; both are computed."""
+    first, second = alike(a, b)
+    truth = value_of(condition, boolean)
+    return Value(current().add(SelectOp(truth.ssa, first.ssa, second.ssa)), first.type)
+
+
+def bitcast(value: Value, type: Type) -> Value:
+    """The bits of a value as another type of as many."""
+    if value.type.is_boolean or value.type.bytes != type.bytes or type.is_boolean:
+        raise KernelError(f"a {value.type} does not have the bits of a {type}", "", "")
+    if value.type.attribute == type.attribute:
+        return Value(value.ssa, type)
+    return Value(current().add(conversion.BitcastOp(value.ssa, type.attribute)), type)
+
+
+# Subgroups
+
+
+def _reduced(value: Number, floats: Any, signed: Any, unsigned: Any) -> Value:
+    (operand,) = alike(value)
+    type = operand.type
+    if type.is_boolean:
+        raise KernelError("it takes numbers, not truth values", "", "convert it: .to(u32)")
+    kind = floats if type.is_float else signed if type.is_signed else unsigned
+    return Value(current().add(kind(Scope.Subgroup, GroupOperation.Reduce, operand.ssa)), type)
+
+
+def subgroup_add(value: Number) -> Value:
+    """The sum over the subgroup's active invocations."""
+    add = group.GroupNonUniformIAddOp
+    return _reduced(value, group.GroupNonUniformFAddOp, add, add)
+
+
+def subgroup_min(value: Number) -> Value:
+    """The minimum over the subgroup's active invocations."""
+    least = group.GroupNonUniformSMinOp, group.GroupNonUniformUMinOp
+    return _reduced(value, group.GroupNonUniformFMinOp, *least)
+
+
+def subgroup_max(value: Number) -> Value:
+    """The maximum over the subgroup's active invocations."""
+    most = group.GroupNonUniformSMaxOp, group.GroupNonUniformUMaxOp
+    return _reduced(value, group.GroupNonUniformFMaxOp, *most)
+
+
+def _exchanged(kind: Any, value: Number, which: Number) -> Value:
+    (operand,) = alike(value)
+    number = value_of(which, u32)
+    return Value(current().add(kind(Scope.Subgroup, operand.ssa, number.ssa)), operand.type)
+
+
+def subgroup_broadcast(value: Number, lane: int) -> Value:
+    """The value of one invocation of the subgroup, the same for all."""
+    if type(lane) is not int:
+        raise KernelError("the invocation is not a number", "", "use subgroup_shuffle")
+    return _exchanged(group.GroupNonUniformBroadcastOp, value, lane)
+
+
+def subgroup_shuffle(value: Number, lane: Number) -> Value:
+    """The value of the invocation whose number each one says, a u32."""
+    return _exchanged(group.GroupNonUniformShuffleOp, value, lane)
+
+
+def subgroup_shuffle_xor(value: Number, mask: Number) -> Value:
+    """The value of the invocation whose number differs by the bits of a mask, a u32."""
+    return _exchanged(group.GroupNonUniformShuffleXorOp, value, mask)
+
+
+def subgroup_rotate(value: Number, delta: Number, cluster: int | None = None) -> Value:
+    """
+    The value of the invocation `delta` (u32) further, around the subgroup or clusters of it
+    (SPV_KHR_subgroup_rotate).
+    """
+    (operand,) = alike(value)
+    size = None if cluster is None else value_of(cluster, u32).ssa
+    steps = value_of(delta, u32).ssa
+    op = rotate.GroupNonUniformRotateKHROp(Scope.Subgroup, operand.ssa, steps, size)
+    return Value(current().add(op), operand.type)
+
+
+# Memory
+
+
+def barrier(buffers: bool = False) -> None:
+    """
+    All invocations of the workgroup wait here, and see what the others wrote to Workgroup memory
+    before; with `buffers` also what they wrote to buffers.
+    """
+    semantics = MemorySemantics.AcquireRelease | MemorySemantics.WorkgroupMemory
+    if buffers:
+        semantics |= MemorySemantics.UniformMemory
+    current().insert(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, semantics))
+
+
+def _atomic(memory: Memory, index: Any, value: Number, kind: Any) -> Value:
+    operand = value_of(value, memory.element)
+    if operand.type.lanes != 1 or operand.type.width < 32 or operand.type.is_boolean:
+        raise KernelError(f"there is no atomic operation on {operand.type}", memory.name, "")
+    if memory.read_only:
+        raise KernelError(f"{memory.name} is only read", memory.name, "leave read_only out")
+    scope = Scope.Workgroup if memory.storage == StorageClass.Workgroup else Scope.Device
+    pointer = memory.pointer(index)
+    op = kind(pointer, scope, MemorySemantics.None_, operand.ssa)
+    return Value(current().add(op), operand.type)
+
+
+def atomic_add(memory: Memory, index: Any, value: Number) -> Value:
+    """Add to an element in one step; gives what it held."""
+    kind = atomic.AtomicFAddEXTOp if memory.element.is_float else atomic.AtomicIAddOp
+    return _atomic(memory, index, value, kind)
+
+
+def atomic_max(memory: Memory, index: Any, value: Number) -> Value:
+    """The maximum of an element and a value, in one step; gives what it held."""
+    return _atomic(memory, index, value, _extreme(memory.element, "Max"))
+
+
+def atomic_min(memory: Memory, index: Any, value: Number) -> Value:
+    """The minimum of an element and a value, in one step; gives what it held."""
+    return _atomic(memory, index, value, _extreme(memory.element, "Min"))
+
+
+def _extreme(type: Type, which: str) -> Any:
+    letter = "F" if type.is_float else "S" if type.is_signed else "U"
+    return getattr(atomic, f"Atomic{letter}{which}{'EXT' if type.is_float else ''}Op")
+
+
+# Packed dot products (SPV_KHR_integer_dot_product)
+
+
+def dot_4x8(a: Value, b: Value) -> Value:
+    """
+    The dot product of two times four bytes, packed in an i32 (signed bytes) or u32 (unsigned ones)
+    each; an i32, or a u32 where both are unsigned.
+    """
+    for value in (a, b):
+        if value.type not in (i32, u32):
+            raise KernelError(f"four bytes are packed in an i32 or u32, not {value.type}", "", "")
+    if a.type == u32 and b.type == i32:
+        a, b = b, a
+    kind = {
+        (i32, i32): dot_product.SDotOp,
+        (u32, u32): dot_product.UDotOp,
+        (i32, u32): dot_product.SUDotOp,
+    }[a.type, b.type]
+    result = u32 if kind is dot_product.UDotOp else i32
+    packed = PackedVectorFormat.PackedVectorFormat4x8Bit
+    return Value(current().add(kind(a.ssa, b.ssa, result.attribute, packed)), result)

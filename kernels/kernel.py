@@ -1,0 +1,265 @@
+"""
+A Python function becomes a kernel.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+
+from xdsl_spirv.dialects.spirv.constants import ReferenceOfOp, SpecConstantOp
+from xdsl_spirv.dialects.spirv.control_flow import ReturnOp
+from xdsl_spirv.dialects.spirv.enums import Decoration, ExecutionMode, ExecutionModel, StorageClass
+from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+from xdsl_spirv.kernels.launch import OPTIONS, HasBinary, Launched, launch
+from xdsl_spirv.kernels.memory import BufferType, ConstantType, PushType, bind_buffer
+from xdsl_spirv.kernels.tracer import KernelError, Tracer, three, tracing
+from xdsl_spirv.kernels.types import Type
+from xdsl_spirv.kernels.values import Value
+
+Parameter = BufferType | ConstantType | PushType
+
+
+@dataclass(frozen=True)
+class Kernel(HasBinary):
+    """
+    A kernel: `module` is its `spirv.module`, `binary` what a device takes, `launch` runs it.
+    """
+
+    name: str
+    workgroup: tuple[int, int, int]
+    parameters: Mapping[str, Parameter]
+    module: ModuleOp = field(repr=False)
+    subgroup_size: int | None = None
+    """What its subgroups must have; None where any will do."""
+
+    @property
+    def binary(self) -> bytes:
+        """The SPIR-V binary, with names."""
+        return self._binary
+
+    @cached_property
+    def _binary(self) -> bytes:
+        from xdsl_spirv.serialization.encode.encoder import encode
+
+        return encode(self.module, names=True)
+
+    @property
+    def text(self) -> str:
+        """The module in the `spirv` dialect."""
+        from xdsl_spirv.runtime.modules import text_of
+
+        return text_of(BuiltinModuleOp([self.module.clone()]))
+
+    @property
+    def buffers(self) -> dict[str, BufferType]:
+        """The parameters that are buffers, in the order of their bindings."""
+        return {n: p for n, p in self.parameters.items() if isinstance(p, BufferType)}
+
+    def launch(self, grid: int | tuple[int, ...], *arguments: Any, **named: Any) -> Launched:
+        """
+        Run the kernel on so many workgroups; arguments as the function takes them.
+
+        A buffer is an array, or a list of numbers, and is not changed: the result has the buffers
+        as they are afterwards, `result["y"]`. Options of `kernels.launch` are given by name:
+        `device`, `checks`.
+
+        Raises `KernelError` for arguments that do not fit, and what the device raises.
+        """
+        options = {n: named.pop(n) for n in OPTIONS if n in named and n not in self.parameters}
+        given = self._bound(arguments, named)
+        buffers = {n: _array(given[n], p.element) for n, p in self.buffers.items()}
+        push = [
+            _pushed(given[n], p.type) for n, p in self.parameters.items() if isinstance(p, PushType)
+        ]
+        constants = {n: given[n] for n, p in self.parameters.items() if isinstance(p, ConstantType)}
+        options.setdefault("subgroup_size", self.subgroup_size)
+        return launch(self, grid, buffers, push=push, constants=constants, **options)
+
+    def _bound(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = f"{self.name}({', '.join(self.parameters)})"
+        if len(arguments) > len(self.parameters):
+            raise KernelError(f"{len(arguments)} arguments were given", wanted, "leave some out")
+        given = dict(zip(self.parameters, arguments, strict=False))
+        for name, value in named.items():
+            if name not in self.parameters or name in given:
+                cause = "is given twice" if name in given else "is no parameter"
+                raise KernelError(f"{name!r} {cause}", wanted, "")
+            given[name] = value
+        for name, parameter in self.parameters.items():
+            if isinstance(parameter, ConstantType):
+                given.setdefault(name, parameter.default)
+            elif name not in given:
+                raise KernelError(f"the argument {name!r} is missing", wanted, "give it")
+        return given
+
+    def __repr__(self) -> str:
+        size = "x".join(map(str, self.workgroup))
+        return f"<kernel {self.name}({', '.join(self.parameters)}), workgroups of {size}>"
+
+
+def kernel(
+    workgroup: int | tuple[int, ...], *, subgroup_size: int | None = None
+) -> Callable[[Callable[..., None]], Kernel]:
+    """
+    Makes a kernel of a function: `@kernel(workgroup=64)`, `@kernel(workgroup=(8, 8))`.
+
+    What each parameter is stands where its default would: `buffer`, `push`, `specialization`.
+    `subgroup_size` is what its subgroups must have, where the code counts on it.
+
+    Raises `KernelError` for a function that cannot be one.
+    """
+    size = three(workgroup, "a workgroup's size")
+
+    def decorate(function: Callable[..., None]) -> Kernel:
+        _refuse_early_exits(function)
+        parameters = _parameters(function)
+        tracer = Tracer(function.__name__, size)
+        with tracing(tracer):
+            result = function(**_bind(tracer, parameters))
+            if result is not None:
+                raise KernelError(
+                    f"the kernel returns {result!r}", tracer.name, "store it in a buffer"
+                )
+            if tracer.fault is not None:
+                raise KernelError(
+                    tracer.fault,
+                    tracer.name,
+                    "its body is written down once: use when(...) inside it",
+                )
+            tracer.insert(ReturnOp())
+        return Kernel(function.__name__, size, parameters, _finished(tracer), subgroup_size)
+
+    return decorate
+
+
+def _array(value: Any, element: Type) -> Any:
+    """An array as it is; a list in the buffer's type."""
+    return value if isinstance(value, np.ndarray) else np.array(value, element.dtype)
+
+
+def _pushed(value: Any, type: Type) -> Any:
+    """A push constant as the binary has it, whose integers have no sign."""
+    plain = value.item() if hasattr(value, "item") else value
+    if type.is_signed and isinstance(plain, int) and -(1 << (type.width - 1)) <= plain < 0:
+        return plain + (1 << type.width)
+    return plain
+
+
+def _parameters(function: Callable[..., None]) -> dict[str, Parameter]:
+    name = function.__name__
+    parameters: dict[str, Parameter] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        said = parameter.default
+        if not isinstance(said, BufferType | ConstantType | PushType):
+            raise KernelError(
+                f"the parameter {parameter.name!r} is not described",
+                name,
+                f"say what it is where its default would be: {parameter.name}=k.buffer(k.f32), "
+                "k.push(k.u32) or k.specialization(k.u32, 4)",
+            )
+        parameters[parameter.name] = said
+    if not any(isinstance(p, BufferType) for p in parameters.values()):
+        raise KernelError("the kernel has no buffer", name, "nothing could be seen of what it does")
+    return parameters
+
+
+def _refuse_early_exits(function: Callable[..., None]) -> None:
+    """`return`, `break` and `continue` in a `with` would silently leave out what follows it."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return
+    for block in ast.walk(tree):
+        if not isinstance(block, ast.With):
+            continue
+        for node in ast.walk(block):
+            if isinstance(node, ast.Return | ast.Break | ast.Continue):
+                word = type(node).__name__.lower()
+                line = function.__code__.co_firstlineno + node.lineno - 1
+                raise KernelError(
+                    f"`{word}` stands inside a `with`",
+                    f"{function.__name__}, line {line}",
+                    "both arms of a branch are written down: say what else happens in "
+                    "`with otherwise():`",
+                )
+
+
+def _bind(tracer: Tracer, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """What the function is called with."""
+    bound: dict[str, Any] = {}
+    pushed = [(n, p.type) for n, p in parameters.items() if isinstance(p, PushType)]
+    bound |= _push_constants(tracer, pushed)
+    buffers = 0
+    for name, parameter in parameters.items():
+        if isinstance(parameter, BufferType):
+            bound[name] = bind_buffer(tracer, name, buffers, parameter)
+            buffers += 1
+        elif isinstance(parameter, ConstantType):
+            bound[name] = _specialized(tracer, name, parameter)
+    return bound
+
+
+def _push_constants(tracer: Tracer, pushed: list[tuple[str, Type]]) -> dict[str, Value]:
+    """The members of the block of push constants, each at a multiple of its size."""
+    if not pushed:
+        return {}
+    offsets: list[int] = []
+    end = 0
+    for _, type in pushed:
+        offsets.append(-(-end // type.bytes) * type.bytes)
+        end = offsets[-1] + type.bytes
+    struct = StructType([t.attribute for _, t in pushed], offsets, [], [Decoration.Block])
+    pointer = PointerType(struct, StorageClass.PushConstant)
+    address = tracer.declare(GlobalVariableOp("push_constants", pointer))
+    values: dict[str, Value] = {}
+    for number, (name, type) in enumerate(pushed):
+        chain = AccessChainOp(address, [tracer.code.number(number)])
+        tracer.code.at_top(chain)
+        values[name] = Value(tracer.code.at_top(LoadOp(chain.result), name), type)
+    return values
+
+
+def _specialized(tracer: Tracer, name: str, said: ConstantType) -> Value:
+    type = said.type
+    if type.lanes != 1:
+        raise KernelError(f"the constant {name!r} is a vector", tracer.name, "give it components")
+    block = tracer.module.body.block
+    number = sum(isinstance(op, SpecConstantOp) for op in block.ops)
+    if type.is_boolean:
+        held: Any = BoolAttr.from_bool(bool(said.default))
+    elif type.is_float:
+        held = FloatAttr(float(said.default), type.scalar)  # pyright: ignore
+    else:
+        held = IntegerAttr(int(said.default), type.scalar, truncate_bits=True)  # pyright: ignore
+    constant = SpecConstantOp(name, held, number)
+    block.insert_op_before(constant, tracer.function)
+    return Value(tracer.code.at_top(ReferenceOfOp(name, constant.type), name), type)
+
+
+def _finished(tracer: Tracer) -> ModuleOp:
+    """The module with its entry point and capabilities, verified."""
+    from xdsl_spirv.passes.spirv.update_vce import update
+
+    module, name = tracer.module, tracer.name
+    module.body.block.add_ops(
+        [
+            EntryPointOp(ExecutionModel.GLCompute, name, list(tracer.code.interface)),
+            ExecutionModeOp(name, ExecutionMode.LocalSize, list(tracer.workgroup)),
+        ]
+    )
+    update(module)
+    module.verify()
+    return module

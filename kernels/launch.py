@@ -1,0 +1,416 @@
+"""
+Run a kernel, whoever made it: on the interpreter, with or without checks, or on a device.
+
+What it asks for is read off its binary: which buffers, of which types, which push constants and
+specialization constants. Nothing that it needs has a default.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.kernels.tracer import KernelError, three
+from xdsl_spirv.serialization.raw.binary import decode as decode_words
+from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.validator import environment_of
+from xdsl_spirv.tools.kernel_test.arguments import flat
+from xdsl_spirv.tools.kernel_test.constants import Constants, checked, dtype
+from xdsl_spirv.tools.kernel_test.description import Misuse
+from xdsl_spirv.tools.kernel_test.interface import (
+    Interface,
+    Leaf,
+    Resource,
+    by_name,
+    choose_entry,
+    described,
+)
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks import Checks, Report
+
+Array = np.ndarray[Any, np.dtype[Any]]
+OPTIONS = ("device", "checks", "subgroup_size", "entry")
+"""Options of a launch, beside what the kernel is given."""
+
+
+class HasBinary(ABC):
+    """A kernel that was made here."""
+
+    @property
+    @abstractmethod
+    def binary(self) -> bytes:
+        """What a device takes."""
+
+
+Launchable: TypeAlias = HasBinary | Operation | bytes | str | os.PathLike[str]
+"""What `launch` takes for a kernel."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """
+    What a launch left: the buffers by name, as they are afterwards, and the checks' report.
+    """
+
+    buffers: Mapping[str, Array]
+    device: str
+    report: Report | None = None
+
+    def __getitem__(self, name: str | int) -> Array:
+        return list(self.buffers.values())[name] if isinstance(name, int) else self.buffers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.buffers)
+
+    def __len__(self) -> int:
+        return len(self.buffers)
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{n}: {_shown(a)}" for n, a in self.buffers.items())
+        found = "" if self.report is None else f"; {len(self.report)} findings"
+        return f"<launched on {self.device}: {held}{found}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(n)}</td><td>{_shown(a)}</td><td><code>"
+            f"{escape(np.array2string(a.reshape(-1)[:8], threshold=8))}</code></td></tr>"
+            for n, a in self.buffers.items()
+        )
+        said = "" if self.report is None else f"<pre>{escape(str(self.report))}</pre>"
+        head = "<tr><th>buffer</th><th>shape</th><th>begins with</th></tr>"
+        return f"<table>{head}{rows}</table>{said}"
+
+
+def _shown(array: Array) -> str:
+    return f"{'x'.join(map(str, array.shape)) or 'one'} {array.dtype}"
+
+
+def launch(
+    kernel: Launchable,
+    grid: int | tuple[int, ...],
+    buffers: Mapping[str, Any] | Sequence[Any],
+    *,
+    push: Mapping[str, Any] | Sequence[Any] = (),
+    constants: Mapping[str, Any] | None = None,
+    entry: str | None = None,
+    subgroup_size: int | None = None,
+    device: str = "interpreter",
+    checks: str | Checks | None = None,
+) -> Launched:
+    """
+    Run a kernel on `grid` workgroups.
+
+    `kernel` is one of `@kernel`, a `spirv.module` or what holds it, a binary, or the path of a
+    file: GLSL, `.spv`, `.spvasm`, `.mlir`. `buffers` are arrays or lists, by name (of the variable
+    or its block, or "SET.BINDING") or in the order of set and binding; `push` the block of push
+    constants, by member or in order; `constants` specialization constants by name or id. Arrays
+    are not changed. `subgroup_size` is 32 on the interpreter where nothing says another. `device`
+    is `interpreter`, `vulkan` or `vulkan:N`. `checks` looks for undefined behaviour on the
+    interpreter: "all", a list of checks (docs/checks.md), or `Checks`.
+
+    Raises `KernelError` for arguments that do not fit, `InterpreterError` and `VulkanError`.
+    """
+    binary = binary_of(kernel)
+    try:
+        module = _index(binary)
+        interface = Interface(
+            module, choose_entry(module, entry), Constants(module, constants or {})
+        )
+        arrays = _arrays(interface.resources, buffers)
+        block = _push(interface, push)
+    except Misuse as error:
+        raise KernelError(error.cause, error.place, error.remedy) from error
+    size = three(grid, "number of workgroups")
+    if device == "interpreter":
+        report = _interpret(binary, interface, size, arrays, block, subgroup_size, checks)
+    elif checks is not None:
+        raise KernelError(f"{device} has no checks", "checks", "run on the interpreter")
+    else:
+        report = None
+        arrays = _on_device(device, binary, interface, size, arrays, block, subgroup_size)
+    return Launched(_results(interface.resources, buffers, arrays), device, report)
+
+
+def check(
+    kernel: Launchable,
+    grid: int | tuple[int, ...],
+    buffers: Mapping[str, Any] | Sequence[Any],
+    **options: Any,
+) -> Report:
+    """
+    What a kernel does that has no meaning: races, accesses outside, undefined values.
+
+    Runs `launch` with all checks on the interpreter and returns their report; `print` it.
+    """
+    report = launch(kernel, grid, buffers, checks="all", **options).report
+    assert report is not None
+    return report
+
+
+# Kernels
+
+
+def binary_of(kernel: Any) -> bytes:
+    if isinstance(kernel, bytes | bytearray):
+        return bytes(kernel)
+    if isinstance(kernel, Operation):
+        from xdsl_spirv.serialization.encode.encoder import encode
+        from xdsl_spirv.serialization.encode.target import find_module
+
+        return encode(find_module(kernel), names=True)  # pyright: ignore
+    if isinstance(kernel, str | os.PathLike):
+        from xdsl_spirv.tools.kernel_test.description import KernelTest
+        from xdsl_spirv.tools.kernel_test.loading import load_kernel
+
+        path = Path(kernel)
+        return load_kernel(KernelTest(path, path)).binary
+    if isinstance(kernel, HasBinary):
+        return kernel.binary
+    raise KernelError(
+        f"a {type(kernel).__name__} is no kernel",
+        "",
+        "give a kernel, a module, a binary, or a file's path",
+    )
+
+
+def _index(binary: bytes) -> Module:
+    raw = decode_words(binary)
+    return Module(raw, ENVIRONMENTS[environment_of(raw).name])
+
+
+# Buffers
+
+
+def _arrays(resources: list[Resource], given: Any) -> dict[Any, Array]:
+    """Copies of what is given, by place."""
+    known = by_name(resources)
+    if isinstance(given, Mapping):
+        named: dict[Any, Any] = {}
+        for name, value in given.items():
+            if name not in known:
+                names = ", ".join(r.names[0] for r in resources)
+                raise KernelError(f"the kernel has no buffer {name!r}", "", f"there are: {names}")
+            named[known[name].place] = value
+    else:
+        values = list(given)
+        if len(values) != len(resources):
+            names = ", ".join(described(r.block, r.names[0]) for r in resources)
+            raise KernelError(f"{len(values)} buffers were given", "", f"give {names}")
+        named = {r.place: v for r, v in zip(resources, values, strict=True)}
+    arrays: dict[Any, Array] = {}
+    for resource in resources:
+        if resource.place not in named:
+            what = described(resource.block, resource.names[0])
+            raise KernelError(f"the buffer {resource.names[0]!r} is missing", "", f"give {what}")
+        arrays[resource.place] = _contents(resource, named[resource.place])
+    return arrays
+
+
+def _contents(resource: Resource, value: Any) -> Array:
+    """A copy of an array, or of a list in the buffer's type, checked against the buffer."""
+    name, whole = resource.names[0], flat(resource.block)
+    typed = isinstance(value, np.ndarray | np.generic)
+    if whole is None or whole[0] or not whole[1].packed:
+        octets = np.asarray(value)
+        if octets.dtype != np.uint8:
+            raise KernelError(
+                f"{name} is {described(resource.block, name)}, no array of one type",
+                name,
+                "give its bytes, as an array of uint8",
+            )
+        _refuse_short(name, octets.nbytes, resource.block.size)
+        return np.array(octets, order="C")
+    leaf = whole[1]
+    kind = dtype(leaf.scalar)
+    array = np.array(value, order="C") if typed else np.array(value, kind, order="C")
+    integers = array.dtype.kind in "iu" and kind.kind in "iu"
+    if array.dtype != kind and not (integers and array.dtype.itemsize == kind.itemsize):
+        raise KernelError(
+            f"{name} has elements of {leaf.scalar}, and an array of {array.dtype} was given",
+            name,
+            f"convert it: .astype({kind.name})",
+        )
+    _refuse_short(name, array.nbytes, _bytes(leaf))
+    return array
+
+
+def _bytes(leaf: Leaf) -> int:
+    return prod(n for n in leaf.shape if n is not None) * leaf.itemsize
+
+
+def _refuse_short(name: str, given: int, wanted: int) -> None:
+    if not given or given < wanted:
+        raise KernelError(
+            f"{name} is given {given} bytes",
+            name,
+            f"give at least {max(wanted, 1)}: what lies beyond would be read",
+        )
+
+
+def _results(
+    resources: list[Resource], given: Any, arrays: Mapping[Any, Array]
+) -> dict[str, Array]:
+    """The buffers by the names that were used, or the kernel's, each as it was given."""
+    if isinstance(given, Mapping):
+        known = by_name(resources)
+        return {n: _as_given(arrays[known[n].place], value) for n, value in given.items()}
+    return {
+        r.names[0]: _as_given(arrays[r.place], value)
+        for r, value in zip(resources, given, strict=True)
+    }
+
+
+def _as_given(array: Array, given: Any) -> Array:
+    """The array in the type and shape that was given."""
+    shaped = np.asarray(given)
+    dtype = given.dtype if isinstance(given, np.ndarray) else array.dtype
+    return array.reshape(-1).view(dtype).reshape(shaped.shape)
+
+
+# Push constants
+
+
+def _push(interface: Interface, given: Any) -> bytes:
+    block = interface.push_constants
+    if block is None:
+        if given:
+            raise KernelError("the kernel has no push constants", "push", "leave them out")
+        return b""
+    names = [member.name for member in block.members]
+    values = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
+    count = len(given)
+    unknown = [name for name in values if name not in names]
+    missing = [name for name in names if name not in values]
+    if unknown or missing or count != len(names):
+        shown = ", ".join(described(m.node, m.name) for m in block.members)
+        raise KernelError(
+            f"{count} push constants were given, {len(names)} are wanted",
+            ", ".join(unknown or missing),
+            f"give {shown}",
+        )
+    data = np.zeros(block.size, np.uint8)
+    for member in block.members:
+        if not isinstance(member.node, Leaf):
+            raise KernelError(
+                f"the push constant {member.name} is {member.node}", "push",
+                "only scalars, vectors and arrays of them can be given here",
+            )  # fmt: skip
+        leaf = member.node
+        kind = dtype(leaf.scalar)
+        value = values[member.name]
+        if not leaf.shape:
+            value = checked(_plain(value), leaf.scalar, f"push constant {member.name}")
+        shape = tuple(n or 0 for n in leaf.shape)
+        np.ndarray(shape, kind, data, member.offset, leaf.strides)[...] = value
+    return data.tobytes()
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as Python's; a negative one of an integer's bits stays as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# Running
+
+
+def _interpret(
+    binary: bytes,
+    interface: Interface,
+    grid: tuple[int, int, int],
+    arrays: dict[Any, Array],
+    block: bytes,
+    subgroup_size: int | None,
+    checks: str | Checks | None,
+) -> Report | None:
+    from xdsl_spirv.interpreter import Options, dispatch
+    from xdsl_spirv.interpreter.checks import Checks
+    from xdsl_spirv.serialization.decode.decoder import decode
+
+    looking = Checks.of(checks) if isinstance(checks, str) else checks
+    options = Options(checks=looking)
+    if subgroup_size is not None:
+        options = replace(options, subgroup_size=subgroup_size)
+    dispatch(
+        decode(binary),
+        interface.entry.name,
+        grid,
+        arrays,
+        spec_constants=interface.constants.values,
+        push_constants=block,
+        options=options,
+    )
+    return None if looking is None else looking.report
+
+
+def _on_device(
+    device: str,
+    binary: bytes,
+    interface: Interface,
+    grid: tuple[int, int, int],
+    arrays: Mapping[Any, Array],
+    block: bytes,
+    subgroup_size: int | None,
+) -> dict[Any, Array]:
+    from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+    from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+    _refuse_invalid(interface.module)
+    names = {place: "_".join(map(str, place)) for place in arrays}
+    for place in arrays:
+        if len(place) > 2:
+            raise KernelError("arrays of buffers do not run on a device", "", "use the interpreter")
+    constants = {
+        c.id: interface.constants.values[c.id]
+        for c in interface.constants.specialized
+        if c.id in interface.constants.values
+    }
+    kinds = {c.id: c.scalar for c in interface.constants.specialized}
+    step = Step(
+        "kernel",
+        interface.entry.name,
+        grid,
+        tuple((*place[:2], name) for place, name in names.items()),
+        tuple((id, _constant_bytes(value, kinds[id])) for id, value in constants.items()),
+        block,
+    )
+    work = Work(
+        buffers=tuple(WorkBuffer(names[p], a.nbytes, "input") for p, a in arrays.items()),
+        kernels={"kernel": binary},
+        steps=(step,),
+        subgroup_size=subgroup_size,
+    )
+    with open_isolated(device) as opened:
+        loaded = opened.load(work)
+        loaded.run({names[p]: a.tobytes() for p, a in arrays.items()}, opened.timeout)
+        return {
+            place: np.frombuffer(loaded.read(names[place], opened.timeout), array.dtype)
+            .reshape(array.shape)
+            .copy()
+            for place, array in arrays.items()
+        }
+
+
+def _constant_bytes(value: Any, scalar: str) -> bytes:
+    return (np.uint32(value) if scalar == "bool" else dtype(scalar).type(value)).tobytes()
+
+
+def _refuse_invalid(module: Module) -> None:
+    """A driver sees only what validates: it may crash at anything else."""
+    from xdsl_spirv.serialization.validation import Severity, validate
+
+    for finding in validate(module.raw):
+        if finding.severity is Severity.ERROR:
+            raise KernelError(
+                f"the kernel is not valid: {finding.cause}", finding.rule, finding.remedy
+            )

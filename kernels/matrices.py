@@ -1,0 +1,135 @@
+"""
+Cooperative matrices in kernels (SPV_KHR_cooperative_matrix): a subgroup holds a matrix together.
+
+    a = k.load_matrix(A, 0, k.f16, 16, 16, "A", stride=64)
+    b = k.load_matrix(B, 0, k.f16, 16, 16, "B", stride=64)
+    c = k.multiply_add(a, b, k.filled_matrix(0.0, k.f32, 16, 16))
+    k.store_matrix(C, 0, c, stride=64)
+
+Sizes and types are those that a device lists (`xdsl-spirv devices`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixMulAddOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixLayout,
+    CooperativeMatrixOperands,
+    CooperativeMatrixUse,
+    Scope,
+)
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.kernels.memory import Memory
+from xdsl_spirv.kernels.tracer import KernelError, current
+from xdsl_spirv.kernels.types import Type, u32
+from xdsl_spirv.kernels.values import Number, constant, value_of
+
+USES = {
+    "A": CooperativeMatrixUse.MatrixAKHR,
+    "B": CooperativeMatrixUse.MatrixBKHR,
+    "C": CooperativeMatrixUse.MatrixAccumulatorKHR,
+}
+LAYOUTS = {
+    "row": CooperativeMatrixLayout.RowMajorKHR,
+    "column": CooperativeMatrixLayout.ColumnMajorKHR,
+}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A cooperative matrix of a subgroup."""
+
+    ssa: SSAValue
+    element: Type
+    rows: int
+    columns: int
+    use: str
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns} of {self.element}, use {self.use}"
+
+
+def _type(element: Type, rows: int, columns: int, use: str) -> CooperativeMatrixType:
+    if use not in USES:
+        raise KernelError(f"there is no use {use!r}", "", "write A, B, or C for the accumulator")
+    return CooperativeMatrixType(rows, columns, element.attribute, Scope.Subgroup, USES[use])
+
+
+def _layout(name: str) -> CooperativeMatrixLayout:
+    if name not in LAYOUTS:
+        raise KernelError(f"there is no layout {name!r}", "", "write row or column")
+    return LAYOUTS[name]
+
+
+def load_matrix(
+    memory: Memory,
+    index: Any,
+    rows: int,
+    columns: int,
+    use: str,
+    *,
+    stride: Number,
+    layout: str = "row",
+) -> Matrix:
+    """
+    The matrix in memory whose first element is `memory[index]`; `use` is A, B or C.
+
+    `stride` is from row to row (from column to column where the layout is `column`), in elements.
+    """
+    type = _type(memory.element, rows, columns, use)
+    step = value_of(stride, u32).ssa
+    op = CooperativeMatrixLoadOp(memory.pointer(index), step, _layout(layout), type)
+    return Matrix(current().add(op), memory.element, rows, columns, use)
+
+
+def store_matrix(
+    memory: Memory, index: Any, matrix: Matrix, *, stride: Number, layout: str = "row"
+) -> None:
+    """Write a matrix to memory, its first element to `memory[index]`."""
+    if memory.read_only or memory.element != matrix.element:
+        raise KernelError(
+            f"a matrix {matrix} cannot be stored in {memory.name}",
+            f"{memory.name} has elements of {memory.element}",
+            "describe it as a buffer of the matrix's type, and not read_only",
+        )
+    step = value_of(stride, u32).ssa
+    pointer = memory.pointer(index)
+    current().insert(CooperativeMatrixStoreOp(pointer, matrix.ssa, step, _layout(layout)))
+
+
+def filled_matrix(value: float, element: Type, rows: int, columns: int, use: str = "C") -> Matrix:
+    """A matrix with one number everywhere."""
+    type = _type(element, rows, columns, use)
+    op = CompositeConstructOp([constant(value, element).ssa], type)
+    return Matrix(current().add(op), element, rows, columns, use)
+
+
+def multiply_add(a: Matrix, b: Matrix, c: Matrix) -> Matrix:
+    """a * b + c: rows x k times k x columns, plus rows x columns. Signs follow from the types."""
+    shapes = (a.rows, a.columns, b.columns) == (c.rows, b.rows, c.columns)
+    if (a.use, b.use, c.use) != ("A", "B", "C") or not shapes:
+        raise KernelError(
+            "these matrices cannot be multiplied and added", f"{a}; {b}; {c}",
+            "give an A of m x k, a B of k x n, and a C of m x n",
+        )  # fmt: skip
+    signs = CooperativeMatrixOperands(0)
+    named = CooperativeMatrixOperands
+    for matrix, flag in (
+        (a, named.MatrixASignedComponentsKHR),
+        (b, named.MatrixBSignedComponentsKHR),
+        (c, named.MatrixCSignedComponentsKHR | named.MatrixResultSignedComponentsKHR),
+    ):
+        if matrix.element.is_signed:
+            signs |= flag
+    op = CooperativeMatrixMulAddOp(a.ssa, b.ssa, c.ssa, signs or None)
+    return Matrix(current().add(op), c.element, c.rows, c.columns, "C")

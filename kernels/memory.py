@@ -1,0 +1,245 @@
+"""
+Memory of a kernel: buffers, push constants, specialization constants, Workgroup memory, variables.
+
+    @k.kernel(workgroup=64)
+    def f(
+        x=k.buffer(k.f32, None, 64, read_only=True),
+        y=k.buffer(k.f32),
+        n=k.push(k.u32),
+        taps=k.specialization(k.u32, 3),
+    ): ...
+
+What a parameter is stands where its default would: `buffer` is a storage buffer at set 0 and the
+binding that its place among the buffers is, `push` a member of the block of push constants,
+`specialization` a constant that a launch may change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, cast
+
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
+from xdsl_spirv.dialects.spirv.memory import (
+    AccessChainOp,
+    ArrayLengthOp,
+    LoadOp,
+    StoreOp,
+    VariableOp,
+)
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    MemberDecorationAttr,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.kernels.tracer import KernelError, Tracer, current
+from xdsl_spirv.kernels.types import Type, u32
+from xdsl_spirv.kernels.values import Number, Value, alike, value_of
+
+Size = int | None
+
+
+@dataclass(frozen=True)
+class BufferType:
+    """What `buffer(...)` says of a parameter."""
+
+    element: Type
+    sizes: tuple[Size, ...]
+    read_only: bool
+
+    @property
+    def attribute(self) -> StructType:
+        """The block: one array of elements, one behind the other."""
+        element, stride = self.element.attribute, self.element.bytes
+        whole = None in self.sizes
+        array: Attribute = (
+            RuntimeArrayType(element, stride)
+            if whole
+            else ArrayType(prod(n or 0 for n in self.sizes), element, stride)
+        )
+        members = [MemberDecorationAttr(0, Decoration.NonWritable)] if self.read_only else []
+        return StructType([array], [0], members, [Decoration.Block])
+
+
+@dataclass(frozen=True)
+class PushType:
+    """What `push(...)` says of a parameter."""
+
+    type: Type
+
+
+@dataclass(frozen=True)
+class ConstantType:
+    """What `specialization(...)` says of a parameter."""
+
+    type: Type
+    default: float | bool
+
+
+def _scalar(type: Any, what: str) -> Type:
+    if not isinstance(type, Type) or type.lanes != 1:
+        raise KernelError(f"{type!r} is no type of {what}", "", "write a scalar type, as k.f32")
+    return type
+
+
+def buffer(element: Type, *sizes: int | None, read_only: bool = False) -> Memory:
+    """
+    A parameter that is a storage buffer of elements: `x=buffer(f32)`.
+
+    Sizes are constants; the first may be None, for as many as the launch binds, and without sizes
+    it is.
+    """
+    if not isinstance(element, Type) or element.is_boolean:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelError(f"{element!r} is no type of a buffer's elements", "", "write k.f32")
+    for place, size in enumerate(sizes):
+        if not (size is None and place == 0) and (type(size) is not int or size < 1):
+            raise KernelError(
+                f"{size!r} is no size of a buffer",
+                "",
+                "write integers above 0; the first may be None, for as many as there are",
+            )
+    return cast(Memory, BufferType(element, sizes or (None,), read_only))
+
+
+def push(type: Type) -> Value:
+    """A parameter that is a push constant, a number: `n=push(u32)`."""
+    pushed = PushType(_scalar(type, "a push constant"))
+    if pushed.type.is_boolean:
+        raise KernelError("a push constant is no truth value", "", "push a u32, compare with 0")
+    return cast(Value, pushed)
+
+
+def specialization(type: Type, default: float | bool) -> Value:
+    """A parameter that is a specialization constant with a default: `n=specialization(u32, 4)`."""
+    return cast(Value, ConstantType(_scalar(type, "a specialization constant"), default))
+
+
+class Memory:
+    """
+    An array in memory: `x[i]` loads, `x[i] = value` stores; `x[i, j]` of one with two sizes.
+
+    Indices are integers of 32 bits, not checked here: the interpreter finds those that lie outside.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        base: SSAValue,
+        element: Type,
+        sizes: tuple[Size, ...],
+        storage: StorageClass,
+        read_only: bool = False,
+    ):
+        self.name, self.base, self.element, self.sizes = name, base, element, sizes
+        self.storage, self.read_only = storage, read_only
+
+    @property
+    def length(self) -> Value | int:
+        """How many elements the first dimension has: of an open one what the launch binds."""
+        if self.sizes[0] is not None:
+            return self.sizes[0]
+        count = Value(current().add(ArrayLengthOp(self.base, 0)), u32)
+        rest = prod(n or 1 for n in self.sizes[1:])
+        return count // rest if rest > 1 else count
+
+    def pointer(self, index: Any) -> SSAValue:
+        """The address of an element."""
+        linear = self._linear(index if isinstance(index, tuple) else (index,))
+        path = [linear.ssa]
+        if self.storage == StorageClass.StorageBuffer:
+            path.insert(0, current().code.number(0))
+        return current().add(AccessChainOp(self.base, path))
+
+    def _linear(self, indices: tuple[Any, ...]) -> Value:
+        if len(indices) != len(self.sizes):
+            raise KernelError(
+                f"{self.name} has {len(self.sizes)} dimensions, not {len(indices)}",
+                self.name,
+                "give an index for each; one index where a buffer is described without sizes",
+            )
+        linear: Number = indices[0]
+        for index, size in zip(indices[1:], self.sizes[1:], strict=True):
+            assert size is not None
+            linear = linear * size + index
+        if not isinstance(linear, Value):
+            linear = value_of(linear, u32)
+        type = linear.type
+        if type.is_float or type.is_boolean or type.width != 32 or type.lanes != 1:
+            raise KernelError(
+                f"{self.name} is indexed by a {type}", self.name, "convert it: .to(u32)"
+            )
+        return linear
+
+    def __getitem__(self, index: Any) -> Value:
+        return Value(current().add(LoadOp(self.pointer(index))), self.element)
+
+    def __setitem__(self, index: Any, value: Number) -> None:
+        if self.read_only:
+            raise KernelError(f"{self.name} is only read", self.name, "leave read_only out")
+        stored = value_of(value, self.element)
+        current().insert(StoreOp(self.pointer(index), stored.ssa))
+
+    def __iter__(self) -> Any:
+        raise KernelError(
+            f"{self.name} cannot be iterated", self.name, "loop over indices with kernels.range"
+        )
+
+
+class Variable:
+    """A value of an invocation that changes: `v.value`, `v.value = x`, `v.value += x`."""
+
+    def __init__(self, pointer: SSAValue, type: Type):
+        self._pointer, self.type = pointer, type
+
+    @property
+    def value(self) -> Value:
+        """What it holds now."""
+        return Value(current().add(LoadOp(self._pointer)), self.type)
+
+    @value.setter
+    def value(self, value: Number) -> None:
+        current().insert(StoreOp(self._pointer, value_of(value, self.type).ssa))
+
+
+def variable(initial: Number, type: Type | None = None) -> Variable:
+    """A variable of each invocation, with its first value; a number needs a `type` beside it."""
+    tracer = current()
+    if type is None and not isinstance(initial, Value):
+        raise KernelError(
+            f"the type of a variable that holds {initial} is not known",
+            "",
+            f"write variable({initial}, f32)",
+        )
+    first = value_of(initial, type) if type is not None else alike(initial)[0]
+    of = PointerType(first.type.attribute, StorageClass.Function)
+    made = Variable(tracer.first(lambda: VariableOp(of)), first.type)
+    made.value = first
+    return made
+
+
+def shared(element: Type, *sizes: int) -> Memory:
+    """
+    Workgroup memory: an array that all invocations of a workgroup see, undefined at first.
+    """
+    tracer = current()
+    if not sizes or any(type(size) is not int or size < 1 for size in sizes):
+        raise KernelError(f"{sizes} are no sizes of Workgroup memory", "", "write shared(f32, 64)")
+    name = f"shared_{tracer.shared}"
+    tracer.shared += 1
+    pointer = PointerType(ArrayType(prod(sizes), element.attribute), StorageClass.Workgroup)
+    address = tracer.declare(GlobalVariableOp(name, pointer))
+    return Memory(name, address, element, sizes, StorageClass.Workgroup)
+
+
+def bind_buffer(tracer: Tracer, name: str, binding: int, type: BufferType) -> Memory:
+    """The buffer of a parameter."""
+    pointer = PointerType(type.attribute, StorageClass.StorageBuffer)
+    address = tracer.declare(GlobalVariableOp(name, pointer, bind=(0, binding)))
+    storage = StorageClass.StorageBuffer
+    return Memory(name, address, type.element, type.sizes, storage, type.read_only)

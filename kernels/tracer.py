@@ -1,0 +1,119 @@
+"""
+The kernel that is being written down, and errors in what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.dialects.spirv.enums import AddressingModel, BuiltIn, MemoryModel
+from xdsl_spirv.dialects.spirv.function import FuncOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleVariable
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter, built_in_variable, declare
+from xdsl_spirv.runtime.errors import ProgramError
+
+
+class KernelError(ProgramError):
+    """A kernel in Python that cannot be written down, or a launch that does not fit it."""
+
+
+class Code(SpirvEmitter):
+    """The body of the kernel; `interface` names the global variables that it uses."""
+
+    def __init__(self, function: FuncOp, module: ModuleOp):
+        super().__init__(InsertPoint.at_end(function.body.block), module)
+        self.interface: dict[str, None] = {}
+
+    def address(self, variable: ModuleVariable) -> SSAValue:
+        self.interface[variable.sym_name.data] = None
+        return super().address(variable)
+
+
+@dataclass
+class Tracer:
+    """A kernel while its function runs."""
+
+    name: str
+    workgroup: tuple[int, int, int]
+    module: ModuleOp = field(init=False)
+    function: FuncOp = field(init=False)
+    code: Code = field(init=False)
+    shared: int = 0
+    """How many arrays of Workgroup memory there are."""
+    branch: tuple[Any, ...] | None = None
+    """The last `when` of this block, for an `otherwise` behind it."""
+    fault: str | None = None
+    """What went wrong where nothing could be raised."""
+
+    def __post_init__(self) -> None:
+        self.module = ModuleOp([], AddressingModel.Logical, MemoryModel.GLSL450)
+        self.function = FuncOp(self.name, ([], []))
+        self.module.body.block.add_op(self.function)
+        self.code = Code(self.function, self.module)
+
+    def add(self, op: Operation) -> SSAValue:
+        """Write an operation with one result."""
+        self.branch = None
+        return self.code.add(op)
+
+    def insert(self, op: Operation) -> None:
+        """Write an operation."""
+        self.branch = None
+        self.code.insert(op)
+
+    def declare(self, variable: GlobalVariableOp) -> SSAValue:
+        """The address of a variable that is declared now."""
+        return self.code.address(declare(self.module, variable))
+
+    def built_in(self, built_in: BuiltIn, component: int | None = None) -> SSAValue:
+        built_in_variable(self.module, built_in)
+        return self.code.built_in(built_in, component)
+
+    def first(self, make: Callable[[], Operation]) -> SSAValue:
+        """Write an operation at the function's top."""
+        return self.code.at_top(make())
+
+
+_current: ContextVar[Tracer | None] = ContextVar("kernel", default=None)
+
+
+def current() -> Tracer:
+    """The kernel that is being written; raises `KernelError` outside of one."""
+    tracer = _current.get()
+    if tracer is None:
+        raise KernelError(
+            "there is no kernel here", "", "call this in a function under @kernel(workgroup=...)"
+        )
+    return tracer
+
+
+@contextmanager
+def tracing(tracer: Tracer) -> Generator[None]:
+    """The kernel of the functions that are called inside."""
+    if _current.get() is not None:
+        raise KernelError(
+            "a kernel is made inside another one", tracer.name, "move it out of the function"
+        )
+    token = _current.set(tracer)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def three(size: int | tuple[int, ...], what: str) -> tuple[int, int, int]:
+    """Up to three integers above 0 as three; raises `KernelError` for anything else."""
+    parts = (size,) if isinstance(size, int) else tuple(size)
+    good = 1 <= len(parts) <= 3 and all(type(n) is int and n > 0 for n in parts)
+    if not good:
+        raise KernelError(f"{size!r} is no {what}", "", "give one to three integers above 0")
+    x, y, z = (*parts, 1, 1)[:3]
+    return x, y, z

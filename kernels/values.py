@@ -1,0 +1,279 @@
+"""
+Values of a kernel, and what Python's operators do with them.
+
+Each operator is one instruction, chosen by the type. A Python number becomes a constant of the type
+that it meets; two values of different types are refused, and so is what has no meaning for a value
+that is not known yet: `if value`, `value and other`, `a < b < c`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeAlias
+
+from xdsl.dialects.builtin import BoolAttr
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic, bit, composite, conversion, logic
+from xdsl_spirv.kernels.tracer import KernelError, current
+from xdsl_spirv.kernels.types import Type, boolean
+
+Number: TypeAlias = "Value | int | float | bool"
+
+_BY_TYPE: dict[str, tuple[Any, Any, Any, Any]] = {
+    # signed, unsigned, float, bool
+    "+": (arithmetic.IAddOp, arithmetic.IAddOp, arithmetic.FAddOp, None),
+    "-": (arithmetic.ISubOp, arithmetic.ISubOp, arithmetic.FSubOp, None),
+    "*": (arithmetic.IMulOp, arithmetic.IMulOp, arithmetic.FMulOp, None),
+    "/": (None, None, arithmetic.FDivOp, None),
+    "//": (None, arithmetic.UDivOp, None, None),
+    "%": (None, arithmetic.UModOp, arithmetic.FModOp, None),
+    "&": (bit.BitwiseAndOp, bit.BitwiseAndOp, None, logic.LogicalAndOp),
+    "|": (bit.BitwiseOrOp, bit.BitwiseOrOp, None, logic.LogicalOrOp),
+    "^": (bit.BitwiseXorOp, bit.BitwiseXorOp, None, logic.LogicalNotEqualOp),
+    "<<": (bit.ShiftLeftLogicalOp, bit.ShiftLeftLogicalOp, None, None),
+    ">>": (bit.ShiftRightArithmeticOp, bit.ShiftRightLogicalOp, None, None),
+    "<": (logic.SLessThanOp, logic.ULessThanOp, logic.FOrdLessThanOp, None),
+    "<=": (logic.SLessThanEqualOp, logic.ULessThanEqualOp, logic.FOrdLessThanEqualOp, None),
+    ">": (logic.SGreaterThanOp, logic.UGreaterThanOp, logic.FOrdGreaterThanOp, None),
+    ">=": (
+        logic.SGreaterThanEqualOp,
+        logic.UGreaterThanEqualOp,
+        logic.FOrdGreaterThanEqualOp,
+        None,
+    ),
+    "==": (logic.IEqualOp, logic.IEqualOp, logic.FOrdEqualOp, logic.LogicalEqualOp),
+    "!=": (logic.INotEqualOp, logic.INotEqualOp, logic.FUnordNotEqualOp, logic.LogicalNotEqualOp),
+}
+_COMPARE = ("<", "<=", ">", ">=", "==", "!=")
+_REMEDY = {
+    "//": "Python rounds down, a device to zero: write >> n for 2**n, or convert with .to(u32)",
+    "%": "of a negative number no two devices agree: write & (n - 1) for 2**n, or .to(u32) first",
+    "/": "convert with .to(f32), or write // for unsigned integers",
+}
+
+
+class Value:
+    """A value of a type; `ssa` is what stands for it in the module."""
+
+    __slots__ = ("ssa", "type")
+
+    def __init__(self, ssa: SSAValue, type: Type):
+        self.ssa, self.type = ssa, type
+
+    # Arithmetic
+
+    def __add__(self, other: Number) -> Value:
+        return binary("+", self, other)
+
+    def __radd__(self, other: Number) -> Value:
+        return binary("+", other, self)
+
+    def __sub__(self, other: Number) -> Value:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: Number) -> Value:
+        return binary("-", other, self)
+
+    def __mul__(self, other: Number) -> Value:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: Number) -> Value:
+        return binary("*", other, self)
+
+    def __truediv__(self, other: Number) -> Value:
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return binary("/", other, self)
+
+    def __floordiv__(self, other: Number) -> Value:
+        return binary("//", self, other)
+
+    def __rfloordiv__(self, other: Number) -> Value:
+        return binary("//", other, self)
+
+    def __mod__(self, other: Number) -> Value:
+        return binary("%", self, other)
+
+    def __rmod__(self, other: Number) -> Value:
+        return binary("%", other, self)
+
+    def __and__(self, other: Number) -> Value:
+        return binary("&", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Number) -> Value:
+        return binary("|", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Number) -> Value:
+        return binary("^", self, other)
+
+    __rxor__ = __xor__
+
+    def __lshift__(self, other: Number) -> Value:
+        return binary("<<", self, other)
+
+    def __rlshift__(self, other: Number) -> Value:
+        return binary("<<", other, self)
+
+    def __rshift__(self, other: Number) -> Value:
+        return binary(">>", self, other)
+
+    def __rrshift__(self, other: Number) -> Value:
+        return binary(">>", other, self)
+
+    def __neg__(self) -> Value:
+        if self.type.is_boolean:
+            _refuse("-", self.type)
+        kind = arithmetic.FNegateOp if self.type.is_float else arithmetic.SNegateOp
+        return self._with(kind(self.ssa))
+
+    def __invert__(self) -> Value:
+        if self.type.is_float:
+            _refuse("~", self.type)
+        return self._with((logic.LogicalNotOp if self.type.is_boolean else bit.NotOp)(self.ssa))
+
+    # Comparisons
+
+    def __lt__(self, other: Number) -> Value:
+        return binary("<", self, other)
+
+    def __le__(self, other: Number) -> Value:
+        return binary("<=", self, other)
+
+    def __gt__(self, other: Number) -> Value:
+        return binary(">", self, other)
+
+    def __ge__(self, other: Number) -> Value:
+        return binary(">=", self, other)
+
+    def __eq__(self, other: Number) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return binary("==", self, other)
+
+    def __ne__(self, other: Number) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return binary("!=", self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise KernelError(
+            "a value of the kernel is asked whether it is true, which only the device will know",
+            str(self.type),
+            "branch with `with when(...)`, choose with select(...), combine with & and |",
+        )
+
+    def __index__(self) -> int:
+        raise KernelError(
+            "a value of the kernel is used as a Python integer",
+            str(self.type),
+            "loop over it with xdsl_spirv.kernels.range, which writes a loop of the kernel",
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise KernelError(f"a {self.type} cannot be iterated", "", "take its components: v[0]")
+
+    # Components and conversions
+
+    def __getitem__(self, component: int) -> Value:
+        if self.type.lanes == 1 or not 0 <= component < self.type.lanes:
+            raise KernelError(f"a {self.type} has no component {component}", "", "")
+        extract = composite.CompositeExtractOp(self.ssa, [component])
+        return Value(current().add(extract), self.type.element)
+
+    def to(self, type: Type) -> Value:
+        """
+        Converted to another type of as many components: a float rounds to nearest or, to an
+        integer, toward zero; an integer is cut off or extended by its own sign.
+        """
+        old = self.type
+        if type.lanes == 1:
+            type = Type(type.name, old.lanes)
+        if old == type:
+            return self
+        if old.lanes != type.lanes or type.is_boolean:
+            remedy = "compare with 0" if type.is_boolean else ""
+            raise KernelError(f"a {old} cannot be converted to {type}", "", remedy)
+        if old.is_boolean:
+            one, zero = constant(1, type), constant(0, type)
+            return Value(current().add(logic.SelectOp(self.ssa, one.ssa, zero.ssa)), type)
+        if old.is_float and type.is_float:
+            kind: Any = conversion.FConvertOp
+        elif old.is_float:
+            kind = conversion.ConvertFToSOp if type.is_signed else conversion.ConvertFToUOp
+        elif type.is_float:
+            kind = conversion.ConvertSToFOp if old.is_signed else conversion.ConvertUToFOp
+        elif old.width == type.width:
+            return Value(self.ssa, type)
+        else:
+            kind = conversion.SConvertOp if old.is_signed else conversion.UConvertOp
+        return Value(current().add(kind(self.ssa, type.attribute)), type)
+
+    def _with(self, op: Any, type: Type | None = None) -> Value:
+        return Value(current().add(op), type or self.type)
+
+    def __repr__(self) -> str:
+        return f"<a {self.type} of the kernel>"
+
+
+def constant(value: float | bool, type: Type) -> Value:
+    """A number as a constant of a type. Raises `KernelError` for one that the type cannot hold."""
+    if type.is_boolean:
+        if type.lanes != 1 or not isinstance(value, bool):
+            raise KernelError(f"{value!r} is no {type}", "", "write True or False")
+        code = current().code
+        return Value(code.constant(BoolAttr.from_bool(value)), type)
+    if not isinstance(value, int | float) or isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelError(f"{value!r} is no {type}", "", "give a number")
+    if not type.is_float:
+        low = -(1 << (type.width - 1)) if type.is_signed else 0
+        high = (1 << (type.width - 1 if type.is_signed else type.width)) - 1
+        if isinstance(value, float) or not low <= value <= high:
+            raise KernelError(
+                f"{value} is no {type.element}", "", f"give an integer from {low} to {high}"
+            )
+    return Value(current().code.number(value, type.attribute), type)
+
+
+def value_of(value: Number, type: Type) -> Value:
+    """A value of a type: itself, or a number as a constant; raises `KernelError` for another."""
+    if not isinstance(value, Value):
+        return constant(value, type)
+    if value.type != type:
+        raise KernelError(
+            f"a {value.type} stands where a {type} is wanted", "", f"convert it: .to({type})"
+        )
+    return value
+
+
+def alike(*values: Number) -> tuple[Value, ...]:
+    """Values of one type: numbers take that of the others, which must be the same."""
+    known = [value for value in values if isinstance(value, Value)]
+    if not known:
+        raise KernelError(f"{values} are numbers only", "", "compute with Python's own functions")
+    types = list(dict.fromkeys(value.type for value in known))
+    if len(types) > 1:
+        raise KernelError(
+            f"values of {' and '.join(map(str, types))} meet",
+            "",
+            f"convert one of them, for example with .to({types[0]})",
+        )
+    return tuple(value_of(value, types[0]) for value in values)
+
+
+def binary(symbol: str, left: Number, right: Number) -> Value:
+    """What an operator gives."""
+    a, b = alike(left, right)
+    type = a.type
+    column = 3 if type.is_boolean else 2 if type.is_float else 0 if type.is_signed else 1
+    kind = _BY_TYPE[symbol][column]
+    if kind is None:
+        _refuse(symbol, type)
+    result = Type(boolean.name, type.lanes) if symbol in _COMPARE else type
+    return Value(current().add(kind(a.ssa, b.ssa)), result)
+
+
+def _refuse(symbol: str, type: Type) -> NoReturn:
+    raise KernelError(f"{symbol} has no meaning for {type}", "", _REMEDY.get(symbol, ""))

@@ -1,0 +1,214 @@
+"""
+What `import xdsl_spirv as xs` offers beside compiling and launching.
+
+A module is given as it is at hand: as `bytes` of a binary, the path of a file, or xDSL's operation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization.validation.validator import Finding
+
+if TYPE_CHECKING:
+    from xdsl_spirv.dialects.spirv.module import ModuleOp as SPIRVModuleOp
+    from xdsl_spirv.frontends.model import ImportedModel
+    from xdsl_spirv.interpreter.checks import Checks
+    from xdsl_spirv.runtime.elements import Array
+    from xdsl_spirv.runtime.program import Program
+    from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+    from xdsl_spirv.tools.explanation import Explanation
+
+Source: TypeAlias = Operation | bytes | str | os.PathLike[str]
+
+
+def parse(source: str | os.PathLike[str]) -> ModuleOp:
+    """
+    A module of MLIR text: a file's, or the text itself where it has several lines.
+
+    All dialects that `xdsl-opt` finds are known. Raises `ProgramError` and xDSL's errors.
+    """
+    from xdsl_spirv.runtime.modules import parse as parse_file
+    from xdsl_spirv.runtime.modules import parse_text
+
+    if isinstance(source, str) and "\n" in source:
+        return parse_text(source)
+    return parse_file(source)
+
+
+def decode(source: bytes | str | os.PathLike[str]) -> SPIRVModuleOp:
+    """
+    The `spirv.module` of a binary, or of a file: `.spv`, `.spvasm`, GLSL.
+
+    `print` shows it in the dialect's syntax. Raises `SPIRVDecodeError` for damaged bytes.
+    """
+    from xdsl_spirv.serialization.decode.decoder import decode as decode_binary
+
+    return decode_binary(_binary(source))
+
+
+def encode(module: Operation, *, names: bool = True) -> bytes:
+    """
+    The binary of a `spirv.module`, or of the only one in a module.
+
+    Raises `SPIRVEncodeError` for what has no encoding.
+    """
+    from xdsl_spirv.serialization.encode.encoder import encode as encode_module
+    from xdsl_spirv.serialization.encode.target import find_module
+
+    return encode_module(_spirv(find_module, module), names=names)
+
+
+class Findings(list[Finding]):
+    """What `validate` found; empty for a valid module."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self)) or "valid: no findings"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
+
+def validate(source: Source, environment: str | None = None) -> Findings:
+    """
+    What is wrong with a module: each finding with its rule, its place and what to do.
+
+    `environment` is `vulkan1.3`, `universal1.6`, ...; without it, what the module's version says.
+    Raises `SPIRVDecodeError` for bytes that are no module.
+    """
+    from xdsl_spirv.serialization.validation import validate as validate_binary
+
+    if isinstance(source, Operation):
+        from xdsl_spirv.serialization.encode.target import find_module
+        from xdsl_spirv.serialization.validation.of_dialect import validate_operation
+
+        return Findings(validate_operation(_spirv(find_module, source), environment)[0])
+    return Findings(validate_binary(_binary(source), environment))
+
+
+def disassemble(source: Source) -> str:
+    """A module in Khronos' assembly."""
+    from xdsl_spirv.serialization.raw.binary import decode as decode_words
+    from xdsl_spirv.serialization.text.disassembler import disassemble as to_text
+
+    return to_text(decode_words(_binary(source)))
+
+
+def assemble(text: str) -> bytes:
+    """The binary of Khronos' assembly. Raises `SPIRVAssemblyError` with line and column."""
+    from xdsl_spirv.serialization.text.assembler import assemble as assemble_text
+
+    return assemble_text(text).encode()
+
+
+def interpret(
+    source: ModuleOp | str | os.PathLike[str],
+    inputs: Sequence[Any],
+    *,
+    passes: str = "",
+    function: str = "main",
+    subgroup_size: int | None = None,
+    checks: Checks | None = None,
+) -> list[Array]:
+    """
+    The results of a host function on the interpreter, at any stage of the lowering.
+
+    `source` is a module, a file of MLIR or its text; `passes` are run before, as `xdsl-opt -p`
+    takes them. Inputs are arrays, or lists where the argument's type is known from the module.
+    `checks` look for undefined behaviour and fill their report.
+
+    Raises `InterpreterError`, and what the passes raise.
+    """
+    import numpy as np
+
+    from xdsl_spirv.interpreter import Options
+    from xdsl_spirv.interpreter import interpret as run
+
+    module = source.clone() if isinstance(source, ModuleOp) else parse(source)
+    if passes:
+        from xdsl_spirv.compiler.compiler import pipeline_of
+        from xdsl_spirv.runtime.modules import context
+
+        pipeline_of(passes).apply(context(), module)
+    options = Options(checks=checks)
+    arrays = [np.asarray(value) for value in inputs]
+    return run(module, arrays, function, subgroup_size, options=options)
+
+
+def explain(
+    model: Program | ImportedModel | ModuleOp | str | os.PathLike[str],
+    target: str | None = None,
+    *,
+    dims: Mapping[str, int | None] | None = None,
+    **options: Any,
+) -> Explanation:
+    """
+    Which path each layer of a model takes on a target, why, and for how long at least.
+
+    `model` is what `compile` takes, with its options, or a program. `print` shows the table; a
+    notebook shows the page.
+    """
+    from xdsl_spirv.compiler.api import compile
+    from xdsl_spirv.runtime.program import Program
+    from xdsl_spirv.targets import load
+    from xdsl_spirv.tools.explain import original_nodes
+    from xdsl_spirv.tools.explanation import explanation_of
+
+    name = os.fspath(model) if isinstance(model, str | os.PathLike) else "the model"
+    if isinstance(model, Program):
+        program = model
+    elif isinstance(model, str | os.PathLike) and Path(model).is_dir():
+        program = Program.load(model)
+    elif target is None:
+        raise ProgramError("no target is named", name, 'write explain(model, "lavapipe")')
+    else:
+        program = compile(model, target, dims=dims, **options)
+    chosen = load(target or program.manifest.target)
+    nodes = original_nodes(name) if isinstance(model, str | os.PathLike) else []
+    return explanation_of(program, name, chosen, nodes)
+
+
+def devices() -> list[DeviceInfo]:
+    """
+    The Vulkan devices of this machine, the best first; empty where there are none.
+
+    `xdsl-spirv doctor` says what is missing then.
+    """
+    from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
+    from xdsl_spirv.runtime.vulkan.worker import list_devices
+
+    try:
+        return list_devices().best_first()
+    except NoVulkanError:
+        return []
+
+
+def target_names() -> list[str]:
+    """The names of the devices that programs can be compiled for."""
+    from xdsl_spirv.targets import names
+
+    return names()
+
+
+def _binary(source: Source) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    if isinstance(source, Operation):
+        return encode(source)
+    from xdsl_spirv.kernels.launch import binary_of
+
+    return binary_of(source)
+
+
+def _spirv(find: Any, module: Operation) -> SPIRVModuleOp:
+    from xdsl_spirv.dialects.spirv.module import ModuleOp as SPIRVModuleOp
+
+    return module if isinstance(module, SPIRVModuleOp) else find(module)

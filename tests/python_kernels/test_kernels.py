@@ -1,0 +1,434 @@
+"""Kernels in Python: what they compute beside numpy, and what is refused."""
+
+# What a parameter is stands in its default, which is what gives it its type.
+# pyright: reportMissingParameterType=false, reportPrivateUsage=false
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from xdsl_spirv import kernels as k
+from xdsl_spirv.runtime.vulkan.errors import MisfitError
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+
+Array = np.ndarray[Any, np.dtype[Any]]
+RNG = np.random.default_rng(7)
+
+
+@k.kernel(workgroup=64)
+def scale(
+    x=k.buffer(k.f32, read_only=True), y=k.buffer(k.f32), n=k.push(k.u32), factor=k.push(k.f32)
+):
+    i = k.global_id()
+    with k.when(i < n):
+        y[i] = x[i] * factor
+    with k.otherwise():
+        y[i] = -1.0
+
+
+@k.kernel(workgroup=(64,))
+def total(
+    x=k.buffer(k.i32, read_only=True),
+    y=k.buffer(k.i32),
+    start=k.push(k.i32),
+    times=k.specialization(k.u32, 2),
+):
+    tile = k.shared(k.i32, 64)
+    place = k.local_id()
+    sum = k.variable(start)
+    for i in k.range(times):
+        sum.value += x[k.global_id()] - i.to(k.i32)
+    tile[place] = sum.value
+    k.barrier()
+    for step in (32, 16, 8, 4, 2, 1):
+        with k.when(place < step):
+            tile[place] = tile[place] + tile[place + step]
+        k.barrier()
+    with k.when(place == 0):
+        k.atomic_add(y, 0, tile[0])
+
+
+@k.kernel(workgroup=(8, 4))
+def transpose(a=k.buffer(k.f16, None, 24, read_only=True), b=k.buffer(k.f16, 24, 16)):
+    row, column = k.global_id(1), k.global_id(0)
+    b[column, row] = k.select(row < a.length, a[row, column], 0.0)
+
+
+@k.kernel(workgroup=32)
+def numbers(
+    x=k.buffer(k.f32, read_only=True), y=k.buffer(k.i32), z=k.buffer(k.u8), w=k.buffer(k.bf16)
+):
+    i = k.global_id()
+    v = k.clamp(x[i], -3.0, 3.5)
+    n = k.floor(v).to(k.i32)
+    y[i] = (n & 3) * 3 + (v % 2.0).to(k.i32) + (n >> 1) - (n & 1) + k.maximum(n, -1) + k.absolute(n)
+    z[i] = (k.bitcast(v, k.u32) >> 24).to(k.u8)
+    w[i] = (k.fma(v, 2.0, 1.0) / 3.0 + 2.0 * v - (1.0 - v)).to(k.bf16)
+
+
+@k.kernel(workgroup=32, subgroup_size=8)
+def subgroups(x=k.buffer(k.u32, read_only=True), y=k.buffer(k.u32, None, 5)):
+    i = k.global_id()
+    v = x[i]
+    y[i, 0] = k.subgroup_add(v)
+    y[i, 1] = k.subgroup_max(v)
+    y[i, 2] = k.subgroup_rotate(v, 3)
+    y[i, 3] = k.subgroup_shuffle_xor(v, 1)
+    y[i, 4] = k.subgroup_broadcast(v, 5) + k.lane()
+
+
+@k.kernel(workgroup=8)
+def dots(
+    a=k.buffer(k.i32, read_only=True),
+    b=k.buffer(k.u32, read_only=True),
+    y=k.buffer(k.i32, 2, 8),
+    z=k.buffer(k.u32),
+):
+    i = k.global_id()
+    y[0, i] = k.dot_4x8(a[i], a[i])
+    y[1, i] = k.dot_4x8(b[i], a[i])
+    z[i] = k.dot_4x8(b[i], b[i])
+
+
+@k.kernel(workgroup=8, subgroup_size=8)
+def product(
+    a=k.buffer(k.f16, None, 16, read_only=True),
+    b=k.buffer(k.f16, 16, 16, read_only=True),
+    c=k.buffer(k.f32, None, 16),
+):
+    row, column = k.workgroup_id() * 8, k.workgroup_id(1) * 8
+    sums = k.filled_matrix(0.0, k.f32, 8, 8)
+    for step in range(0, 16, 8):
+        left = k.load_matrix(a, (row, step), 8, 8, "A", stride=16)
+        right = k.load_matrix(b, (step, column), 8, 8, "B", stride=16)
+        sums = k.multiply_add(left, right, sums)
+    k.store_matrix(c, (row, column), sums, stride=16)
+
+
+FLOATS = RNG.uniform(-5, 5, 128).astype(np.float32)
+HALVES = RNG.uniform(-1, 1, (16, 24)).astype(np.float16)
+BYTES = RNG.integers(-128, 128, (8, 4)).astype(np.int8)
+WORDS = RNG.integers(0, 1 << 30, 64).astype(np.uint32)
+A, B = (RNG.uniform(-1, 1, (16, 16)).astype(np.float16) for _ in range(2))
+
+
+def _numbers() -> tuple[Array, ...]:
+    v = np.clip(FLOATS, np.float32(-3), np.float32(3.5))
+    n = np.floor(v).astype(np.int32)
+    first = (
+        n % 4 * 3
+        + np.mod(v, np.float32(2)).astype(np.int32)
+        + (n >> 1)
+        - (n & 1)
+        + np.maximum(n, -1)
+        + np.abs(n)
+    )
+    f = np.float32
+    w = (v * f(2) + f(1)) / f(3) + f(2) * v - (f(1) - v)
+    return first, (v.view(np.uint32) >> 24).astype(np.uint8), w.astype(ml_dtypes.bfloat16)
+
+
+def _subgroups() -> Array:
+    groups = WORDS.reshape(-1, 8)
+    columns = [
+        np.repeat(groups.sum(1, dtype=np.uint32), 8),
+        np.repeat(groups.max(1), 8),
+        np.roll(groups, -3, 1).reshape(-1),
+        groups[:, np.arange(8) ^ 1].reshape(-1),
+        (groups[:, 5:6] + np.arange(8, dtype=np.uint32)).reshape(-1),
+    ]
+    return np.stack(columns, 1)
+
+
+def _dots() -> tuple[Array, Array]:
+    signed, unsigned = BYTES.astype(np.int32), BYTES.view(np.uint8).astype(np.int32)
+    first = np.stack([(signed * signed).sum(1), (signed * unsigned).sum(1)])
+    return first.astype(np.int32), (unsigned * unsigned).sum(1).astype(np.uint32)
+
+
+def _zeros(*shape: int, dtype: Any) -> Array:
+    return np.zeros(shape, dtype)
+
+
+CASES: dict[str, tuple[k.Kernel, Any, tuple[Any, ...], dict[str, Any]]] = {
+    "scale": (
+        scale,
+        2,
+        (FLOATS, _zeros(128, dtype=np.float32), 100, 0.5),
+        {"y": np.where(np.arange(128) < 100, FLOATS * np.float32(0.5), -1)},
+    ),
+    "total": (
+        total,
+        2,
+        (FLOATS.astype(np.int32), [100], -7, 3),
+        {"y": [100 + 3 * FLOATS.astype(np.int32).sum() - 3 * 128 - 7 * 128]},
+    ),
+    "transpose": (
+        transpose,
+        (3, 4),
+        (HALVES, _zeros(24, 16, dtype=np.float16)),
+        {"b": HALVES.T},
+    ),
+    "numbers": (
+        numbers,
+        4,
+        (
+            FLOATS,
+            *(_zeros(128, dtype=dtype) for dtype in (np.int32, np.uint8, ml_dtypes.bfloat16)),
+        ),
+        dict(zip("yzw", _numbers(), strict=True)),
+    ),
+    "subgroups": (subgroups, 2, (WORDS, _zeros(64, 5, dtype=np.uint32)), {"y": _subgroups()}),
+    "dots": (
+        dots,
+        1,
+        (
+            BYTES.view(np.int32)[:, 0],
+            BYTES.view(np.uint32)[:, 0],
+            _zeros(2, 8, dtype=np.int32),
+            _zeros(8, dtype=np.uint32),
+        ),
+        dict(zip("yz", _dots(), strict=True)),
+    ),
+    "product": (
+        product,
+        (2, 2),
+        (A, B, _zeros(16, 16, dtype=np.float32)),
+        {"c": A.astype(np.float64) @ B.astype(np.float64)},
+    ),
+}
+
+
+def _compare(launched: k.Launched, expected: dict[str, Any]) -> None:
+    for name, value in expected.items():
+        got = launched[name].astype(np.float64)
+        np.testing.assert_allclose(got, np.asarray(value, np.float64), 1e-2, 1e-5)
+        assert launched[name].dtype != np.float64
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_kernel_computes_as_numpy_without_a_finding(case: str):
+    kernel, grid, arguments, expected = CASES[case]
+    launched = kernel.launch(grid, *arguments, checks="all")
+    assert launched.report is not None
+    assert not launched.report.findings
+    _compare(launched, expected)
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("case", CASES)
+def test_a_kernel_computes_the_same_on_a_device(case: str):
+    kernel, grid, arguments, expected = CASES[case]
+    try:
+        launched = kernel.launch(grid, *arguments, device="vulkan")
+    except MisfitError as error:
+        if case == "numbers":
+            return  # A refusal: lavapipe has no bfloat16.
+        pytest.skip(str(error))
+    _compare(launched, expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_kernel_is_valid(case: str, spirv_val: str, tmp_path: Path):
+    kernel = CASES[case][0]
+    (tmp_path / "kernel.spv").write_bytes(kernel.binary)
+    command = [spirv_val, "--target-env", "vulkan1.3", str(tmp_path / "kernel.spv")]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    again = encode(decode(kernel.binary), names=True)
+    assert encode(decode(again), names=True) == again
+
+
+def test_arguments_are_not_changed_and_results_have_their_shapes():
+    y = np.zeros((2, 64), np.float32)
+    launched = scale.launch(2, FLOATS.reshape(2, 64), y, n=1, factor=np.float32(2))
+    assert not y.any()
+    assert launched["y"].shape == (2, 64)
+    assert list(launched) == ["x", "y"]
+    assert repr(launched) == "<launched on interpreter: x: 2x64 float32, y: 2x64 float32>"
+    assert "<td>2x64 float32</td>" in launched._repr_html_()
+
+
+def test_a_race_is_found():
+    @k.kernel(workgroup=64)
+    def race(y=k.buffer(k.f32)):
+        tile = k.shared(k.f32, 64)
+        place = k.local_id()
+        tile[place] = y[place]
+        y[place] = tile[63 - place]
+
+    report = k.check(race, 1, [np.ones(64, np.float32)])
+    assert [finding.rule for finding in report] == ["RACE-01"]
+
+
+GLSL = """
+#version 450
+layout(local_size_x = 32) in;
+layout(constant_id = 3) const int MORE = 1;
+layout(set = 0, binding = 1) readonly buffer In { float x[]; };
+layout(set = 0, binding = 2) buffer Out { int total; float y[]; };
+layout(push_constant) uniform Push { uint n; vec2 ends; };
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  if (i < n) y[i] = clamp(x[i], ends.x, ends.y) + MORE;
+  if (i == 0) total = int(n);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "device", ["interpreter", pytest.param("vulkan", marks=pytest.mark.vulkan)]
+)
+def test_a_kernel_of_another_compiler(device: str, glslang: list[str], tmp_path: Path):
+    (tmp_path / "a.comp").write_text(GLSL)
+    binary = tmp_path / "a.spv"
+    command = [*glslang, "-V", "--target-env", "vulkan1.3", str(tmp_path / "a.comp")]
+    subprocess.run([*command, "-o", str(binary)], check=True, capture_output=True)
+    given = {"In": FLOATS[:40], "Out": np.zeros(41 * 4, np.uint8)}
+    push = {"n": 40, "ends": [-1.0, 2.0]}
+    for kernel in (binary, binary.read_bytes(), decode(binary.read_bytes())):
+        launched = k.launch(kernel, 2, given, push=push, constants={"MORE": 4}, device=device)
+        out = launched["Out"]
+        assert out[:4].view(np.int32) == [40]
+        np.testing.assert_array_equal(out[4:].view(np.float32), np.clip(FLOATS[:40], -1, 2) + 4)
+    listed = k.launch(binary, 2, list(given.values()), push=[40, [-1.0, 2.0]], device=device)
+    np.testing.assert_array_equal(listed[1][4:].view(np.float32), np.clip(FLOATS[:40], -1, 2) + 1)
+
+
+def _bad(body: Callable[..., None], **options: Any) -> Callable[[], object]:
+    return lambda: k.kernel(workgroup=8, **options)(body)
+
+
+def _if(y=k.buffer(k.f32)):
+    if y[0] > 0.0:
+        y[0] = 0.0
+
+
+def _chained(y=k.buffer(k.u32)):
+    y[0] = k.select(0 < y[1] < 3, 1, 0)
+
+
+def _mixed(y=k.buffer(k.f32)):
+    y[0] = y[1] + k.local_id()
+
+
+def _half(y=k.buffer(k.i32)):
+    y[0] = y[1] + 0.5
+
+
+def _rounding(y=k.buffer(k.i32)):
+    y[0] = y[1] // 2
+
+
+def _remainder(y=k.buffer(k.i32)):
+    y[0] = y[1] % 2
+
+
+def _too_large(y=k.buffer(k.u8)):
+    y[0] = 256
+
+
+def _returned(y=k.buffer(k.f32)):
+    with k.when(k.local_id() == 0):
+        return
+    y[0] = 1.0
+
+
+def _left(y=k.buffer(k.f32)):
+    for i in k.range(8):
+        y[i] = 1.0
+        break
+
+
+def _python_range(y=k.buffer(k.f32), n=k.push(k.u32)):
+    for i in range(n):  # pyright: ignore
+        y[i] = 1.0
+
+
+def _written(y=k.buffer(k.f32, read_only=True)):
+    y[0] = 1.0
+
+
+def _dimensions(y=k.buffer(k.f32, 4, 4)):
+    y[0] = 1.0
+
+
+def _fraction(y=k.buffer(k.f32)):
+    y[y[0]] = 1.0
+
+
+def _undescribed(y: Any):
+    y[0] = 1.0
+
+
+def _nothing(n=k.push(k.u32)):
+    del n
+
+
+def _result(y=k.buffer(k.f32)):
+    return y[0]
+
+
+def _alone(y=k.buffer(k.f32)):
+    y[0] = 1.0
+    with k.otherwise():
+        y[0] = 2.0
+
+
+def _shapes(y=k.buffer(k.f16, read_only=True)):
+    a = k.load_matrix(y, 0, 8, 8, "A", stride=8)
+    k.multiply_add(a, a, k.filled_matrix(0, k.f32, 8, 8))
+
+
+REFUSED: dict[str, tuple[Callable[[], object], str]] = {
+    "if": (_bad(_if), "only the device will know"),
+    "chained": (_bad(_chained), "only the device will know"),
+    "mixed": (_bad(_mixed), "values of f32 and u32 meet"),
+    "half": (_bad(_half), "0.5 is no i32"),
+    "rounding": (_bad(_rounding), "// has no meaning for i32"),
+    "remainder": (_bad(_remainder), "% has no meaning for i32"),
+    "too large": (_bad(_too_large), "integer from 0 to 255"),
+    "return": (_bad(_returned), "`return` stands inside a `with`"),
+    "break": (_bad(_left), "left early"),
+    "python's range": (_bad(_python_range), "kernels.range"),
+    "read only": (_bad(_written), "y is only read"),
+    "dimensions": (_bad(_dimensions), "y has 2 dimensions, not 1"),
+    "float index": (_bad(_fraction), "y is indexed by a f32"),
+    "undescribed": (_bad(_undescribed), "'y' is not described"),
+    "no buffer": (_bad(_nothing), "has no buffer"),
+    "result": (_bad(_result), "store it in a buffer"),  # pyright: ignore
+    "otherwise alone": (_bad(_alone), "behind no when"),
+    "shapes": (_bad(_shapes), "cannot be multiplied"),
+    "workgroup": (lambda: k.kernel(workgroup=0), "is no a workgroup's size"),
+    "outside": (lambda: k.barrier(), "no kernel here"),
+    "missing": (lambda: scale.launch(1, FLOATS, FLOATS, 1), "'factor' is missing"),
+    "unknown": (lambda: scale.launch(1, FLOATS, FLOATS, 1, 2.0, z=1), "'z' is no parameter"),
+    "type": (lambda: scale.launch(1, A, FLOATS, 1, 2.0), "astype(float32)"),
+    "empty": (lambda: scale.launch(1, FLOATS, FLOATS[:0], 1, 2.0), "0 bytes"),
+    "short": (lambda: transpose.launch(1, HALVES, HALVES[:1]), "at least 768"),
+    "grid": (lambda: scale.launch((1, 0), FLOATS, FLOATS, 1, 2.0), "number of workgroups"),
+    "push": (lambda: scale.launch(1, FLOATS, FLOATS, -1, 2.0), "outside 0 to"),
+    "no kernel": (lambda: k.launch(3, 1, []), "a int is no kernel"),  # pyright: ignore
+    "buffers": (lambda: k.launch(scale, 1, [FLOATS], push=[1, 2.0]), "1 buffers were given"),
+    "no push": (lambda: k.launch(scale, 1, [FLOATS, FLOATS]), "0 push constants were given"),
+    "checks": (
+        lambda: k.launch(scale, 1, [FLOATS] * 2, push=[1, 2.0], device="vulkan", checks="all"),
+        "vulkan has no checks",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused(case: str):
+    act, cause = REFUSED[case]
+    with pytest.raises(k.KernelError) as raised:
+        act()
+    assert cause in str(raised.value)
