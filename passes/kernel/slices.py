@@ -46,32 +46,38 @@ class SliceSums:
         self.slices = plan.schedule.slices
         rows, columns = plan.schedule.grid
         along_m, along_n, _ = plan.schedule.fragments
-        self.count = along_m * along_n
+        self.count, self.together = along_m * along_n, plan.partial_fragments
         self.places = rows * columns
         shape = plan.partial_shape
         assert shape is not None, "one slice has nothing to add"
         room = MemRefType(type.element_type, shape, memory_space=WORKGROUP)
         self.memory = builder.allocate(room, "partial_sums")
         in_slice = builder.plus(builder.times(place.subgroup_row, columns), place.subgroup_column)
-        self.first = builder.times(in_slice, self.count)
+        self.first = builder.times(in_slice, self.together)
         self.access = builder.i32(shape[2]), ROW_MAJOR, MemoryAccess.NonPrivatePointer
 
-    def owned(self, slice: int) -> range:
-        """The numbers of the fragments that a slice finishes."""
-        begin, end = (-(-s * self.count // self.slices) for s in (slice, slice + 1))
-        return range(begin, end)
-
     def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
-        """Add up, and finish each fragment in one slice."""
+        """Add up, and finish each fragment in one slice: in rounds of as many as there is room."""
+        for begin in range(0, self.count, self.together):
+            if begin:
+                self.builder.barrier()
+            self._round(begin, values, finish)
+
+    def _round(self, begin: int, values: Sequence[SSAValue], finish: Finish) -> None:
         b, last = self.builder, self.slices - 1
-        owners = [slice for slice in range(self.slices) if self.owned(slice)]
-        for owner in owners:
-            slot = self._slot(owner)
-            b.when(b.below(slot, last), partial(self._leave, owner, slot, values))
+        parts = [(owner, self._owned(owner, begin)) for owner in range(self.slices)]
+        parts = [(self._slot(owner), numbers) for owner, numbers in parts if numbers]
+        for slot, numbers in parts:
+            b.when(b.below(slot, last), partial(self._leave, slot, numbers, values))
         b.barrier()
-        for owner in owners:
-            is_other = b.below(self._slot(owner), last)
-            b.when(is_other, lambda: None, partial(self._finish, owner, values, finish))
+        for slot, numbers in parts:
+            is_other = b.below(slot, last)
+            b.when(is_other, lambda: None, partial(self._finish, numbers, values, finish))
+
+    def _owned(self, slice: int, begin: int) -> range:
+        """The numbers of the fragments of a round that a slice finishes."""
+        first, end = (-(-s * self.together // self.slices) for s in (slice, slice + 1))
+        return range(begin + first, begin + end)
 
     def _slot(self, owner: int) -> Index:
         """Where the subgroup's slice leaves its sums for the owner: the last one is the owner's."""
@@ -81,16 +87,15 @@ class SliceSums:
     def _pointer(self, slot: Index, number: int) -> SSAValue:
         """Room for a fragment's sum."""
         b = self.builder
-        place = b.plus(b.times(slot, self.places * self.count), self.first)
-        return b.pointer(self.memory, (b.plus(place, number), 0, 0))
+        place = b.plus(b.times(slot, self.places * self.together), self.first)
+        return b.pointer(self.memory, (b.plus(place, number % self.together), 0, 0))
 
-    def _leave(self, owner: int, slot: Index, values: Sequence[SSAValue]) -> None:
-        for number in self.owned(owner):
+    def _leave(self, slot: Index, numbers: range, values: Sequence[SSAValue]) -> None:
+        for number in numbers:
             pointer, value = self._pointer(slot, number), values[number]
             self.builder.insert(CooperativeMatrixStoreOp(pointer, value, *self.access))
 
-    def _finish(self, owner: int, values: Sequence[SSAValue], finish: Finish) -> None:
-        numbers = self.owned(owner)
+    def _finish(self, numbers: range, values: Sequence[SSAValue], finish: Finish) -> None:
         finish(numbers, [self._whole(number, values[number]) for number in numbers])
 
     def _whole(self, number: int, total: SSAValue) -> SSAValue:

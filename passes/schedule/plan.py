@@ -57,6 +57,9 @@ WORD_BYTES = 4
 LONG_LOOP = 4
 """K tiles in a loop that is long enough to be worth code of its own."""
 
+MOST_PARTIAL_BYTES = 16384
+"""Workgroup memory for sums of slices of K: what needs more exchanges them in rounds."""
+
 UNROLLED = 16
 """Moves an invocation makes for one tile without a loop."""
 
@@ -438,6 +441,16 @@ class Plan:
         return self.schedule.tile[2] // self.schedule.slices
 
     @property
+    def partial_fragments(self) -> int:
+        """Of a subgroup's fragments, those whose sums slices of K exchange at a time."""
+        m, n, _ = self.schedule.instruction.sizes
+        along_m, along_n, _ = self.schedule.fragments
+        count = along_m * along_n
+        of_one = (self.schedule.subgroup_count - prod(self.schedule.grid)) * m * n
+        room = MOST_PARTIAL_BYTES // (of_one * self.result_bytes)
+        return next(at for at in range(count, 0, -1) if at == 1 or (at <= room and count % at == 0))
+
+    @property
     def partial_shape(self) -> tuple[int, int, int] | None:
         """
         Fragments, rows and columns of Workgroup memory in which slices of K leave their sums.
@@ -447,8 +460,8 @@ class Plan:
         if self.schedule.slices == 1:
             return None
         m, n, _ = self.schedule.instruction.sizes
-        tile_m, tile_n, _ = self.schedule.tile
-        return (self.schedule.slices - 1) * (tile_m // m) * (tile_n // n), m, n
+        others = self.schedule.subgroup_count - prod(self.schedule.grid)
+        return others * self.partial_fragments, m, n
 
     @property
     def workgroup_bytes(self) -> int:
