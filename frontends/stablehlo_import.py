@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from xdsl_spirv.frontends.children import with_parent
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FLOATS, Array, ImportedModel, Value, annotate
 from xdsl_spirv.frontends.torch_mlir_text import parse_linalg
@@ -67,7 +68,7 @@ def import_stablehlo(
 
 
 def _linalg(text: str, timeout: float) -> str:
-    command = [str(_tool()), f"--pass-pipeline={PIPELINE}", "--mlir-print-op-generic"]
+    command = with_parent([str(_tool()), f"--pass-pipeline={PIPELINE}", "--mlir-print-op-generic"])
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired as error:

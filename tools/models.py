@@ -40,7 +40,7 @@ from xdsl_spirv.tools.arrays import (
     write_results,
 )
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
-from xdsl_spirv.tools.running import INTERPRETER, execute
+from xdsl_spirv.tools.running import INTERPRETER, execute, limited
 from xdsl_spirv.tools.trace import tracing
 
 REFERENCE = "reference"
@@ -195,7 +195,8 @@ def results_of(
     """Compile unless the reference is asked for, and run."""
     if arguments.device == REFERENCE:
         start = time.perf_counter()
-        results = run_reference(model, inputs)
+        with limited(arguments):
+            results = run_reference(model, inputs)
         print(f"run on the reference in {time.perf_counter() - start:.2f} s")
         return results
     program = compile_to(model, arguments)

@@ -12,7 +12,7 @@ import argparse
 import os
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.elements import Array
@@ -20,12 +20,19 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import bind_inputs, run
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.session import open_session
-from xdsl_spirv.runtime.vulkan.device import VARIABLE, VulkanDevice, open_device, parse_name
+from xdsl_spirv.runtime.vulkan.device import (
+    TIMEOUT,
+    VARIABLE,
+    VulkanDevice,
+    open_device,
+    parse_name,
+)
 from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError
 from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
 from xdsl_spirv.runtime.vulkan.programs import work_of
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, RemoteWork, open_isolated
+from xdsl_spirv.tools.kernel_test.patience import time_limit
 
 if TYPE_CHECKING:
     from xdsl_spirv.compare.layers import Execute
@@ -59,7 +66,8 @@ def execute(
             return results
     name = chosen or INTERPRETER
     if name.partition(":")[0] != "vulkan" or checks is not None:
-        return run(program, inputs, name, checks)
+        with limited(arguments):
+            return run(program, inputs, name, checks)
     with _opened(name, arguments) as device:
         return _executed(device, program, inputs, arguments)
 
@@ -82,7 +90,8 @@ def execute_with_state(
         if arguments.load_state:
             session.load(arguments.load_state)
         states = session.state()
-        results = session.run(arguments.function, inputs, checks=checks)
+        with limited(arguments) if name == INTERPRETER else nullcontext():
+            results = session.run(arguments.function, inputs, checks=checks)
         if arguments.save_state:
             session.save(arguments.save_state)
     return states, results
@@ -95,7 +104,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
         raise ProgramError(
             "no driver compiles for the interpreter", "--statistics", "use --device vulkan"
         )
-    if arguments.timeout <= 0:
+    if arguments.timeout is not None and arguments.timeout <= 0:
         raise ProgramError(f"--timeout {arguments.timeout:g} is no time", "", "give seconds")
     if arguments.time and arguments.device == INTERPRETER:
         raise ProgramError(
@@ -107,7 +116,12 @@ def _opened(name: str | None, arguments: argparse.Namespace) -> VulkanDevice | I
     if name is not None:
         parse_name(name)
     opener = open_device if arguments.in_process else open_isolated
-    return opener(name, timeout=arguments.timeout)
+    return opener(name, timeout=TIMEOUT if arguments.timeout is None else arguments.timeout)
+
+
+def limited(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    """The time that the interpreter has: what --timeout gives, or all of it."""
+    return nullcontext() if arguments.timeout is None else time_limit(arguments.timeout)
 
 
 def _on_the_best(
@@ -171,7 +185,8 @@ def executor(arguments: argparse.Namespace) -> Generator[Execute]:
     """What runs one program after the other on the device that a command names."""
     name: str | None = arguments.device or os.environ.get(VARIABLE)
     if name is None or name.partition(":")[0] != "vulkan":
-        yield lambda program, inputs: run(program, inputs, name or INTERPRETER)
+        with limited(arguments):
+            yield lambda program, inputs: run(program, inputs, name or INTERPRETER)
         return
     with _opened(name, arguments) as device:
         yield lambda program, inputs: device.execute(program, inputs)
@@ -190,7 +205,8 @@ def times_of(
     name: str = arguments.device
     if name.partition(":")[0] != "vulkan":
         seconds: list[float] = []
-        run(program, inputs, name, times=seconds)
+        with limited(arguments):
+            run(program, inputs, name, times=seconds)
         return seconds, INTERPRETED_ON
     with _opened(name, arguments) as device:
         device.execute(program, inputs)

@@ -29,6 +29,7 @@ from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, PhysicalDevice
 from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
 from xdsl_spirv.runtime.vulkan.work import SHARED, Step, Work
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
 NAME = "vulkan"
 VARIABLE = "XDSL_SPIRV_DEVICE"
@@ -117,7 +118,7 @@ class VulkanDevice(Executor[LoadedWork]):
 
     def lacks(self, work: Work) -> list[str]:
         """What this device lacks for some work, in words; empty if it runs here."""
-        return self._lacks(work, {name: Needs.of(code) for name, code in work.kernels.items()})
+        return self._lacks(work, needs_of(work))
 
     def _lacks(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
         info = self.info
@@ -147,7 +148,7 @@ class VulkanDevice(Executor[LoadedWork]):
         Raises `MisfitError` that names everything the device lacks, `VulkanError` for memory that
         is not there.
         """
-        needs = {name: Needs.of(code) for name, code in work.kernels.items()}
+        needs = needs_of(work)
         for step in work.steps:
             check_constants(step, needs[step.kernel])
         missing = self._lacks(work, needs)
@@ -254,6 +255,19 @@ class VulkanDevice(Executor[LoadedWork]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def needs_of(work: Work) -> dict[str, Needs]:
+    """What each kernel needs; raises `ProgramError` for bytes that are no module."""
+    needs: dict[str, Needs] = {}
+    for name, code in work.kernels.items():
+        try:
+            needs[name] = Needs.of(code)
+        except (SPIRVDecodeError, LookupError, ValueError, RecursionError) as error:
+            raise ProgramError(
+                f"the kernel cannot be read: {error}", name, "validate it with xdsl-spirv validate"
+            ) from error
+    return needs
 
 
 def check_constants(step: Step, needs: Needs) -> None:

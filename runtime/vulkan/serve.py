@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
@@ -89,6 +90,10 @@ class _Server:
             self.device.close()
 
 
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 def _end_with(parent: int) -> None:
     """A kernel that runs forever would keep this process from seeing that its caller is gone."""
     while os.getppid() == parent:
@@ -115,7 +120,10 @@ def main() -> None:
             kind = type(error).__name__
             answer = ("error", (kind, error.cause, error.place, error.remedy))
         except MemoryError:
-            answer = ("error", ("VulkanError", "out of memory", "the driver's process", ""))
+            answer = ("error", ("OutOfMemoryError", "out of memory", "the driver's process", ""))
+        except Exception as error:
+            # Nobody foresaw it: the caller raises it, and this process goes on.
+            answer = ("fault", (_said(error), traceback.format_exc()))
         send(answers, answer)
         if what == "close":
             break

@@ -41,6 +41,19 @@ START_SECONDS = 60.0
 """How long opening the device and making pipelines may take beside the device's own time."""
 
 
+class WorkerFault(Exception):
+    """
+    The other process raised what nobody foresaw: a fault of this package.
+
+    `remote` is the traceback there, which stands under the one here.
+    """
+
+    def __init__(self, what: str, said: str, remote: str):
+        super().__init__(f"{said} (in the driver's process: {what})")
+        self.remote = remote
+        self.add_note(remote)
+
+
 class RemoteWork:
     """Work that the other process has ready."""
 
@@ -110,7 +123,8 @@ class Worker:
         """
         Have the other process do something, within `seconds` beside `START_SECONDS`.
 
-        Raises what it raised, and `DeviceLostError` if it died, `DeviceTimeoutError` if it is late.
+        Raises what it raised (`WorkerFault` for what is no `ProgramError`), and `DeviceLostError`
+        if it died, `DeviceTimeoutError` if it is late.
         """
         assert self.process.stdin is not None
         if not self.alive:
@@ -136,6 +150,8 @@ class Worker:
         kind, value = answer
         if kind == "error":
             raise rebuilt(*value)
+        if kind == "fault":
+            raise WorkerFault(what, *value)
         return value
 
     def _died(self, what: str) -> VulkanError:
@@ -146,12 +162,13 @@ class Worker:
         if code is not None and code < 0:
             how = signal.Signals(-code).name
         self.kill()
-        return DeviceLostError(
-            f"the driver's process died ({how})",
-            what,
+        remedy = (
             "the driver cannot take a kernel: run the program with `--device interpreter "
-            "--sanitize all`, and validate its kernels with `xdsl-spirv validate`",
+            "--sanitize all`, and validate its kernels with `xdsl-spirv validate`"
         )
+        if code == -signal.SIGKILL:
+            remedy = "somebody ended it, or the system did for want of memory: use smaller inputs"
+        return DeviceLostError(f"the driver's process died ({how})", what, remedy)
 
     def kill(self) -> None:
         """End the process now."""

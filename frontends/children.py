@@ -1,0 +1,27 @@
+"""
+Commands of others that end when this process does, whatever ends it.
+
+A tool that hangs on a module would otherwise keep a processor busy after its caller was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+SCRIPT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+"""PR_SET_PDEATHSIG lasts beyond exec; the parent may be gone before it is set."""
+
+
+def with_parent(command: Sequence[str]) -> list[str]:
+    """A command that, on Linux, ends with the thread that starts it; elsewhere it is the same."""
+    if sys.platform != "linux":
+        return list(command)
+    return [sys.executable, "-I", "-S", "-c", SCRIPT, str(os.getpid()), *command]

@@ -1,0 +1,205 @@
+"""
+Bad luck: processes that are killed, hang or fail, directories that go away, bare machines.
+
+The process of a driver is played by scripts, so that no driver has to break.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.frontends.children import with_parent
+from xdsl_spirv.runtime import Program, ProgramError
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.vulkan import worker
+from xdsl_spirv.runtime.vulkan.errors import (
+    DeviceLostError,
+    DeviceTimeoutError,
+    OutOfMemoryError,
+    VulkanError,
+)
+from xdsl_spirv.tools.failing import guarded
+from xdsl_spirv.tools.main import main
+
+SOURCE = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %r = linalg.add ins(%x, %x : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
+    -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
+
+SERVING = """
+import sys
+from xdsl_spirv.runtime.vulkan import serve
+from xdsl_spirv.runtime.vulkan.errors import DeviceLostError
+def open(self, *arguments):
+    raise {}
+serve._Server.open = open
+serve.main()
+"""
+
+SCRIPTS = {
+    "killed": "import os; os.kill(os.getpid(), 9)",
+    "crashed": "import os; os.kill(os.getpid(), 11)",
+    "ended": "raise SystemExit(7)",
+    "half an answer": "import os; os.write(1, b'\\0' * 12)",
+    "nonsense": "import os, struct; os.write(1, struct.pack('<Q', 4) + b'abcd')",
+    "hung": "import time; time.sleep(60)",
+    "lost": SERVING.format("DeviceLostError('the device was lost', '', '')"),
+    "out of memory": SERVING.format("MemoryError"),
+    "a fault of ours": SERVING.format("KeyError('x')"),
+}
+
+OUTCOMES: dict[str, tuple[type[Exception], str]] = {
+    "killed": (DeviceLostError, r"died \(SIGKILL\).*for want of memory"),
+    "crashed": (DeviceLostError, r"died \(SIGSEGV\).*cannot take a kernel"),
+    "ended": (DeviceLostError, r"died \(exit status 7\)"),
+    "half an answer": (DeviceLostError, "died"),
+    "nonsense": (DeviceLostError, "died"),
+    "hung": (DeviceTimeoutError, "did not answer within"),
+    "lost": (DeviceLostError, "the device was lost"),
+    "out of memory": (OutOfMemoryError, "out of memory"),
+    "a fault of ours": (worker.WorkerFault, r"KeyError: 'x' \(in the driver's process: open\)"),
+}
+
+
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_the_driver_s_process(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends in an error that says what it was, and nobody is left."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPTS[kind])
+    started: list[worker.Worker] = []
+    own = worker.Worker._listen  # pyright: ignore[reportPrivateUsage]
+
+    def listen(self: worker.Worker) -> None:
+        started.append(self)
+        own(self)
+
+    monkeypatch.setattr(worker.Worker, "_listen", listen)
+    monkeypatch.setattr(worker, "open_library", lambda: None)
+    monkeypatch.setattr(worker, "python_command", lambda: [sys.executable, str(script)])
+    monkeypatch.setattr(worker, "START_SECONDS", 1.0 if kind == "hung" else 60.0)
+    error, said = OUTCOMES[kind]
+    with pytest.raises(error, match=said):
+        worker.open_isolated("vulkan:0")
+    (process,) = started
+    assert not process.alive
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (worker.WorkerFault("run", "KeyError: 'x'", "Traceback ..."), 70, "is at fault"),
+        (DeviceLostError("the device was lost"), 4, "the device was lost"),
+        (VulkanError("lost"), 4, "lost"),
+    ],
+)
+def test_what_it_ends_with(
+    error: Exception, status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        # As the worker raises it where the pipe is closed.
+        raise error from BrokenPipeError(32, "Broken pipe")
+
+    assert guarded(fail, debug=False) == status
+    assert said in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return compile_module(parse_text(SOURCE), "lavapipe")
+
+
+def test_a_directory_that_goes_away(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from xdsl_spirv.runtime import program as module
+
+    def vanish(*arguments: object) -> None:
+        shutil.rmtree(tmp_path / "there")
+
+    monkeypatch.setattr(module, "put_in_place", vanish)
+    program.save(tmp_path / "there" / "p")
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_readable", lambda text: (vanish(), text)[1])  # type: ignore[func-returns-value]
+    with pytest.raises(ProgramError, match="cannot write the program: No such file"):
+        program.save(tmp_path / "there" / "p")
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_interpreter_s_time(
+    program: Program, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program.save(tmp_path / "p")
+    path = tmp_path / "p" / "program.json"
+    manifest = json.loads(path.read_text())
+    manifest["dispatches"][0]["grid"] = [1 << 31, 1, 1]
+    path.write_text(json.dumps(manifest))
+    start = time.monotonic()
+    arguments = ["run", str(tmp_path / "p"), "--random", "1", "--device", "interpreter"]
+    assert main([*arguments, "--timeout", "0.5"]) == 1
+    assert time.monotonic() - start < 60
+    assert "takes more than 0.5 s" in capsys.readouterr().err
+
+
+BARE = """
+import os, sys
+del os.fork
+from xdsl_spirv.tools.main import main
+assert main(["compile", "x.mlir", "--target", "lavapipe", "--jobs", "2", "-o", "p"]) == 0
+assert main(["run", "p", "--random", "1", "--device", "interpreter"]) == 0
+# These would need /dev/shm.
+assert not {"multiprocessing", "_multiprocessing", "_posixshmem"} & {*sys.modules}
+"""
+
+
+def test_a_machine_without_forks_and_shared_memory(tmp_path: Path) -> None:
+    (tmp_path / "x.mlir").write_text(SOURCE)
+    subprocess.run([sys.executable, "-c", BARE], cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+
+
+PARENT = """
+import subprocess, sys
+from xdsl_spirv.frontends.children import with_parent
+child = subprocess.Popen(with_parent(["sleep", "300"]))
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends children with their parents")
+def test_a_tool_ends_with_its_caller() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    end = time.monotonic() + 60
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < end and b"\0" in Path(f"/proc/{child}/cmdline").read_bytes():
+            time.sleep(0.05)
+            os.kill(child, 0)
+    assert time.monotonic() < end
+
+
+def test_a_tool_that_runs_with_its_caller() -> None:
+    done = subprocess.run(
+        with_parent([sys.executable, "-c", "print(input())"]),
+        input="x",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "x\n")
