@@ -28,15 +28,17 @@ from typing import Any
 import numpy as np
 from device_runs import CUDA, WARM_UP, parser_of, torch, torch_median
 from packed_weights import numbers
+from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Attribute, Block, Region
+from xdsl.parser import Parser
 
 from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.dialects.schedule import Schedule
 from xdsl_spirv.frontends.blocks import FORMATS, dequantize
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import F16, F32, Tensor
-from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan import open_isolated
 
@@ -88,7 +90,7 @@ class Case:
             product = b.contract(x, [0, 2], weights, [1, 2], [self.rows, self.n], 3, F32)
             results.append(b.value(product))
             if schedule:
-                results[-1].owner.attributes["schedule"] = parse_schedule(schedule)
+                results[-1].owner.attributes["schedule"] = parsed(schedule)
         entry.add_op(ReturnOp(*results))
         type = FunctionType.from_lists([a.type for a in entry.args], [v.type for v in results])
         return ModuleOp([FuncOp("main", type, Region(entry))])
@@ -113,6 +115,12 @@ class Case:
         w = numbers(self, planes, columns)
         exact, allowed = rows @ w.T, TOLERANCE * (abs(rows) @ abs(w).T)
         return all((abs(result[:, columns] - exact) <= allowed).all() for result in results)
+
+
+def parsed(schedule: str) -> Attribute:
+    context = Context()
+    context.load_dialect(Schedule)
+    return Parser(context, schedule).parse_attribute()
 
 
 def swept(case: Case) -> Iterator[str]:

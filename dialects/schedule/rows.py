@@ -13,11 +13,13 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-_NUMBERS = ("rows", "columns", "lanes", "steps", "bytes")
+_NUMBERS = ("rows", "columns", "lanes", "steps", "bytes", "groups")
 _NAMES = (*_NUMBERS, "subgroups")
 
 MOST_BYTES = 16
 """Of a load."""
+
+_DEFAULTS = {"bytes": MOST_BYTES, "groups": 1}
 
 
 @irdl_attr_definition
@@ -28,7 +30,9 @@ class RowsAttr(ParametrizedAttribute):
     K is divided among `lanes` invocations of a subgroup and among `subgroups[0]` subgroups; the
     other invocations of a subgroup, and `subgroups[1]` subgroups, have other columns. An invocation
     takes K in units of one load, of at most `bytes`, of the operand that streams, and `steps` units
-    at a time, so that as many loads are under way.
+    at a time, so that as many loads are under way. Its columns are the first of `groups` groups,
+    which it computes one after the other: where that is all it has of K, what it read of the rows
+    stays in registers.
 
         #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>
     """
@@ -39,6 +43,7 @@ class RowsAttr(ParametrizedAttribute):
     lanes: IntAttr
     steps: IntAttr
     bytes: IntAttr
+    groups: IntAttr
     subgroups: ArrayAttr[IntAttr]
 
     def __init__(
@@ -49,6 +54,7 @@ class RowsAttr(ParametrizedAttribute):
         steps: int = 1,
         subgroups: Sequence[int] = (1, 1),
         bytes: int = MOST_BYTES,
+        groups: int = 1,
     ):
         super().__init__(
             IntAttr(rows),
@@ -56,6 +62,7 @@ class RowsAttr(ParametrizedAttribute):
             IntAttr(lanes),
             IntAttr(steps),
             IntAttr(bytes),
+            IntAttr(groups),
             ArrayAttr(map(IntAttr, subgroups)),
         )
 
@@ -65,9 +72,15 @@ class RowsAttr(ParametrizedAttribute):
         along_k, along_columns = (count.data for count in self.subgroups)
         return along_k, along_columns
 
+    @property
+    def _numbers(self) -> tuple[IntAttr, ...]:
+        return self.rows, self.columns, self.lanes, self.steps, self.bytes, self.groups
+
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values: dict[str, Attribute] = {"bytes": IntAttr(MOST_BYTES)}
+        values: dict[str, Attribute] = {
+            name: IntAttr(number) for name, number in _DEFAULTS.items()
+        }
         start = parser.pos
         given: set[str] = set()
 
@@ -93,16 +106,14 @@ class RowsAttr(ParametrizedAttribute):
         return [values[name] for name in _NAMES]
 
     def print_parameters(self, printer: Printer) -> None:
-        numbers = (self.rows, self.columns, self.lanes, self.steps, self.bytes)
-        pairs = [(name, n.data) for name, n in zip(_NUMBERS, numbers, strict=True)]
-        fields = [f"{name} = {n}" for name, n in pairs if (name, n) != ("bytes", MOST_BYTES)]
+        pairs = [(name, n.data) for name, n in zip(_NUMBERS, self._numbers, strict=True)]
+        fields = [f"{name} = {n}" for name, n in pairs if n != _DEFAULTS.get(name)]
         printer.print_string(f"<{', '.join(fields)}, subgroups = {list(self.grid)}>")
 
     def verify(self) -> None:
         if len(self.subgroups) != 2:
             raise VerifyException(f"subgroups has {len(self.subgroups)} numbers, must have 2")
-        numbers = (self.rows, self.columns, self.lanes, self.steps, self.bytes, *self.subgroups)
-        if any(number.data < 1 for number in numbers):
+        if any(number.data < 1 for number in (*self._numbers, *self.subgroups)):
             raise VerifyException("the numbers of a schedule must be positive")
         if self.bytes.data > MOST_BYTES:
             raise VerifyException(f"bytes is {self.bytes.data}: a load has at most {MOST_BYTES}")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from math import prod
 from typing import TypeAlias
 
@@ -43,7 +43,11 @@ from xdsl_spirv.passes.kernel.bit_fields import Affine, Known, ScalarCode
 from xdsl_spirv.passes.kernel.collective import lower_roots
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
+from xdsl_spirv.passes.kernel.subgroup_reduction import (
+    reduce_by_halves,
+    reduce_by_rotations,
+    reduce_by_shuffles,
+)
 from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
 
 NAME = "contraction-to-rows"
@@ -138,13 +142,29 @@ class RowsKernel:
         self.column = b.times(b.block_id(gpu.DimensionEnum.Y, "tile_column"), plan.tile[1])
         batched = contraction.batch != 1
         self.batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
+        self.first: Index = 0
+        """The first column in the workgroup's tile of the group that is computed."""
 
     def emit(self) -> None:
-        points = self._points()
-        totals = self._sums(points)
-        if self.plan.in_subgroup:
+        b, plan = self.b, self.plan
+        self.b.loop(plan.schedule.groups.data, 1, (), self._group, "group")
+        if plan.partial > 1:
+            b.barrier()
+            self._add_up()
+
+    def _group(self, number: Index, _: Sequence[SSAValue]) -> tuple[()]:
+        """The sums of a group of columns."""
+        b, plan = self.b, self.plan
+        self.first = b.times(number, plan.group_columns)
+        totals = self._sums(self._points())
+        take = self._store if plan.partial == 1 else self._put
+        if plan.in_halves:
+            self._in_halves(totals, take)
+            return ()
+        if plan.in_subgroup:
             totals = [self._over_subgroup(total) for total in totals]
-        self._finish(totals)
+        self._in_turns(totals, take)
+        return ()
 
     # Places
 
@@ -155,7 +175,7 @@ class RowsKernel:
         own = self.count[1] // width
         group = b.plus(b.times(self.subgroup_column, own), number // width)
         place = b.plus(b.times(group, plan.beside), self.lane_column)
-        return b.plus(b.times(place, width), number % width)
+        return b.plus(self.first, b.plus(b.times(place, width), number % width))
 
     def _loops(self, loops: range, number: Index) -> dict[int, tuple[Index, int]]:
         """The loops of a group that one number counts through."""
@@ -200,6 +220,9 @@ class RowsKernel:
         b, plan = self.b, self.plan
         stride, steps = plan.parts, plan.schedule.steps.data
         totals: Sequence[SSAValue] = [b.zero(self.type)] * prod(self.count)
+        if plan.is_stationary:
+            units = [b.plus(self.part, i * stride) for i in range(steps)]
+            return self._multiply(units, points, totals)
         whole = plan.units // (stride * steps) * (stride * steps)
 
         def trip(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -235,16 +258,24 @@ class RowsKernel:
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
         """The sums after some units of K, whose loads all stand before the multiply-adds."""
-        _, columns = points
-        places = [self._places(unit) for unit in units]
+        b, (_, columns) = self.b, points
+        inside = [not self.plan.is_stationary or b.below(unit, self.plan.units) for unit in units]
+        places = [
+            self._places(unit if exists is True else b.select(exists, unit, 0))
+            for unit, exists in zip(units, inside, strict=True)
+        ]
         width = self.plan.side_by_side
         for place in places:
             for column in columns[::width]:
                 for offset in self._offsets():
                     self.stream.fetch(column | _shifted(place, offset))
         results = list(totals)
-        for place in places:
+        for place, exists in zip(places, inside, strict=True):
+            before = list(results)
             UnitSums(self, results).add([_shifted(place, o) for o in self._offsets()], points)
+            if exists is not True:
+                pairs = zip(results, before, strict=True)
+                results = [b.select(exists, after, total) for after, total in pairs]
         return results
 
     def _places(self, unit: Index) -> Point:
@@ -286,36 +317,50 @@ class RowsKernel:
         by = reduce_by_rotations if "subgroup-rotate" in features else reduce_by_shuffles
         return by(b, value, size, self.plus)
 
-    def _finish(self, totals: Sequence[SSAValue]) -> None:
+    def _put(self, row: Index, column: Index, total: SSAValue) -> None:
+        """Store a partial sum for the others."""
+        b, (rows, columns) = self.b, self.plan.tile
+        part = self.part_of_k if self.plan.in_subgroup else self.part
+        place = b.plus(b.times(row, columns), column)
+        b.store(total, self.memory, [b.plus(b.times(part, rows * columns), place)])
+
+    def _add_up(self) -> None:
         """Add up what several subgroups or lanes have, and store it."""
         plan, b = self.plan, self.b
-        if plan.partial == 1:
-            self._in_turns(totals, self._store)
-            return
         rows, columns = plan.tile
         results = rows * columns
-        type = MemRefType(self.type, [plan.partial * results], memory_space=WORKGROUP)
-        memory = b.allocate(type, "partial")
-        part = self.part_of_k if plan.in_subgroup else self.part
-        first = b.times(part, results)
-
-        def put(row: Index, column: Index, total: SSAValue) -> None:
-            place = b.plus(b.times(row, columns), column)
-            b.store(total, memory, [b.plus(first, place)])
-
-        self._in_turns(totals, put)
-        b.barrier()
         invocation = b.thread_id(plan.invocations)
         for start in range(0, results, plan.invocations):
             number = b.plus(invocation, start)
 
             def add_up(number: Index = number) -> None:
                 places = [b.plus(number, part * results) for part in range(plan.partial)]
-                parts = [b.load(memory, [place]) for place in places]
+                parts = [b.load(self.memory, [place]) for place in places]
                 total = reduce(self.plus, parts)
                 self._store(b.divided(number, columns), b.remainder(number, columns), total)
 
             b.when(b.below(number, results), add_up)
+
+    @cached_property
+    def memory(self) -> SSAValue:
+        """The partial sums of the workgroup."""
+        count = self.plan.partial * prod(self.plan.tile)
+        type = MemRefType(self.type, [count], memory_space=WORKGROUP)
+        return self.b.allocate(type, "partial")
+
+    def _in_halves(
+        self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
+    ) -> None:
+        """take(row, column, total) as `_in_turns`, for lanes that add up a total each."""
+        b, columns = self.b, self.count[1]
+        size = self.plan.target.subgroup_size
+        total = reduce_by_halves(b, totals, self.lane, size, self.plus)
+        share = size // len(totals)
+        number = b.divided(self.lane, share)
+        row, place = b.divided(number, columns), b.remainder(number, columns)
+        column = b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
+        is_first = b.below(b.remainder(self.lane, share), 1)
+        b.when(is_first, partial(take, row, column, total))
 
     def _in_turns(
         self,
@@ -341,7 +386,7 @@ class RowsKernel:
                 own = b.select(b.below(self.lane, place + 1), group[place], own)
             number = b.plus(self.lane, start)
             row, place = b.divided(number, columns), b.remainder(number, columns)
-            column = b.plus(b.times(self.subgroup_column, columns), place)
+            column = b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
             exists = b.below(self.lane, len(group))
             b.when(exists, partial(take, row, column, own))
 

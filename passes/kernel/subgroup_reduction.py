@@ -9,7 +9,7 @@ shuffle (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -45,7 +45,34 @@ def exchanged(
     `size`; both are powers of two.
     """
     while distance < size:
-        op = GroupNonUniformShuffleXorOp(Scope.Subgroup, value, b.i32(distance))
-        value = combine(value, b.add(op))
+        value = given_away(b, value, value, distance, combine)
         distance *= 2
     return value
+
+
+def given_away(
+    b: KernelEmitter, kept: SSAValue, given: SSAValue, distance: int, combine: Combine
+) -> SSAValue:
+    """What is kept, combined with what the invocation at a distance gives."""
+    op = GroupNonUniformShuffleXorOp(Scope.Subgroup, given, b.i32(distance))
+    return combine(kept, b.add(op))
+
+
+def reduce_by_halves(
+    b: KernelEmitter, values: Sequence[SSAValue], lane: SSAValue, size: int, combine: Combine
+) -> SSAValue:
+    """
+    Of `count` values, each combined over the `size` invocations, number `lane * count // size`.
+
+    An invocation gives one half of its values away for the other half of another's, so that four
+    values take 6 exchanges instead of 20. Both numbers are powers of two, `count` not greater.
+    """
+    distance = size // 2
+    while len(values) > 1:
+        lower = b.below(b.remainder(lane, 2 * distance), distance)
+        halves = values[: len(values) // 2], values[len(values) // 2 :]
+        kept = [b.select(lower, x, y) for x, y in zip(*halves, strict=True)]
+        given = [b.select(lower, y, x) for x, y in zip(*halves, strict=True)]
+        values = [given_away(b, x, y, distance, combine) for x, y in zip(kept, given, strict=True)]
+        distance //= 2
+    return exchanged(b, values[0], 1, 2 * distance, combine)

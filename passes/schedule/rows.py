@@ -22,6 +22,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
     is_dynamic,
+    surely_below,
     typical,
 )
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
@@ -167,14 +168,33 @@ class RowsPlan:
         return self.lanes > 1 and self.beside == 1 and exchanges
 
     @property
+    def in_halves(self) -> bool:
+        """Whether each of them adds up other sums, which takes fewer exchanges."""
+        sums = self.schedule.rows.data * self.schedule.columns.data
+        shuffles = "subgroup-shuffle" in self.target.features
+        few = 1 < sums <= self.target.subgroup_size and sums & (sums - 1) == 0
+        return self.in_subgroup and few and shuffles
+
+    @property
     def partial(self) -> int:
         """Partial sums of a result that meet in Workgroup memory; 1: none do."""
         return self.schedule.grid[0] if self.in_subgroup else self.parts
 
     @property
+    def group_columns(self) -> int:
+        """Columns that a workgroup computes at a time."""
+        return self.schedule.columns.data * self.beside * self.schedule.grid[1]
+
+    @property
     def tile_columns(self) -> int:
         """Columns of a workgroup."""
-        return self.schedule.columns.data * self.beside * self.schedule.grid[1]
+        return self.group_columns * self.schedule.groups.data
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether an invocation has the same units of K for several groups of columns."""
+        most = self.parts * self.schedule.steps.data
+        return self.schedule.groups.data > 1 and surely_below(self.units, most + 1)
 
     @property
     def tile(self) -> tuple[int, int]:
