@@ -94,6 +94,12 @@ class HoistingEmitter(KernelEmitter):
         depth = self.depth_of(*operands)
         return self.fenced(depth) if kind is load_element else depth
 
+    def know_loaded(self, value: SSAValue, source: SSAValue, number: Index) -> None:
+        """An element of memory that nobody writes was loaded before."""
+        operands = source, self.index(number)
+        depth = self.outermost(load_element, operands)
+        self.scopes[depth].known[load_element, *operands] = value
+
     # Facts about an index
 
     def size(self, size: SymbolicSize) -> SSAValue:

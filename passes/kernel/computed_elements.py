@@ -80,6 +80,11 @@ class LeafCode:
 
     def load(self, point: Point) -> tuple[SSAValue, int]:
         """The vector, or element, that has the element at a point, and its place there."""
+        number, place = self.place(point)
+        return self.b.load_once(self.memory, (number,)), place
+
+    def place(self, point: Point) -> tuple[Index, int]:
+        """The number of that vector in memory, and the element's place there."""
         b, leaf, width = self.b, self.leaf, self.width
         base: Index = leaf.start // width if width > 1 else leaf.start
         constant = 0
@@ -93,7 +98,7 @@ class LeafCode:
             constant += added * stride if isinstance(stride, int) else 0
             base = b.plus(base, self._in_vectors(first, stride))
         number, place = divmod(constant, width)
-        return b.load_once(self.memory, (b.plus(base, number),)), place
+        return b.plus(base, number), place
 
     def _in_vectors(self, first: Index, stride: Size) -> Index:
         """`first` * `stride` in vectors: one of the two is a multiple of the vector's length."""
@@ -149,8 +154,12 @@ class ComputedOperand:
 
     def fetch(self, point: Point) -> None:
         """Write the loads for the element at a point, so that they stand before what waits."""
-        for leaf in self.leaves.values():
-            leaf.load(point)
+        for memory, number in self.sources(point):
+            self.b.load_once(memory, (number,))
+
+    def sources(self, point: Point) -> list[tuple[SSAValue, Index]]:
+        """What is read for the element at a point: memory, and the number of a vector there."""
+        return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]
 
     def element(self, point: Point, known: Known) -> SSAValue:
         """The element at a point in the type of the sums; `known` is added to."""

@@ -147,16 +147,51 @@ class RowsKernel:
 
     def emit(self) -> None:
         b, plan = self.b, self.plan
-        self.b.loop(plan.schedule.groups.data, 1, (), self._group, "group")
+        groups = plan.schedule.groups.data
+        if plan.is_stationary:
+            read = b.loop(groups - 1, 1, self._read(0), self._read_and_add, "group")
+            self._add_group(groups - 1, read)
+        else:
+            b.loop(groups, 1, (), self._add_group, "group")
         if plan.partial > 1:
             b.barrier()
             self._add_up()
 
-    def _group(self, number: Index, _: Sequence[SSAValue]) -> tuple[()]:
-        """The sums of a group of columns."""
-        b, plan = self.b, self.plan
-        self.first = b.times(number, plan.group_columns)
-        totals = self._sums(self._points())
+    # Groups of columns
+
+    def _read_and_add(self, group: Index, read: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """Compute a group whose loads were written before, behind the next group's loads."""
+        following = self._read(self.b.plus(group, 1))
+        self._add_group(group, read)
+        return following
+
+    def _read(self, group: Index) -> Sequence[SSAValue]:
+        """What streams of a group of columns."""
+        self._begin(group)
+        return [self.b.load_once(memory, (number,)) for memory, number in self._sources()]
+
+    def _begin(self, group: Index) -> None:
+        self.first = self.b.times(group, self.plan.group_columns)
+        self.points = self._points()
+
+    def _sources(self) -> list[tuple[SSAValue, Index]]:
+        """What an invocation reads of its units for the columns of a group, each once."""
+        _, columns = self.points
+        points = [
+            column | _shifted(self._places(unit), offset)
+            for unit, _ in self._own_units()
+            for column in columns[:: self.plan.side_by_side]
+            for offset in self._offsets()
+        ]
+        return list(dict.fromkeys(s for point in points for s in self.stream.sources(point)))
+
+    def _add_group(self, group: Index, read: Sequence[SSAValue]) -> tuple[()]:
+        """The sums of a group of columns, stored."""
+        self._begin(group)
+        if read:
+            for (memory, number), value in zip(self._sources(), read, strict=True):
+                self.b.know_loaded(value, memory, number)
+        plan, totals = self.plan, self._sums(self.points)
         take = self._store if plan.partial == 1 else self._put
         if plan.in_halves:
             self._in_halves(totals, take)
@@ -221,15 +256,13 @@ class RowsKernel:
         stride, steps = plan.parts, plan.schedule.steps.data
         totals: Sequence[SSAValue] = [b.zero(self.type)] * prod(self.count)
         if plan.is_stationary:
-            units = [b.plus(self.part, i * stride) for i in range(steps)]
-            return self._multiply(units, points, totals)
+            return self._multiply(self._own_units(), points, totals)
         whole = plan.units // (stride * steps) * (stride * steps)
 
         def trip(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             first = b.plus(first, self.part)
-            return self._multiply(
-                [b.plus(first, i * stride) for i in range(steps)], points, carried
-            )
+            units = [(b.plus(first, i * stride), True) for i in range(steps)]
+            return self._multiply(units, points, carried)
 
         if whole != 0:
             totals = b.loop(whole, stride * steps, totals, trip, "k")
@@ -240,42 +273,52 @@ class RowsKernel:
             unit = b.plus(first, self.part)
             inside = b.below(unit, plan.units)
             if isinstance(inside, bool):
-                return self._multiply([unit], points, carried)
+                return self._multiply([(unit, True)], points, carried)
             types = [total.type for total in carried]
             return b.choose(
                 inside,
                 types,
-                lambda: self._multiply([unit], points, carried),
+                lambda: self._multiply([(unit, True)], points, carried),
                 lambda: carried,
             )
 
         return b.loop(plan.units, stride, totals, rest, "rest", lower=whole)
 
+    def _own_units(self) -> list[tuple[Index, Condition]]:
+        """The invocation's units of K where it has the same for all groups; whether they exist."""
+        b, plan = self.b, self.plan
+        units = [b.plus(self.part, i * plan.parts) for i in range(plan.schedule.steps.data)]
+        inside = [b.below(unit, plan.units) for unit in units]
+        return [
+            (unit if exists is True else b.select(exists, unit, 0), exists)
+            for unit, exists in zip(units, inside, strict=True)
+        ]
+
     def _multiply(
         self,
-        units: Sequence[Index],
+        units: Sequence[tuple[Index, Condition]],
         points: tuple[list[Point], list[Point]],
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
-        """The sums after some units of K, whose loads all stand before the multiply-adds."""
-        b, (_, columns) = self.b, points
-        inside = [not self.plan.is_stationary or b.below(unit, self.plan.units) for unit in units]
-        places = [
-            self._places(unit if exists is True else b.select(exists, unit, 0))
-            for unit, exists in zip(units, inside, strict=True)
-        ]
+        """
+        The sums after some units of K, whose loads all stand before the multiply-adds.
+
+        Units that do not exist stand for others, and add nothing.
+        """
+        _, columns = points
+        places = [(self._places(unit), exists) for unit, exists in units]
         width = self.plan.side_by_side
-        for place in places:
+        for place, _ in places:
             for column in columns[::width]:
                 for offset in self._offsets():
                     self.stream.fetch(column | _shifted(place, offset))
         results = list(totals)
-        for place, exists in zip(places, inside, strict=True):
+        for place, exists in places:
             before = list(results)
             UnitSums(self, results).add([_shifted(place, o) for o in self._offsets()], points)
             if exists is not True:
                 pairs = zip(results, before, strict=True)
-                results = [b.select(exists, after, total) for after, total in pairs]
+                results = [self.b.select(exists, after, total) for after, total in pairs]
         return results
 
     def _places(self, unit: Index) -> Point:
