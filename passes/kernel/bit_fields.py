@@ -34,15 +34,28 @@ HALF_WORD = 16
 
 WORD = 32
 
+BYTE = 8
+
+IN_EACH_BYTE = 0x01010101
+
 
 @dataclass(frozen=True)
 class Bits:
-    """The unsigned number in `count` bits of a word from bit `low` on; `width` is its type's."""
+    """
+    The unsigned number in `count` bits of a word from bit `low` on, times 2^`up`; `width` is its
+    type's.
+    """
 
     word: SSAValue
     low: int
     count: int
     width: int
+    up: int = 0
+
+    @property
+    def begin(self) -> int:
+        """Where the element begins in the word."""
+        return self.low - self.low % BYTE
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,7 @@ class ScalarCode:
             return self.whole(scalar)
         bits = self._remembered(arith.ShRUIOp, scalar.word, scalar.low)
         number = bits if scalar.low + scalar.count == WORD else self._masked(bits, scalar.count)
+        number = self._remembered(arith.ShLIOp, number, scalar.up)
         assert isinstance(type, IntegerType)
         if type == i32:
             return number
@@ -159,7 +173,7 @@ class ScalarCode:
 
     def _remembered(self, kind: type[Any], x: SSAValue, number: int) -> SSAValue:
         """An operation on a word and a number; a shift by 0 is none."""
-        if number == 0 and kind is arith.ShRUIOp:
+        if number == 0 and kind in (arith.ShRUIOp, arith.ShLIOp):
             return x
         key = (kind, x, number)
         if key not in self.known:
@@ -187,7 +201,15 @@ class ScalarCode:
 
     def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
         """What an operation makes of bits where it is bits again, or a float of them."""
+        if isinstance(op, arith.OrIOp) and isinstance(others[0], Bits):
+            return self._joined(bits, others[0])
+        if bits.up:
+            return None
         match op, others:
+            case arith.ShLIOp(), [int(distance)] if bits.count + distance <= bits.width:
+                return replace(bits, up=distance)
+            case arith.ShRUIOp(), [SSAValue() as distance] if bits.count == bits.width == BYTE:
+                return replace(bits, word=self._shifted(bits.word, distance))
             case arith.ShRUIOp(), [int(distance)] if distance < bits.count:
                 return replace(bits, low=bits.low + distance, count=bits.count - distance)
             case arith.AndIOp(), [int(mask)] if mask >= 0 and mask & (mask + 1) == 0:
@@ -203,6 +225,39 @@ class ScalarCode:
                 return self._signed(bits)
             case _:
                 return None
+
+    def _joined(self, x: Bits, y: Bits) -> Bits | None:
+        """Bits above others of the same byte of another word: the four bytes of both at once."""
+        lower, upper = (x, y) if x.up == 0 else (y, x)
+        is_above = lower.up == 0 and lower.count <= upper.up
+        if not is_above or x.width != BYTE or y.width != BYTE or x.begin != y.begin:
+            return None
+        words = self._in_bytes(lower), self._in_bytes(upper)
+        if words not in self.known:
+            self.known[words] = self.b.add(arith.OrIOp(*words))
+        return Bits(self.known[words], lower.begin, upper.up + upper.count, BYTE)
+
+    def _in_bytes(self, bits: Bits) -> SSAValue:
+        """The word whose four bytes have this number, each of its byte."""
+        distance = bits.low % BYTE - bits.up
+        kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
+        word = self._remembered(kind, bits.word, abs(distance))
+        mask = (1 << bits.count) - 1 << bits.up
+        return self._remembered(arith.AndIOp, word, mask * IN_EACH_BYTE)
+
+    def _shifted(self, word: SSAValue, distance: SSAValue) -> SSAValue:
+        """The four bytes of a word, each shifted to the right."""
+        b, key = self.b, (arith.ShRUIOp, word, distance)
+        if distance not in self.known:
+            amount = b.add(arith.ExtUIOp(distance, i32))
+            mask = b.add(arith.ShRUIOp(b.number((1 << BYTE) - 1, i32), amount))
+            spread = b.add(arith.MuliOp(mask, b.number(IN_EACH_BYTE, i32)))
+            self.known[distance] = amount, spread
+        if key not in self.known:
+            amount, spread = self.known[distance]
+            moved = b.add(arith.ShRUIOp(word, amount))
+            self.known[key] = b.add(arith.AndIOp(moved, spread))
+        return self.known[key]
 
     def _signed(self, bits: Bits) -> SSAValue | None:
         """A signed number: with its first bit turned it is one without sign, and too large."""
