@@ -194,12 +194,27 @@ def test_right_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any])
         assert np.array_equal(result, expected)
 
 
-@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
-def test_packed_weights_are_read_as_they_lie(target: str):
+SCHEDULES = [
+    # Chosen; and groups of columns, K no multiple of what lanes have, N none of a tile.
+    ("lavapipe", None),
+    ("nvidia-h200", None),
+    ("lavapipe", "rows = 2, columns = 4, lanes = 8, steps = 1, groups = 3, subgroups = [2, 1]"),
+    ("lavapipe", "rows = 3, columns = 3, lanes = 8, steps = 2, groups = 2, subgroups = [1, 2]"),
+    ("lavapipe", "rows = 1, columns = 2, lanes = 4, steps = 1, groups = 3, subgroups = [1, 1]"),
+    ("nvidia-h200", "rows = 3, columns = 4, lanes = 32, steps = 1, groups = 4, subgroups = [1, 1]"),
+    (
+        "nvidia-h200",
+        "rows = 1, columns = 4, lanes = 32, steps = 1, bytes = 4, groups = 2, subgroups = [2, 1]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("target", "schedule"), SCHEDULES)
+def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
     """Planes of four bits, a scale and a minimum: no float copy of the weights is in memory."""
     n, k, rows = 40, 320, 3
     blocks = k // 32
-    program = compile_module(parse_text(packed(n, blocks, rows)), target)
+    program = compile_module(parse_text(packed(n, blocks, rows, schedule)), target)
     assert [layer.path for layer in program.layers] == ["rows"]
     rng = np.random.default_rng(0)
     x = rng.integers(-4, 5, (rows, blocks, 2, 16)).astype(np.float32)
@@ -214,7 +229,7 @@ def test_packed_weights_are_read_as_they_lie(target: str):
     assert np.array_equal(result, x.reshape(rows, -1) @ w.reshape(n, -1).T)
 
 
-def packed(n: int, blocks: int, rows: int) -> str:
+def packed(n: int, blocks: int, rows: int, schedule: str | None = None) -> str:
     q, d = f"tensor<{n}x{blocks}x16xi8>", f"tensor<{n}x{blocks}xf16>"
     x, w = f"tensor<{rows}x{blocks}x2x16xf32>", f"tensor<{n}x{blocks}x2x16xf32>"
     out = f"tensor<{rows}x{n}xf32>"
@@ -223,6 +238,7 @@ def packed(n: int, blocks: int, rows: int) -> str:
     weights = ", ".join(f"affine_map<(n, b, h, j) -> {places}>" for places in planes)
     product = ", ".join(f"affine_map<(m, n, b, h, j) -> {places}>" for places in loops)
     parallel, reduced = '"parallel"', '"reduction"'
+    attributes = f"attrs = {{schedule = #schedule.rows<{schedule}>}}" if schedule else ""
     return f"""
     func.func @main(%x: {x}, %q: {q}, %d: {d}, %m: {d}) -> {out} {{
       %r = schedule.dispatch(%x, %q, %d, %m) : ({x}, {q}, {d}, {d}) -> {out} {{
@@ -252,7 +268,7 @@ def packed(n: int, blocks: int, rows: int) -> str:
         %y = linalg.generic {{
           indexing_maps = [{product}],
           iterator_types = [{", ".join([parallel] * 2 + [reduced] * 3)}]
-        }} ins(%a, %w : {x}, {w}) outs(%zeros : {out}) {{
+        }} ins(%a, %w : {x}, {w}) outs(%zeros : {out}) {attributes} {{
         ^bb2(%p: f32, %f: f32, %sum: f32):
           %pf = arith.mulf %p, %f : f32
           %total = arith.addf %sum, %pf : f32

@@ -14,11 +14,11 @@
 // CHECK-NOT: arith.cmpi
 // CHECK-COUNT-32: math.fma
 // CHECK: scf.yield
-// CHECK-COUNT-4: spirv.GroupNonUniformFAdd <Subgroup> <Reduce>
+// CHECK-COUNT-6: spirv.GroupNonUniformShuffleXor
 // CHECK: scf.if
 // CHECK: memref.store
 
-// SPIRV: spirv.GroupNonUniformFAdd
+// SPIRV: spirv.GroupNonUniformShuffleXor
 func.func @main(%x: tensor<1x512xf16>, %w: tensor<16384x512xf16>) -> tensor<1x16384xf32> {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<1x16384xf32>

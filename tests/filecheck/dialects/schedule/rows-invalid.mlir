@@ -5,7 +5,7 @@
 
 // -----
 
-// CHECK: 'outputs' is not one of rows, columns, lanes, steps, bytes, subgroups
+// CHECK: 'outputs' is not one of rows, columns, lanes, steps, bytes, groups, subgroups
 "test.op"() {schedule = #schedule.rows<outputs = 4>} : () -> ()
 
 // -----
