@@ -78,9 +78,7 @@ class RowsAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values: dict[str, Attribute] = {
-            name: IntAttr(number) for name, number in _DEFAULTS.items()
-        }
+        values: dict[str, Attribute] = {name: IntAttr(number) for name, number in _DEFAULTS.items()}
         start = parser.pos
         given: set[str] = set()
 
