@@ -182,7 +182,7 @@ class Elements:
         """Elements of the result of one part."""
         plan = self.plan
         pitch = typical(plan.sizes.extents[E]) + 2
-        return plan.batch * plan.row_count * pitch
+        return plan.batch * plan.row_count * (pitch // plan.width("result"))
 
     def _narrow(self, numbers: Sequence[SSAValue], element: Attribute) -> SSAValue:
         b = self.b

@@ -1,11 +1,12 @@
 """
 The code of an attention's kernel without matrices.
 
-A group of lanes goes through keys with a few rows of queries. For each row it carries the greatest
-score so far in powers of two, the sum of the powers of what scores lie below it, and the result
-times that sum. Each lane has a part of the head: scores are summed across the group, after which
-all of its lanes know all of them. Groups that lie across keys put together what they have at the
-end, by exchanges in a subgroup and through Workgroup memory between them.
+A group of lanes goes through keys with a few rows of queries. Each lane has a part of the head:
+what the lanes have of a step's scores is added up so that each lane ends with scores of its own
+(`Scores`), of which it makes powers of two; the others get those by exchanges. For each row the
+group carries the greatest score so far, the sum of the powers of what scores lie below it, and the
+result times that sum. Groups that lie across keys put together what they have at the end, by
+exchanges in a subgroup and through Workgroup memory between them.
 """
 
 from __future__ import annotations
@@ -16,16 +17,23 @@ from functools import reduce
 from math import inf, log2
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import FloatAttr, MemRefType, f32
+from xdsl.dialects.builtin import FloatAttr, MemRefType, VectorType, f32, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.group import (
+    GroupNonUniformShuffleOp,
+    GroupNonUniformShuffleXorOp,
+)
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import Elements
+from xdsl_spirv.passes.kernel.inline_bodies import components_of
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
-from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N
+from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N, Scores
 
 LOWEST = -3.4028234663852886e38
 """The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
@@ -37,7 +45,12 @@ Values = list[SSAValue]
 
 @dataclass
 class State:
-    """What the loop over keys carries: of each row the maximum, the sum, and a part of a result."""
+    """
+    What the loop over keys carries.
+
+    Of a lane's own rows the maximum and the sum of its own powers, of all rows its part of the
+    result.
+    """
 
     tops: Values
     sums: Values
@@ -47,11 +60,11 @@ class State:
         return [*self.tops, *self.sums, *(value for row in self.results for value in row)]
 
     @classmethod
-    def of(cls, values: Sequence[SSAValue], rows: int) -> State:
-        rest = list(values[2 * rows :])
+    def of(cls, values: Sequence[SSAValue], own: int, rows: int) -> State:
+        rest = list(values[2 * own :])
         width = len(rest) // rows
         results = [rest[i * width : (i + 1) * width] for i in range(rows)]
-        return cls(list(values[:rows]), list(values[rows : 2 * rows]), results)
+        return cls(list(values[:own]), list(values[own : 2 * own]), results)
 
 
 class LanesCode:
@@ -61,13 +74,15 @@ class LanesCode:
         self.b, self.plan = b, plan
         self.rows = plan.schedule.rows.data
         lanes = plan.schedule.lanes.data
+        self.scores = plan.scores
         self.tile = b.block_id(gpu.DimensionEnum.X, "tile")
         self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if plan.batch != 1 else 0
         self.part: Index = b.block_id(gpu.DimensionEnum.Z, "part") if plan.parts > 1 else 0
         lane = b.lane_id()
         self.subgroup = b.subgroup_id(plan.schedule.subgroups.data)
         self.lane = b.remainder(lane, lanes)
-        in_subgroup = b.divided(lane, lanes)
+        in_subgroup = b.divided(lane, lanes) if plan.groups_in_subgroup > 1 else 0
+        self.first_lane = b.times(in_subgroup, lanes)
         self.group = b.plus(b.times(self.subgroup, plan.groups_in_subgroup), in_subgroup)
         self.first_row = b.times(self.tile, plan.tile)
         if plan.across_rows:
@@ -143,14 +158,13 @@ class LanesCode:
         self.queries = [self.elements.query(row, self.lane) for row in places]
         zero, low = self.number(0.0), self.number(LOWEST)
         width = self.plan.share("v") * self.plan.vector("v")
-        state = State(
-            [low] * self.rows, [zero] * self.rows, [[zero] * width for _ in range(self.rows)]
-        )
+        own = self.scores.own_rows
+        state = State([low] * own, [zero] * own, [[zero] * width for _ in range(self.rows)])
         state = self._all_keys(state)
         if self.plan.across_rows:
             self._store_rows(rows, state)
         else:
-            self._store_together(rows, self._of_subgroup(state))
+            self._store_together(self._of_subgroup(state))
 
     def _all_keys(self, state: State) -> State:
         """All keys of the part: steps of which every row sees every key, then the others."""
@@ -176,7 +190,9 @@ class LanesCode:
         else:
             length = self.greatest(self.minus(whole, start), 0)
             middle = b.plus(start, b.times(b.divided(length, step), step))
-        if whole is not start and middle != start:
+        if plan.one_loop:
+            middle = start
+        if whole is not start and middle is not start and middle != start:
             state = self._steps(start, middle, state, masked=False)
         if isinstance(middle, int) and middle == end:
             return state
@@ -185,44 +201,94 @@ class LanesCode:
     def _steps(
         self, lower: Index, upper: Index, state: State, masked: bool, end: Index = 0
     ) -> State:
+        own = self.scores.own_rows
+        if self.plan.ahead:
+            return self._steps_ahead(lower, upper, state, masked, end)
+
         def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            return self._step(key, State.of(carried, self.rows), masked, end).flat()
+            loaded = self._load("k", key, masked, end), self._load("v", key, masked, end)
+            return self._step(key, loaded, State.of(carried, own, self.rows), masked, end).flat()
 
         loop = self.b.loop(upper, self.plan.step, state.flat(), step, "key", lower)
-        return State.of(loop, self.rows)
+        return State.of(loop, own, self.rows)
 
-    def _step(self, first: Index, state: State, masked: bool, end: Index) -> State:
-        """A few keys and values: all are loaded, then scores, then what they make of the state."""
-        b, plan = self.b, self.plan
-        keys: list[Index] = []
-        exists: list[Condition] = []
-        for i in range(plan.schedule.keys.data):
-            if plan.across_rows:
-                key = b.plus(first, i)
-            else:
-                key = b.plus(b.plus(first, i * plan.groups), self.group)
-            inside = self._below(key, end) if masked else True
-            exists.append(inside)
-            keys.append(b.select(inside, key, 0) if isinstance(inside, SSAValue) else key)
-        loaded = [self.elements.load("k", key, self.lane) for key in keys]
-        values = [self.elements.load("v", key, self.lane) for key in keys]
-        scores = [
-            [
-                self._score(row, key, inside, self.elements.numbers("k", vectors), masked)
-                for row in range(self.rows)
+    def _steps_ahead(
+        self, lower: Index, upper: Index, state: State, masked: bool, end: Index
+    ) -> State:
+        """The same with the loads of a step under way during the one before."""
+        own, names = self.scores.own_rows, "kv"[: self.plan.ahead]
+        first = [v for name in names for key in self._load(name, lower, True, upper) for v in key]
+
+        def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            b, count = self.b, self.plan.schedule.keys.data
+            here, rest = carried[: len(first)], carried[len(first) :]
+            following = [
+                self._load(name, b.plus(key, self.plan.step), True, upper) for name in names
             ]
-            for key, inside, vectors in zip(keys, exists, loaded, strict=True)
-        ]
+            width = len(first) // count // len(names)
+            pieces = [list(here[i : i + width]) for i in range(0, len(first), width)]
+            loaded = [pieces[i : i + count] for i in range(0, len(pieces), count)]
+            loaded += [self._load(name, key, masked, end) for name in "kv"[len(names) :]]
+            state = State.of(rest, own, self.rows)
+            state = self._step(key, (loaded[0], loaded[1]), state, masked, end)
+            return [*(v for name in following for key in name for v in key), *state.flat()]
+
+        loop = self.b.loop(upper, self.plan.step, [*first, *state.flat()], step, "key", lower)
+        return State.of(loop[len(first) :], own, self.rows)
+
+    def _key(self, first: Index, number: Index) -> Index:
+        """The group's key of that number of a step."""
+        b, plan = self.b, self.plan
+        if plan.across_rows:
+            return b.plus(first, number)
+        return b.plus(b.plus(first, b.times(number, plan.groups)), self.group)
+
+    def _load(self, name: str, first: Index, masked: bool, end: Index) -> list[Values]:
+        """The lane's vectors of a step's keys or values, for those beyond the end any."""
+        loaded: list[Values] = []
+        for number in range(self.plan.schedule.keys.data):
+            key = self._key(first, number)
+            inside = self._below(key, end) if masked else True
+            key = self.b.select(inside, key, 0) if isinstance(inside, SSAValue) else key
+            loaded.append(self.elements.load(name, key, self.lane))
+        return loaded
+
+    def _step(
+        self,
+        first: Index,
+        loaded: tuple[list[Values], list[Values]],
+        state: State,
+        masked: bool,
+        end: Index,
+    ) -> State:
+        """A few keys and values: scores, then what they make of the state."""
+        b, scores = self.b, self.scores
+        keys, values = loaded
+        own = self._scores(first, keys, masked, end)
+        powers = list(own)
+        factors: Values = []
+        for slot in range(scores.own_rows):
+            mine = [i for i, s in enumerate(own) if s is not None and i % scores.row_slots == slot]
+            top = reduce(self.greater, [s for i in mine if (s := own[i]) is not None])
+            top = exchanged(b, top, scores.pitch, scores.width, self.greater)
+            top = self.greater(state.tops[slot], top)
+            factors.append(self.power(state.tops[slot], top))
+            state.tops[slot] = top
+            total = self.product(state.sums[slot], factors[slot])
+            for i in mine:
+                score = own[i]
+                assert score is not None
+                powers[i] = power = self.power(score, top)
+                total = self.sum(total, power)
+            state.sums[slot] = total
         for row in range(self.rows):
-            own = [score[row] for score in scores]
-            top = reduce(self.greater, own, state.tops[row])
-            factor = self.power(state.tops[row], top)
-            powers = [self.power(score, top) for score in own]
-            state.tops[row] = top
-            kept = self.product(state.sums[row], factor)
-            state.sums[row] = reduce(self.sum, powers, kept)
+            factor = self._of_row(factors, row)
             results = [self.product(value, factor) for value in state.results[row]]
-            for power, vectors in zip(powers, values, strict=True):
+            for key, vectors in enumerate(values):
+                slot, lane = scores.place(row, key)
+                power = powers[slot]
+                assert power is not None
+                power = self._from(power, lane)
                 numbers = self.elements.numbers("v", vectors)
                 results = [
                     b.add(math.FmaOp(power, number, total))
@@ -231,39 +297,119 @@ class LanesCode:
             state.results[row] = results
         return state
 
-    def _below(self, a: Index, limit: Index) -> Condition:
-        """a < limit, where the limit may be negative."""
-        if isinstance(a, int) and isinstance(limit, int):
-            return a < limit
-        return self.b.add(arith.CmpiOp(self.b.index(a), self.b.index(limit), "slt"))
+    def _from(self, value: SSAValue, lane: int) -> SSAValue:
+        """What a lane of the group has."""
+        b, lanes = self.b, self.plan.schedule.lanes.data
+        if lanes == 1:
+            return value
+        place = b.plus(self.first_lane, lane)
+        number = b.i32(place) if isinstance(place, int) else b.pure(_as_i32, b.index(place))
+        return b.add(GroupNonUniformShuffleOp(Scope.Subgroup, value, number))
+
+    def _of_row(self, own: Values, row: int) -> SSAValue:
+        """A row's number of those that lanes have of their own rows."""
+        slot, lane = self.scores.place(row, 0)
+        return self._from(own[slot], lane)
+
+    def _scores(
+        self, first: Index, loaded: list[Values], masked: bool, end: Index
+    ) -> list[SSAValue | None]:
+        """The lane's own scores in powers of two; -inf where they are hidden."""
+        scores = self.scores
+        partial: list[SSAValue | None] = []
+        for vectors in loaded:
+            numbers = self.elements.numbers("k", vectors)
+            own: list[SSAValue | None] = [self._dot(queries, numbers) for queries in self.queries]
+            partial += [*own, *[None] * (scores.pitch - self.rows)]
+        return [
+            None if total is None else self._score(total, slot, first, masked, end)
+            for slot, total in enumerate(self._added_up(partial))
+        ]
+
+    def _dot(self, queries: Values, numbers: Values) -> SSAValue:
+        total = self.product(queries[0], numbers[0])
+        for query, number in zip(queries[1:], numbers[1:], strict=True):
+            total = self.b.add(math.FmaOp(query, number, total))
+        return total
+
+    def _added_up(self, partial: list[SSAValue | None]) -> list[SSAValue | None]:
+        """
+        What the lanes have of all scores is added up, for each lane of its own.
+
+        Halves go to those who keep them: n sums over n lanes take n - 1 exchanges.
+        """
+        b, width = self.b, self.scores.width
+        slots = [partial[i : i + width] for i in range(0, len(partial), width)]
+        distance = width // 2
+        while distance:
+            keeps_first = b.below(b.remainder(b.divided(self.lane, distance), 2), 1)
+            slots = [
+                [
+                    self._half(*pair, keeps_first, distance)
+                    for pair in zip(slot[:distance], slot[distance:], strict=True)
+                ]
+                for slot in slots
+            ]
+            distance //= 2
+        lanes = self.plan.schedule.lanes.data
+        return [
+            None if total is None else exchanged(b, total, width, lanes, self.sum)
+            for (total,) in slots
+        ]
+
+    def _half(
+        self, first: SSAValue | None, second: SSAValue | None, keeps_first: Condition, distance: int
+    ) -> SSAValue | None:
+        b = self.b
+        if first is None:
+            return None
+        kept = sent = first
+        if second is not None:
+            kept = b.select(keeps_first, first, second)
+            sent = b.select(keeps_first, second, first)
+        received = GroupNonUniformShuffleXorOp(Scope.Subgroup, sent, b.i32(distance))
+        return self.sum(kept, b.add(received))
 
     def _score(
-        self, row: int, key: Index, inside: Condition, numbers: Values, masked: bool
+        self, total: SSAValue, slot: int, first: Index, masked: bool, end: Index
     ) -> SSAValue:
-        """A score in powers of two, known to the whole group; -inf where it is hidden."""
-        b, plan = self.b, self.plan
-        products = list(zip(self.queries[row], numbers, strict=True))
-        total = self.product(*products[0])
-        for query, number in products[1:]:
-            total = b.add(math.FmaOp(query, number, total))
-        total = exchanged(b, total, 1, plan.schedule.lanes.data, self.sum)
+        """What a product of query and key, the lane's own, is as a score."""
+        b, plan, scores = self.b, self.plan, self.scores
         scale = plan.op.scale.value.data
         if plan.op.cap is None:
             score = self.product(total, self.number(scale * LOG2_E))
         else:
             bent = b.add(math.TanhOp(self.product(total, self.number(scale))))
             score = self.product(bent, self.number(plan.op.cap.value.data * LOG2_E))
+        if plan.op.mask is None and not masked:
+            return score
+        width = min(scores.width, scores.pitch)
+        start, key = scores.first(slot)
+        row = b.plus(self.first_row, b.plus(b.remainder(self.lane, width), start))
+        row = b.select(b.below(row, plan.row_count), row, 0)
+        if scores.width > scores.pitch:
+            apart = scores.width // scores.pitch
+            key = b.plus(b.remainder(b.divided(self.lane, scores.pitch), apart), key)
+        place = self._key(first, key)
+        inside = self._below(place, end) if masked else True
         if plan.op.mask is not None:
-            mask = self.elements.mask(self.places[row], key)
+            read = b.select(inside, place, 0) if isinstance(inside, SSAValue) else place
+            mask = self.elements.mask(row, read)
             score = b.add(math.FmaOp(mask, self.number(LOG2_E), score))
-        visible = b.both(inside, self._visible(row, key)) if masked else inside
+        visible = b.both(inside, self._visible(row, place)) if masked else inside
         return score if visible is True else b.select(visible, score, self.number(-inf))
 
-    def _visible(self, row: int, key: Index) -> Condition:
+    def _below(self, a: Index, limit: Index) -> Condition:
+        """a < limit, where the limit may be negative."""
+        if isinstance(a, int) and isinstance(limit, int):
+            return a < limit
+        return self.b.add(arith.CmpiOp(self.b.index(a), self.b.index(limit), "slt"))
+
+    def _visible(self, row: Index, key: Index) -> Condition:
         """Whether the mask by index shows a key to a row."""
         b, plan = self.b, self.plan
         visible: Condition = True
-        query = self.query_of(self.places[row])
+        query = self.query_of(row)
         if plan.causal is not None:
             visible = self._below(key, b.plus(query, b.plus(plan.causal, 1)))
         if plan.sizes.window is not None:
@@ -273,95 +419,125 @@ class LanesCode:
 
     # The end
 
+    def _row_sums(self, state: State, size: int) -> Values:
+        """The sums of rows that lanes of a group have in part, of groups that lie across keys too."""
+        b, scores = self.b, self.scores
+        sums = [exchanged(b, s, scores.pitch, scores.width, self.sum) for s in state.sums]
+        return [exchanged(b, s, self.plan.schedule.lanes.data, size, self.sum) for s in sums]
+
     def _of_subgroup(self, state: State) -> State:
         """What all groups of a subgroup have."""
         b, plan = self.b, self.plan
         lanes, size = plan.schedule.lanes.data, plan.target.subgroup_size
-        if lanes == size:
-            return state
-        for row in range(self.rows):
-            top = exchanged(b, state.tops[row], lanes, size, self.greater)
-            factor = self.power(state.tops[row], top)
-
-            def whole(value: SSAValue, factor: SSAValue = factor) -> SSAValue:
-                return exchanged(b, self.product(value, factor), lanes, size, self.sum)
-
-            state.tops[row] = top
-            state.sums[row] = whole(state.sums[row])
-            state.results[row] = [whole(value) for value in state.results[row]]
+        if lanes < size:
+            tops = [exchanged(b, top, lanes, size, self.greater) for top in state.tops]
+            factors = [self.power(own, top) for own, top in zip(state.tops, tops, strict=True)]
+            state.tops = tops
+            pairs = zip(state.sums, factors, strict=True)
+            state.sums = [self.product(own, factor) for own, factor in pairs]
+            for row in range(self.rows):
+                factor = self._of_row(factors, row)
+                state.results[row] = [
+                    exchanged(b, self.product(value, factor), lanes, size, self.sum)
+                    for value in state.results[row]
+                ]
+        state.sums = self._row_sums(state, size)
         return state
 
-    def _store_together(self, rows: list[Index], state: State) -> None:
+    def _store_together(self, state: State) -> None:
         """Each subgroup's through Workgroup memory, then what they make together to the result."""
         b, plan = self.b, self.plan
-        width = self._static(plan.sizes.extents[E])
-        subgroups = plan.schedule.subgroups.data
-        pitch = width + 2
-        size = subgroups * self.rows * pitch
-        memory = b.allocate(MemRefType(f32, [size], memory_space=WORKGROUP), "of_subgroups")
-        start = b.times(self.subgroup, self.rows * pitch)
+        width = plan.exchanged_at_a_time
+        vectors = self._static(plan.sizes.extents[E]) // width
+        rows = plan.schedule.subgroups.data * self.rows
+        results, totals = (
+            b.allocate(MemRefType(type, [size], memory_space=WORKGROUP), name)
+            for type, size, name in (
+                (VectorType(f32, [width]) if width > 1 else f32, rows * vectors, "of_subgroups"),
+                (VectorType(f32, [2]), rows, "totals"),
+            )
+        )
         first = b.below(b.lane_id(), plan.schedule.lanes.data)
         b.when(
             first if plan.groups_in_subgroup > 1 else True,
-            lambda: self._put(memory, start, state, pitch),
+            lambda: self._put(results, totals, state, vectors),
         )
         b.barrier()
-        count, invocations = self.rows * width, plan.invocations
+        count, invocations = self.rows * vectors, plan.invocations
         for begin in range(0, count, invocations):
             number = b.plus(b.thread_id(), begin)
             exists = b.below(number, count) if begin + invocations > count else True
-            b.when(exists, lambda number=number: self._finish(memory, number, rows, pitch))
+            b.when(
+                exists, lambda number=number: self._finish(results, totals, number, vectors)
+            )
 
-    def _put(self, memory: SSAValue, start: Index, state: State, pitch: int) -> None:
-        b, width = self.b, pitch - 2
+    def _put(self, results: SSAValue, totals: SSAValue, state: State, vectors: int) -> None:
+        b, width = self.b, self.plan.exchanged_at_a_time
+        first = b.times(self.subgroup, self.rows)
         for row in range(self.rows):
-            at = b.plus(start, row * pitch)
+            start = b.times(b.plus(first, row), vectors)
             for place, numbers, exists in self.elements.pieces("v", state.results[row], self.lane):
 
-                def store(place: Index = place, numbers: Values = numbers, at: Index = at) -> None:
-                    for i, number in enumerate(numbers):
-                        b.store(number, memory, (b.plus(at, b.plus(place, i)),))
+                def store(
+                    place: Index = place, numbers: Values = numbers, start: Index = start
+                ) -> None:
+                    for i in range(0, len(numbers), width):
+                        at = b.plus(b.divided(place, width), i // width)
+                        b.store(self._vector(numbers[i : i + width]), results, (b.plus(start, at),))
 
                 b.when(exists, store)
+        lanes = min(self.scores.width, self.scores.pitch)
+        for slot, (own, top) in enumerate(zip(state.sums, state.tops, strict=True)):
+            count = min(lanes, self.rows - slot * lanes)
+            at = b.plus(first, b.plus(self.lane, slot * lanes))
 
-            def totals(row: int = row, at: Index = at) -> None:
-                b.store(state.sums[row], memory, (b.plus(at, width),))
-                b.store(state.tops[row], memory, (b.plus(at, width + 1),))
+            def store_totals(own: SSAValue = own, top: SSAValue = top, at: Index = at) -> None:
+                b.store(self._vector([own, top]), totals, (at,))
 
-            b.when(b.below(self.lane, 1), totals)
+            all_lanes = count == self.plan.schedule.lanes.data
+            b.when(True if all_lanes else b.below(self.lane, count), store_totals)
 
-    def _finish(self, memory: SSAValue, number: Index, rows: list[Index], pitch: int) -> None:
-        """One element of the workgroup's result from those of its subgroups."""
-        b, plan, width = self.b, self.plan, pitch - 2
-        row, column = b.divided(number, width), b.remainder(number, width)
+    def _vector(self, numbers: Values) -> SSAValue:
+        if len(numbers) == 1:
+            return numbers[0]
+        return self.b.add(CompositeConstructOp(numbers, VectorType(f32, [len(numbers)])))
 
-        def load(subgroup: int, at: Index) -> SSAValue:
-            place = b.plus(b.plus(b.times(row, pitch), at), subgroup * self.rows * pitch)
-            return b.load(memory, (place,))
-
+    def _finish(self, results: SSAValue, totals: SSAValue, number: Index, vectors: int) -> None:
+        """A few elements of the workgroup's result from those of its subgroups."""
+        b, plan = self.b, self.plan
+        row, vector = b.divided(number, vectors), b.remainder(number, vectors)
         subgroups = range(plan.schedule.subgroups.data)
-        tops = [load(s, width + 1) for s in subgroups]
-        top = reduce(self.greater, tops)
-        factors = [self.power(own, top) for own in tops]
-        total, value = (
-            reduce(self.sum, [self.product(load(s, at), f) for s, f in enumerate(factors)])
-            for at in (width, column)
-        )
+        rows = [b.plus(row, subgroup * self.rows) for subgroup in subgroups]
+        own = [components_of(b, b.load(totals, (place,))) for place in rows]
+        top = reduce(self.greater, [top for _, top in own])
+        factors = [self.power(theirs, top) for _, theirs in own]
+        total = self._weighted([[of_row] for of_row, _ in own], factors)[0]
+        parts = [b.load(results, (b.plus(b.times(at, vectors), vector),)) for at in rows]
+        values = self._weighted([components_of(b, part) for part in parts], factors)
         place = b.plus(self.first_row, row)
+        column = b.times(vector, plan.exchanged_at_a_time)
 
         def store() -> None:
             if plan.op.parts is None:
-                self.elements.store(place, column, [self._quotient(value, total)])
+                self.elements.store(place, column, [self._quotient(v, total) for v in values])
                 return
-            self.elements.store(place, column, [value], self.part)
-            b.when(b.below(column, 1), store_totals)
+            self.elements.store(place, column, values, self.part)
+            b.when(b.below(vector, 1), store_totals)
 
         def store_totals() -> None:
             natural = self.product(top, self.number(1 / LOG2_E))
-            self.elements.store(place, width, [total], self.part)
-            self.elements.store(place, width + 1, [natural], self.part)
+            width = self._static(plan.sizes.extents[E])
+            self.elements.store(place, width, [total, natural], self.part)
 
         b.when(b.below(place, plan.row_count), store)
+
+    def _weighted(self, parts: list[Values], factors: Values) -> Values:
+        """The sums of vectors, each times its factor."""
+        totals = [self.product(value, factors[0]) for value in parts[0]]
+        for values, factor in zip(parts[1:], factors[1:], strict=True):
+            pairs = zip(values, totals, strict=True)
+            totals = [self.b.add(math.FmaOp(value, factor, total)) for value, total in pairs]
+        return totals
 
     def _quotient(self, value: SSAValue, total: SSAValue) -> SSAValue:
         b = self.b
@@ -374,8 +550,10 @@ class LanesCode:
     def _store_rows(self, rows: list[Index], state: State) -> None:
         """Each group its own rows."""
         b = self.b
+        sums = self._row_sums(state, self.plan.schedule.lanes.data)
         for row, place in enumerate(rows):
-            numbers = [self._quotient(value, state.sums[row]) for value in state.results[row]]
+            total = self._of_row(sums, row)
+            numbers = [self._quotient(value, total) for value in state.results[row]]
             for column, piece, exists in self.elements.pieces("v", numbers, self.lane):
 
                 def store(
@@ -388,3 +566,7 @@ class LanesCode:
     def _static(self, size: Size) -> int:
         assert not is_dynamic(size)
         return size
+
+
+def _as_i32(value: SSAValue) -> arith.IndexCastOp:
+    return arith.IndexCastOp(value, i32)

@@ -1,14 +1,15 @@
 """
 The code of the kernel that merges the parts of an attention: a workgroup for each row.
 
-Each invocation reads the few maxima and sums of its row by itself, so that nobody waits.
+Each lane of a subgroup reads maximum and sum of a part of the row, or a few, and computes its
+factor, which the others get by exchanges; so nobody waits, and code is short.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from math import log2, prod
+from math import gcd, log2, prod
 
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import Float32Type, FloatAttr, MemRefType, TensorType, f32
@@ -16,11 +17,16 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import AttentionMergeOp, FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, static
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.addresses import address_along
+from xdsl_spirv.passes.kernel.attention_elements import moved_type
+from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.targets import Target
 
 LOG2_E = log2(2.718281828459045)
@@ -59,7 +65,12 @@ class MergePlan:
     @property
     def invocations(self) -> int:
         size = self.target.subgroup_size
-        return size * min(MOST_SUBGROUPS, ceil_div(self.width, size))
+        return size * min(MOST_SUBGROUPS, ceil_div(self.width // self.vector, size))
+
+    @property
+    def vector(self) -> int:
+        """Elements of a part that an invocation reads at a time; totals are two more."""
+        return gcd(self.width, 2)
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
@@ -84,55 +95,88 @@ class MergeCode:
         op = plan.op
         assert isinstance(op.out.type, MemRefType)
         self.element = op.out.type.element_type
-        self.parts = b.at_top(FlatViewOp(op.parts, f32), "part_elements")
+        width = plan.vector
+        self.parts = b.at_top(FlatViewOp(op.parts, moved_type(f32, width)), "part_elements")
         self.out = b.at_top(FlatViewOp(op.out, self.element), "result_elements")
         self.row = b.block_id(gpu.DimensionEnum.X, "row")
-        pitch = plan.width + 2
-        self.starts = [
-            b.times(b.plus(self.row, plan.rows * part), pitch) for part in range(plan.count)
-        ]
+        self.lane = b.lane_id()
 
-    def _load(self, part: int, column: Index) -> SSAValue:
-        return self.b.load(self.parts, (self.b.plus(self.starts[part], column),))
+    def _load(self, part: Index, column: Index) -> list[SSAValue]:
+        """A vector of a part's row."""
+        b, plan = self.b, self.plan
+        pitch = (plan.width + 2) // plan.vector
+        row = b.times(b.plus(self.row, b.times(part, plan.rows)), pitch)
+        return components_of(b, b.load(self.parts, (b.plus(row, column),)))
 
     def write(self) -> None:
         """The whole body."""
-        b, width = self.b, self.plan.width
-        parts = range(self.plan.count)
-        tops = [self._load(part, width + 1) for part in parts]
-        sums = [self._load(part, width) for part in parts]
-        top = reduce(lambda x, y: b.add(arith.MaxnumfOp(x, y)), tops)
-        scale = b.constant(FloatAttr(LOG2_E, f32))
-
-        def factor(own: SSAValue) -> SSAValue:
-            distance = b.add(arith.SubfOp(own, top))
-            return b.add(math.Exp2Op(b.add(arith.MulfOp(distance, scale))))
-
-        factors = [factor(own) for own in tops]
-        total = self._weighted(factors, sums)
-        for first in range(0, width, self.plan.invocations):
+        b, plan = self.b, self.plan
+        factors, total = self._factors()
+        vectors = plan.width // plan.vector
+        for first in range(0, vectors, plan.invocations):
             column = b.plus(b.thread_id(), first)
-            inside = b.below(column, width) if first + self.plan.invocations > width else True
-            b.when(inside, lambda column=column: self._store(column, factors, total))
+            exists = b.below(column, vectors) if first + plan.invocations > vectors else True
+            read = b.select(exists, column, 0) if isinstance(exists, SSAValue) else column
+            values = self._weighted(factors, read)
+            b.when(exists, lambda c=column, v=values: self._store(c, v, total))
 
-    def _weighted(self, factors: list[SSAValue], values: list[SSAValue]) -> SSAValue:
-        b = self.b
-        total = b.add(arith.MulfOp(factors[0], values[0]))
-        for factor, value in zip(factors[1:], values[1:], strict=True):
-            total = b.add(math.FmaOp(factor, value, total))
-        return total
+    def _factors(self) -> tuple[list[SSAValue], SSAValue]:
+        """The lane's factors, those of parts that are none 0, and the sum of all parts."""
+        b, plan = self.b, self.plan
+        size, width = plan.target.subgroup_size, plan.width // plan.vector
+        parts = [b.plus(self.lane, first) for first in range(0, plan.count, size)]
+        exist = [b.below(part, plan.count) for part in parts]
+        if plan.count % size == 0:
+            exist = [True] * len(parts)
+        read = [
+            b.select(e, part, 0) if isinstance(e, SSAValue) else part
+            for part, e in zip(parts, exist, strict=True)
+        ]
+        loaded = [
+            [x for i in range(2 // plan.vector) for x in self._load(part, width + i)]
+            for part in read
+        ]
+        greatest = lambda x, y: b.add(arith.MaxnumfOp(x, y))  # noqa: E731
+        plus = lambda x, y: b.add(arith.AddfOp(x, y))  # noqa: E731
+        top = exchanged(b, reduce(greatest, [top for _, top in loaded]), 1, size, greatest)
+        scale, zero = (b.constant(FloatAttr(x, f32)) for x in (LOG2_E, 0.0))
+        factors: list[SSAValue] = []
+        for (_, own), exists in zip(loaded, exist, strict=True):
+            distance = b.add(arith.SubfOp(own, top))
+            factor = b.add(math.Exp2Op(b.add(arith.MulfOp(distance, scale))))
+            factors.append(factor if exists is True else b.select(exists, factor, zero))
+        pairs = zip(loaded, factors, strict=True)
+        sums = [b.add(arith.MulfOp(own, factor)) for (own, _), factor in pairs]
+        return factors, exchanged(b, reduce(plus, sums), 1, size, plus)
 
-    def _store(self, column: Index, factors: list[SSAValue], total: SSAValue) -> None:
+    def _weighted(self, factors: list[SSAValue], column: Index) -> list[SSAValue]:
+        """A vector of the parts' sum, each times its factor."""
+        b, size = self.b, self.plan.target.subgroup_size
+        totals: list[SSAValue] = []
+        for part in range(self.plan.count):
+            place = b.i32(part % size)
+            own = factors[part // size]
+            factor = b.add(GroupNonUniformShuffleOp(Scope.Subgroup, own, place))
+            values = self._load(part, column)
+            if not totals:
+                totals = [b.add(arith.MulfOp(factor, value)) for value in values]
+                continue
+            pairs = zip(values, totals, strict=True)
+            totals = [b.add(math.FmaOp(factor, value, total)) for value, total in pairs]
+        return totals
+
+    def _store(self, vector: Index, values: list[SSAValue], total: SSAValue) -> None:
         b, layout = self.b, self.plan.layout
-        values = [self._load(part, column) for part in range(self.plan.count)]
-        result = b.add(arith.DivfOp(self._weighted(factors, values), total))
-        if self.plan.op.nan_to_zero is not None:
-            zero = b.constant(FloatAttr(0.0, f32))
-            result = b.select(b.add(arith.CmpfOp(total, zero, "ogt")), result, zero)
-        if not isinstance(self.element, Float32Type):
-            result = b.add(arith.TruncFOp(result, self.element))  # pyright: ignore
-        row, at = (
-            address_along(b, layout.walks[walk], place, 0).base
-            for walk, place in ((ROW, self.row), (COLUMN, column))
-        )
-        b.store(result, self.out, (b.plus(b.plus(row, at), layout.start),))
+        for i, value in enumerate(values):
+            result = b.add(arith.DivfOp(value, total))
+            if self.plan.op.nan_to_zero is not None:
+                zero = b.constant(FloatAttr(0.0, f32))
+                result = b.select(b.add(arith.CmpfOp(total, zero, "ogt")), result, zero)
+            if not isinstance(self.element, Float32Type):
+                result = b.add(arith.TruncFOp(result, self.element))  # pyright: ignore
+            column = b.plus(b.times(vector, self.plan.vector), i)
+            row, at = (
+                address_along(b, layout.walks[walk], place, 0).base
+                for walk, place in ((ROW, self.row), (COLUMN, column))
+            )
+            b.store(result, self.out, (b.plus(b.plus(row, at), layout.start),))

@@ -63,6 +63,8 @@ FEWEST_STEPS = 2
 LONG_PAST = 4096
 """Keys that are reckoned with where their number is open."""
 
+AHEAD = 0
+
 MOST_PARTS = 64
 """That a merge reads for each row."""
 
@@ -74,6 +76,49 @@ OUTER, SHARED, FIRST, SECOND = range(4)
 """Walks of a layout: the batch, the heads that share keys, and the two loops of the operand."""
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "result": (M, E)}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """
+    Which lane of a group has which of a step's scores: those of a key stand side by side.
+
+    Score number i, of row i mod pitch and key i / pitch, is in slot i / width of lane i mod width,
+    and where there are more lanes they repeat it.
+    """
+
+    rows: int
+    keys: int
+    lanes: int
+
+    @property
+    def pitch(self) -> int:
+        """Rows to a key, those that are none included: a power of two where lanes share them."""
+        return self.rows if self.lanes == 1 else _power_of_two(self.rows)
+
+    @property
+    def width(self) -> int:
+        """Lanes that have other scores."""
+        return min(self.lanes, self.pitch * self.keys)
+
+    @property
+    def row_slots(self) -> int:
+        """Slots of a lane that are of different rows."""
+        return max(1, self.pitch // self.width)
+
+    @property
+    def own_rows(self) -> int:
+        """The same, but those that have rows only."""
+        return ceil_div(self.rows, min(self.pitch, self.width))
+
+    def place(self, row: int, key: int) -> tuple[int, int]:
+        """The slot and the lane that have a score."""
+        return divmod(key * self.pitch + row, self.width)
+
+    def first(self, slot: int) -> tuple[int, int]:
+        """Row and key of the first lane's score."""
+        key, row = divmod(slot * self.width, self.pitch)
+        return row, key
 
 
 @dataclass(frozen=True)
@@ -157,7 +202,7 @@ class LanesPlan:
         most = MOST_BITS // bits
         run = gcd(self.layout(name).run(SECOND), most)
         if name == "result":
-            return gcd(run, self.vector("v")) if self.across_rows else 1
+            return gcd(run, self.vector("v") if self.across_rows else self.exchanged_at_a_time)
         return run
 
     def vector(self, name: str) -> int:
@@ -167,8 +212,36 @@ class LanesPlan:
         value = self.value(name)
         names = {other for other in ("q", "k", "v", "mask") if self.value(other) is value}
         if value is self.op.query:
-            names |= {other for other in ("k", "v") if self.value(other) is self.op.key}
-        return gcd(*(1 if other == "mask" else self.width(other) for other in names))
+            names |= {other for other in ("k", "v") if self.value(other) is self.op.key} | {"k"}
+        return gcd(*(1 if other == "mask" else self._narrowed(other) for other in names))
+
+    def _narrowed(self, name: str) -> int:
+        """The width of an operand; of keys and values less where more lanes have some then."""
+        width, lanes = self.width(name), self.schedule.lanes.data
+        if name in ("k", "v"):
+            extent = typical(self.sizes.extents[D if name == "k" else E])
+            while width > 1 and extent // width < lanes and extent % (lanes * width // 2) == 0:
+                width //= 2
+        return width
+
+    @property
+    def exchanged_at_a_time(self) -> int:
+        """Elements of a result that subgroups exchange at a time."""
+        return gcd(self.vector("v"), MOST_BITS // 32)
+
+    @property
+    def scores(self) -> Scores:
+        schedule = self.schedule
+        return Scores(schedule.rows.data, schedule.keys.data, schedule.lanes.data)
+
+    @property
+    def one_loop(self) -> bool:
+        """Whether all keys are asked if they exist: less code is read, which caches have not."""
+        return not self.across_rows and self.target.residency.subgroups > 1
+
+    @property
+    def ahead(self) -> int:
+        return AHEAD if self.one_loop else 0
 
     def vectors(self, name: str) -> int:
         """Vectors of keys or values."""
@@ -249,6 +322,8 @@ def problems(plan: LanesPlan) -> Iterator[str]:
         if not isinstance(plan.element(name), FLOATS):
             yield f"{name} is {plan.element(name)}: f16, bf16 or f32 would do"
             return
+    if schedule.keys.data & (schedule.keys.data - 1):
+        yield f"{schedule.keys.data} keys at a time: a power of two would do"
     if schedule.lanes.data > target.subgroup_size:
         yield f"{schedule.lanes.data} lanes: a subgroup of {target.name} has {target.subgroup_size}"
     if "subgroup-shuffle" not in target.features:
