@@ -8,15 +8,18 @@ queries, and scores too where the operation says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
 from xdsl_spirv.compare.check import contraction_bound
 from xdsl_spirv.compare.scalar_intervals import Interval, spread
-from xdsl_spirv.dialects.schedule import AttentionOp
+from xdsl_spirv.dialects.places import place
+from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp
 from xdsl_spirv.interpreter.host.attention import (
+    merged,
     operands_of,
     scattered,
     scores_of,
@@ -26,6 +29,7 @@ from xdsl_spirv.interpreter.host.attention import (
 )
 from xdsl_spirv.interpreter.numbers import DType
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
 
 U = 2.0**-23
 """The largest relative error of an operation on f32, truncation included."""
@@ -40,9 +44,47 @@ TILE = 8
 """The fewest keys between two changes of a row's maximum."""
 
 
+Scatter = Callable[[Array], Array]
+"""Puts a result of batch x m x e in its place."""
+
+
+@dataclass(frozen=True)
+class Parts(Interval):
+    """Parts of an attention: numbers that only their merge has a bound for, and whose they are."""
+
+    op: AttentionOp
+    operands: Sequence[Interval]
+
+
 def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DType) -> Interval:
     """The interval of every element of the result; `operands` are those of the operation."""
-    inputs, (out, *numbers) = operands[: len(op.inputs)], operands[len(op.inputs) :]
+    out, *numbers = operands[len(op.inputs) :]
+    like = np.asarray(out.low, np.float64)
+    if op.parts is not None:
+        anything = np.full(like.shape, np.inf)
+        return Parts(-anything, anything, dtype, op, operands)
+    sizes = sizes_of(op, [number.low for number in numbers])
+    return _interval(op, operands, dtype, lambda result: scattered(op, result, like, sizes))
+
+
+def merge_interval(op: AttentionMergeOp, operands: Sequence[Interval], dtype: DType) -> Interval:
+    """The same of a merge: what the attention is whose parts it merges."""
+    parts, out, *numbers = operands
+    if not isinstance(parts, Parts):
+        raise ProgramError("no error bound is known for parts that no attention computes", place(op))
+    like = np.asarray(out.low, np.float64)
+    return _interval(
+        parts.op,
+        parts.operands,
+        dtype,
+        lambda result: merged(op, result, like, [number.low for number in numbers]),
+    )
+
+
+def _interval(
+    op: AttentionOp, operands: Sequence[Interval], dtype: DType, scatter: Scatter
+) -> Interval:
+    inputs, (_, *numbers) = operands[: len(op.inputs)], operands[len(op.inputs) :]
     sizes = sizes_of(op, [number.low for number in numbers])
     middle = operands_of(op, [operand.middle for operand in inputs], sizes)
     radius = operands_of(op, [operand.radius for operand in inputs], sizes)
@@ -60,16 +102,16 @@ def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DTy
         error = np.matmul(dp, np.abs(values) + radius[2]) + np.matmul(p, radius[2])
         n = values.shape[1]
         # Each change of the maximum multiplies what was summed, and its sum, by a rounded factor.
-        bound = contraction_bound(n + 4 * (n // TILE + 1), "f32")
+        parts = 0 if op.parts is None else op.parts.value.data
+        bound = contraction_bound(n + 4 * (n // TILE + 1 + parts), "f32")
         error = error + bound.evaluate(total, size)
         error = error + _info(dtype)[0] * np.abs(total) + _info(dtype)[1]
         unknown = ~np.isfinite(queries).all() or ~np.isfinite(keys).all()
         error = np.where(np.isfinite(total), error, np.inf if unknown else 0.0)
-    like = np.asarray(out.low, np.float64)
-    interval = spread(scattered(op, total, like, sizes), scattered(op, error, like, sizes), dtype)
+    interval = spread(scatter(total), scatter(error), dtype)
     if np.isnan(total).any() and not unknown:
         # A row without a score is NaN, whoever computes it.
-        nan = scattered(op, np.where(np.isnan(total), np.nan, 0.0), like, sizes)
+        nan = scatter(np.where(np.isnan(total), np.nan, 0.0))
         return Interval(interval.low + nan, interval.high + nan, dtype)
     return interval
 

@@ -137,7 +137,6 @@ def attention(op: AttentionOp, *operands: Array) -> Array:
 @on_arrays(AttentionMergeOp)
 def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Array:
     """The result in its place."""
-    sizes = static(op.sized([int(number) for number in numbers]))
     wide = parts.astype(F64)
     values, sums, tops = wide[..., :-2], wide[..., -2:-1], wide[..., -1:]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -146,9 +145,15 @@ def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Ar
         result = (factors * values).sum(0) / total
     if op.nan_to_zero is not None:
         result = np.where(total > 0, result, 0.0)
+    rounded = result.astype(F32) if is_small_float(out.dtype) else result
+    return merged(op, rounded.astype(out.dtype), out, numbers)
+
+
+def merged(op: AttentionMergeOp, result: Array, like: Array, numbers: Sequence[Array]) -> Array:
+    """A result of batch x m x e in its place."""
+    sizes = static(op.sized([int(number) for number in numbers]))
     grids = list(np.indices(sizes, sparse=True))
     places = tuple(np.broadcast_to(evaluate(e, grids), sizes) for e in op.map.data.results)
-    rounded = result.astype(F32) if is_small_float(out.dtype) else result
-    target = out.copy()
-    target[places] = rounded.reshape(sizes).astype(out.dtype)
+    target = like.copy()
+    target[places] = result.reshape(sizes)
     return target

@@ -393,12 +393,17 @@ def _power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def parts_for(plan: LanesPlan) -> int:
-    """Into how many parts to cut the keys, so that all compute units have work."""
+def parts_for(plan: LanesPlan, most: int | None = None) -> int:
+    """
+    Into how many parts to cut the keys, so that all compute units have work.
+
+    `most` is how many keys there may be, None where nothing says.
+    """
     if plan.across_rows:
         return 1
     keys = plan.sizes.extents[N]
     count = max(typical(keys), LONG_PAST) if is_dynamic(keys) else keys
+    count = count if most is None else min(count, most)
     tiles, batch, _ = plan.grid
     waves = WAVES * min(2, plan.target.residency.subgroups)
     wanted = waves * plan.target.compute_units // (typical(tiles) * typical(batch))

@@ -230,7 +230,7 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
             return
         parts = 1
         if isinstance(schedule, AttentionLanesAttr):
-            parts = parts_for(LanesPlan(attention, schedule, target))
+            parts = parts_for(LanesPlan(attention, schedule, target), _most_keys(traced))
         if parts > 1 and replacement.can_merge:
             partial = replacement.dispatch(parts)
             dispatches = [partial, replacement.merge(partial.outputs[0])]
@@ -244,6 +244,19 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
     last.name_hint = result.name_hint
     result.replace_all_uses_with(last)
     erase_unused_ops(block, _is_pure)
+
+
+def _most_keys(traced: Attention) -> int | None:
+    """How many keys there is room for, where they are a part of something of a known size."""
+    value, place = traced.k
+    if isinstance(value.owner, tensor.ExtractSliceOp):
+        value = value.owner.source
+    assert isinstance(value.type, TensorType)
+    shape = value.type.get_shape()
+    walked = [i for i, index in enumerate(place) if any(piece.loop == "n" for piece in index)]
+    if len(walked) != 1 or len(place) != len(shape) or shape[walked[0]] == DYNAMIC_INDEX:
+        return None
+    return shape[walked[0]]
 
 
 def _attention_in(dispatch: DispatchOp) -> AttentionOp:
