@@ -71,7 +71,9 @@ def merge_interval(op: AttentionMergeOp, operands: Sequence[Interval], dtype: DT
     """The same of a merge: what the attention is whose parts it merges."""
     parts, out, *numbers = operands
     if not isinstance(parts, Parts):
-        raise ProgramError("no error bound is known for parts that no attention computes", place(op))
+        raise ProgramError(
+            "no error bound is known for parts that no attention computes", place(op)
+        )
     like = np.asarray(out.low, np.float64)
     return _interval(
         parts.op,

@@ -33,7 +33,7 @@ from xdsl_spirv.passes.kernel.attention_elements import Elements
 from xdsl_spirv.passes.kernel.inline_bodies import components_of
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
-from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N, Scores
+from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N
 
 LOWEST = -3.4028234663852886e38
 """The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
@@ -420,7 +420,7 @@ class LanesCode:
     # The end
 
     def _row_sums(self, state: State, size: int) -> Values:
-        """The sums of rows that lanes of a group have in part, of groups that lie across keys too."""
+        """The sums of rows that lanes have in part, of all groups up to a distance of `size`."""
         b, scores = self.b, self.scores
         sums = [exchanged(b, s, scores.pitch, scores.width, self.sum) for s in state.sums]
         return [exchanged(b, s, self.plan.schedule.lanes.data, size, self.sum) for s in sums]
@@ -467,9 +467,7 @@ class LanesCode:
         for begin in range(0, count, invocations):
             number = b.plus(b.thread_id(), begin)
             exists = b.below(number, count) if begin + invocations > count else True
-            b.when(
-                exists, lambda number=number: self._finish(results, totals, number, vectors)
-            )
+            b.when(exists, lambda number=number: self._finish(results, totals, number, vectors))
 
     def _put(self, results: SSAValue, totals: SSAValue, state: State, vectors: int) -> None:
         b, width = self.b, self.plan.exchanged_at_a_time

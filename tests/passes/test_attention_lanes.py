@@ -114,7 +114,7 @@ def test_a_schedule_is_printed_as_it_is_read():
 
 
 def test_two_dispatches_where_queries_are_few():
-    module = parse_text(CASES["lavapipe"].text())
+    module = parse_text(replace(CASES["lavapipe"], capacity=4096).text())
     (op,) = formed(module, "nvidia-h200")
     (merge,) = [inner for inner in module.walk() if isinstance(inner, AttentionMergeOp)]
     assert op.parts is not None
