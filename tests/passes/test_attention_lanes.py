@@ -25,7 +25,7 @@ STEPS = (("prefill", 5), ("decode", 1), ("prefill", 2), ("decode", 1))
 
 CASES = {
     "lavapipe": StateAttention(2, 3, 10, 32),
-    "qualcomm-adreno": StateAttention(1, 2, 12, 32, type="f32", window=2),
+    "qualcomm-adreno": StateAttention(1, 2, 12, 2048, type="f32", window=2),
 }
 
 
