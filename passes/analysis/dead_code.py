@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from xdsl.dialects import tensor
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
@@ -34,7 +35,7 @@ def erase_unused_ops(block: Block, may_go: Callable[[Operation], bool]) -> None:
 def erase_dead(value: SSAValue) -> None:
     """Erase what computed a value that nobody uses, and what only that used."""
     op = value.owner
-    known = isinstance(op, LinalgStructuredOperation | tensor.PadOp)
+    known = isinstance(op, LinalgStructuredOperation | BroadcastOp | tensor.PadOp)
     if isinstance(op, Operation) and (known or is_side_effect_free(op)):
         operands = list(op.operands)
         if erase_unused(op):

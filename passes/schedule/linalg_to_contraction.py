@@ -5,6 +5,8 @@ Every operation that computes a contraction takes its one form.
                                               outs(%c) { c + ext(a) * ext(b) }
     linalg.conv_2d_... ins(%a, %f)      ->  the same over batch, M, N and K of several loops each
 
+    ... b is a weight, repeated         ->  a and the weight: rows instead of a batch
+
     ... ext(a) * (sitofp(b) * s)        ->  b' = sitofp(b) * s before it, elementwise
 
     ... b is collapsed from blocks      ->  K is as many loops as a block has (`unpacked_operands`)
@@ -32,6 +34,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.factors import with_pure_factors
 from xdsl_spirv.passes.graph.unpacked_operands import with_unpacked_operands
+from xdsl_spirv.passes.schedule.broadcast_operands import without_broadcasts
 
 HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 
@@ -51,7 +54,7 @@ class LinalgToContractionPass(ModulePass):
         ]
         for candidate in candidates:
             try:
-                contraction = contraction_of(with_pure_factors(candidate))
+                contraction = contraction_of(without_broadcasts(with_pure_factors(candidate)))
             except NotAContraction:
                 continue
             unpacked = with_unpacked_operands(contraction_of(_canonical(contraction)))

@@ -1,0 +1,150 @@
+"""
+An operand that is another one repeated is read where that one lies.
+
+    %c = broadcast %w : 384x1536 -> 32x384x1536        the same with %w, whose map has no batch:
+    %r = batch_matmul %x : 32x128x384, %c        ->    4096 rows of one product, not 32 products
+
+Importers repeat weights so, for what an operation of MLIR asks of its operands' ranks. It is undone
+where the rows of the result stay one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, TensorType, i64
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.dead_code import erase_dead
+from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
+from xdsl_spirv.passes.schedule.plan import row_stride
+
+Dims: TypeAlias = list[AffineExpr | None]
+
+
+def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
+    """The operation that reads what its operands repeat, in its place; else the operation."""
+    if len(op.inputs) != 2 or len(op.results) != 1:
+        return op
+    *maps, written = (attribute.data for attribute in op.get_indexing_maps())
+    places = [_source(value, map) for value, map in zip(op.inputs, maps, strict=True)]
+    if not any(_loops(p[1]) < _loops(map) for p, map in zip(places, maps, strict=True)):
+        return op
+    views: list[Operation] = []
+    places = [_without_units(*place, views) for place in places]
+    folded = linalg.ops.GenericOp(
+        [value for value, _ in places],
+        op.outputs,
+        op.body.clone(),
+        ArrayAttr(AffineMapAttr(map) for map in (*(map for _, map in places), written)),
+        ArrayAttr(op.get_iterator_types()),
+        [result.type for result in op.results],
+    )
+    if not _has_rows(folded):
+        for unused in (folded, *views):
+            unused.drop_all_references()
+        return op
+    folded.attributes |= op.attributes
+    folded.location = op.location
+    inputs = list(op.inputs)
+    Rewriter.insert_op(views, InsertPoint.before(op))
+    Rewriter.replace_op(op, folded)
+    for value in inputs:
+        erase_dead(value)
+    return folded
+
+
+def _without_units(
+    value: SSAValue, map: AffineMap, views: list[Operation]
+) -> tuple[SSAValue, AffineMap]:
+    """The value without the dimensions of 1 that no loop indexes: a view, put with the others."""
+    indexed = [not isinstance(e, AffineConstantExpr) for e in map.results]
+    if all(indexed) or not any(indexed) or not isinstance(value.type, TensorType):
+        return value, map
+    groups: list[list[int]] = []
+    begun = False
+    for axis, own in enumerate(indexed):
+        if not groups or (own and begun):
+            groups.append([])
+            begun = False
+        groups[-1].append(axis)
+        begun |= own
+    kept = [axis for axis, own in enumerate(indexed) if own]
+    shape = [value.type.get_shape()[axis] for axis in kept]
+    view = tensor.CollapseShapeOp.create(
+        operands=[value],
+        properties={
+            "reassociation": ArrayAttr(
+                ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups
+            )
+        },
+        result_types=[TensorType(value.type.element_type, shape)],
+    )
+    views.append(view)
+    return view.results[0], AffineMap(map.num_dims, 0, tuple(map.results[axis] for axis in kept))
+
+
+def _has_rows(op: LinalgStructuredOperation) -> bool:
+    """Whether it is a contraction each of whose results is one matrix of rows."""
+    try:
+        return row_stride(contraction_of(op).layouts[2]) is not None
+    except NotAContraction:
+        return False
+
+
+def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
+    """What a value repeats, as far as that is known, and how the loops index that."""
+    source, dims = value, list[AffineExpr | None](map.results)
+    while (before := _before(source, dims)) is not None:
+        source, dims = before
+        if (known := [e for e in dims if e is not None]) and len(known) == len(dims):
+            value, map = source, AffineMap(map.num_dims, 0, tuple(known))
+    return value, map
+
+
+def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
+    """
+    What a value is made of, only repeated, turned or reshaped, and what indexes that.
+
+    `None` indexes a dimension that is a part of one that is indexed as a whole.
+    """
+    match value.owner:
+        case linalg.ops.BroadcastOp(dimensions=added) as op:
+            axes = set(added.get_values())
+            return op.input, [e for axis, e in enumerate(dims) if axis not in axes]
+        case linalg.ops.GenericOp() as op if is_pointwise(op) and moves_only(op):
+            last = op.body.block.last_op
+            assert last is not None
+            yielded = last.operands[0]
+            if not isinstance(yielded, BlockArgument):
+                return None
+            *reads, written = (attribute.data for attribute in op.get_indexing_maps())
+            own: Dims = [None] * written.num_dims
+            for result, expression in zip(written.results, dims, strict=True):
+                assert isinstance(result, AffineDimExpr), "a pointwise result is a permutation"
+                own[result.position] = expression
+            read = [_composed(e, own) for e in reads[yielded.index].results]
+            return op.inputs[yielded.index], read
+        case tensor.CollapseShapeOp() as op:
+            parts: Dims = []
+            for group, expression in zip(op.reassociation, dims, strict=True):
+                parts += [expression] if len(group) == 1 else [None] * len(group)
+            return op.src, parts
+        case _:
+            return None
+
+
+def _composed(expression: AffineExpr, loops: Dims) -> AffineExpr | None:
+    return loops[expression.position] if isinstance(expression, AffineDimExpr) else expression
+
+
+def _loops(map: AffineMap) -> set[int]:
+    """The loops that a map uses."""
+    return {
+        e.position for result in map.results for e in result.dfs() if isinstance(e, AffineDimExpr)
+    }
