@@ -33,7 +33,9 @@ CONSIDERED = "schedule.considered"
 
 INSTRUCTIONS = ("coopmat", "dot", "fma")
 RASTERS = ("rows", "columns")
-LAYOUTS = ("rows", "panels")
+LAYOUTS = ("rows", "panels", "fragments")
+FIRST = ("load", "store")
+RESULTS = ("fragments", "rows")
 
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
@@ -64,29 +66,43 @@ class StagedAttr(ParametrizedAttribute):
 
     `padding` is how many elements lie unused after each row of the copy, `vector` how many elements
     one invocation moves at a time, `buffers` how many copies there are: of two, one is filled while
-    the other is multiplied, and a K tile takes one barrier instead of two. `layout = panels` has
-    the operand packed before (see `PackingAttr`), so that each tile is one piece of memory.
+    the other is multiplied, and a K tile takes one barrier instead of two. `ahead = 1` has the
+    fragments of a tile in registers before the tile before is multiplied. `layout = panels` has the
+    operand packed before (see `PackingAttr`), so that each tile is one piece of memory;
+    `layout = fragments` packs it into fragments, as for `direct`.
     """
 
     name = "schedule.staged"
     padding: IntAttr
     vector: IntAttr
     buffers: IntAttr
+    ahead: IntAttr
     layout: StringAttr
 
     def __init__(
-        self, padding: int = 0, vector: int = 1, buffers: int = 1, layout: str = LAYOUTS[0]
+        self,
+        padding: int = 0,
+        vector: int = 1,
+        buffers: int = 1,
+        layout: str = LAYOUTS[0],
+        ahead: int = 0,
     ):
-        super().__init__(IntAttr(padding), IntAttr(vector), IntAttr(buffers), StringAttr(layout))
+        numbers = map(IntAttr, (padding, vector, buffers, ahead))
+        super().__init__(*numbers, StringAttr(layout))
 
     @property
     def in_panels(self) -> bool:
         """Whether the operand is packed into panels along K before it is staged."""
         return self.layout.data == "panels"
 
+    @property
+    def in_fragments(self) -> bool:
+        """Whether the operand is packed into fragments before it is staged."""
+        return self.layout.data == "fragments"
+
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values = {"padding": 0, "vector": 1, "buffers": 1}
+        values = {"padding": 0, "vector": 1, "buffers": 1, "ahead": 0}
         layout = StringAttr(LAYOUTS[0])
 
         def parse_field() -> None:
@@ -105,6 +121,8 @@ class StagedAttr(ParametrizedAttribute):
         fields = [f"padding = {self.padding.data}", f"vector = {self.vector.data}"]
         if self.buffers.data != 1:
             fields.append(f"buffers = {self.buffers.data}")
+        if self.ahead.data:
+            fields.append(f"ahead = {self.ahead.data}")
         if self.layout.data != LAYOUTS[0]:
             fields.append(f"layout = {self.layout.data}")
         printer.print_string(f"<{', '.join(fields)}>")
@@ -115,6 +133,8 @@ class StagedAttr(ParametrizedAttribute):
         for name, value in (("vector", self.vector.data), ("buffers", self.buffers.data)):
             if value < 1:
                 raise VerifyException(f"{name} is {value}, must be at least 1")
+        if self.ahead.data not in (0, 1):
+            raise VerifyException(f"ahead is {self.ahead.data}, must be 0 or 1")
         if self.layout.data not in LAYOUTS:
             raise VerifyException(f"layout is {self.layout.data}, not {' or '.join(LAYOUTS)}")
 
@@ -343,9 +363,12 @@ class ContractionAttr(ParametrizedAttribute):
     tile, and where there is a third number, into how many slices they divide each K tile: those of
     a slice sum up by themselves, and all slices at the end, through Workgroup memory;
     `a` and `b` are the operands' paths, staged or direct; `stages` is how many K tiles are in
-    flight: with 2 of them one is read into registers while the one before is multiplied; `raster`
-    says along which dimension of the result neighbouring workgroups lie, and `group` makes it that
-    many rows (or columns) of tiles at a time, across them first: `rows<8>`.
+    flight: with 2 of them one is read into registers while the one before is multiplied; with
+    `first = store` it is stored in Workgroup memory before the next one is read, not after, which
+    takes fewer registers; `raster` says along which dimension of the result neighbouring workgroups
+    lie, and `group` makes it that many rows (or columns) of tiles at a time, across them first:
+    `rows<8>`; `result = rows` has each subgroup's part of the result pass through Workgroup memory,
+    to be stored row by row.
     """
 
     name = "schedule.contraction"
@@ -357,6 +380,8 @@ class ContractionAttr(ParametrizedAttribute):
     stages: IntAttr
     raster: StringAttr
     group: IntAttr
+    first: StringAttr
+    result: StringAttr
 
     def __init__(
         self,
@@ -368,6 +393,8 @@ class ContractionAttr(ParametrizedAttribute):
         stages: int = 1,
         raster: str = "rows",
         group: int = 1,
+        first: str = FIRST[0],
+        result: str = RESULTS[0],
     ):
         super().__init__(
             _integers(workgroup_tile),
@@ -378,6 +405,8 @@ class ContractionAttr(ParametrizedAttribute):
             IntAttr(stages),
             StringAttr(raster),
             IntAttr(group),
+            StringAttr(first),
+            StringAttr(result),
         )
 
     @property
@@ -420,12 +449,15 @@ class ContractionAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        names = ("workgroup_tile", "subgroups", "instruction", "a", "b", "stages", "raster")
+        needed = ("workgroup_tile", "subgroups", "instruction", "a", "b")
         values: dict[str, Attribute] = {
             "stages": IntAttr(1),
             "raster": StringAttr("rows"),
             "group": IntAttr(1),
+            "first": StringAttr(FIRST[0]),
+            "result": StringAttr(RESULTS[0]),
         }
+        names = (*needed, "stages", "raster", "first", "result")
         start = parser.pos
 
         def parse_field() -> None:
@@ -445,6 +477,10 @@ class ContractionAttr(ParametrizedAttribute):
                     if parser.parse_optional_punctuation("<") is not None:
                         values["group"] = IntAttr(parser.parse_integer(allow_boolean=False))
                         parser.parse_punctuation(">")
+                case "first":
+                    values[key] = _parse_choice(parser, FIRST)
+                case "result":
+                    values[key] = _parse_choice(parser, RESULTS)
                 case _:
                     if _parse_choice(parser, ("staged", "direct")).data == "direct":
                         values[key] = DirectAttr.new(DirectAttr.parse_parameters(parser))
@@ -452,10 +488,11 @@ class ContractionAttr(ParametrizedAttribute):
                         values[key] = StagedAttr.new(StagedAttr.parse_parameters(parser))
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in names if name not in values]
+        missing = [name for name in needed if name not in values]
         if missing:
             parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [*(values[name] for name in names), values["group"]]
+        order = (*needed, "stages", "raster", "group", "first", "result")
+        return [values[name] for name in order]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -470,6 +507,10 @@ class ContractionAttr(ParametrizedAttribute):
                 printer.print_string(f", stages = {self.stages.data}")
             group = f"<{self.group.data}>" if self.group.data != 1 else ""
             printer.print_string(f", raster = {self.raster.data}{group}")
+            if self.first.data != FIRST[0]:
+                printer.print_string(f", first = {self.first.data}")
+            if self.result.data != RESULTS[0]:
+                printer.print_string(f", result = {self.result.data}")
 
     def verify(self) -> None:
         if any(size.data < 1 for size in (*self.workgroup_tile, *self.subgroups)):

@@ -38,8 +38,8 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.k_loop import Operand, multiply_tiles
-from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
+from xdsl_spirv.passes.kernel.k_loop import Multiplier, Operand, multiply_tiles
+from xdsl_spirv.passes.kernel.packed import PackedOperand, StagedFragments, lower_pack
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.kernel.unpacked import UnpackedOperand
@@ -49,15 +49,11 @@ from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, plan
 
 
-class Core(Protocol):
+class Core(Multiplier, Protocol):
     """Computes the part of the result that an invocation, or a subgroup, has."""
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
         """The accumulators: the initial value's elements, or 0."""
-        ...
-
-    def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """The accumulators after one K tile."""
         ...
 
     def end(self, totals: Sequence[SSAValue]) -> None:
@@ -151,7 +147,7 @@ def _emit(
     place = _place(builder, plan)
     core = make_core(builder, plan, place)
     operands = _operand(builder, plan, place, 0, a), _operand(builder, plan, place, 1, b)
-    core.end(multiply_tiles(builder, plan, core.multiply, operands, core.begin(init)))
+    core.end(multiply_tiles(builder, plan, core, operands, core.begin(init)))
 
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
@@ -161,12 +157,13 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
     subgroup = (place.subgroup_row, place.subgroup_column)[number]
     if isinstance(tile, StagedTile):
         at = place.batch, index, place.invocation, plan.invocations, subgroup
-        buffers = 2 if plan.alternates else 1
-        operand = (
-            UnpackedOperand(b, tile.unpacking, tile, *at, buffers)
-            if tile.unpacking is not None
-            else StagedOperand(b, stored, tile, *at, buffers)
-        )
+        buffers = 2 if plan.alternates or plan.pipelines else 1
+        if tile.in_fragments:
+            operand = StagedFragments(b, stored, tile, at, place.lane, buffers)
+        elif tile.unpacking is not None:
+            operand = UnpackedOperand(b, tile.unpacking, tile, *at, buffers)
+        else:
+            operand = StagedOperand(b, stored, tile, *at, buffers)
         operand.slice, operand.depth = place.slice, plan.slice_depth
         return operand
     count = plan.schedule.fragments[number]

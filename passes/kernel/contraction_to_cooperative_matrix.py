@@ -82,23 +82,55 @@ class CooperativeCore:
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The MulAdds of one K tile."""
+        results = list(carried)
+        for step in range(self.steps):
+            self._multiply_step(*self._load_step(a, b, step), results)
+        return results
+
+    def load(self, a: Operand, b: Operand) -> Sequence[SSAValue]:
+        """The fragments of one K tile: for each instruction along K the ones of A, then of B."""
+        loaded = [self._load_step(a, b, step) for step in range(self.steps)]
+        return [fragment for rows, columns in loaded for fragment in (*rows, *columns)]
+
+    def multiply_fragments(
+        self, fragments: Sequence[SSAValue], carried: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """The MulAdds of one K tile that has been loaded."""
+        count_m, count_n, _ = self.plan.schedule.fragments
+        results = list(carried)
+        for first in range(0, len(fragments), count_m + count_n):
+            middle = first + count_m
+            rows, columns = fragments[first:middle], fragments[middle : middle + count_n]
+            self._multiply_step(rows, columns, results)
+        return results
+
+    @property
+    def steps(self) -> int:
+        """Instructions along K in a K tile."""
+        return self.plan.schedule.fragments[2]
+
+    def _load_step(
+        self, a: Operand, b: Operand, step: int
+    ) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
         _, _, k = self.plan.schedule.instruction.sizes
-        count_m, count_n, count_k = self.plan.schedule.fragments
+        count_m, count_n, _ = self.plan.schedule.fragments
         type_a, type_b, _ = self.types
+        rows = a.fragments(count_m, step * k, type_a)
+        return rows, b.fragments(count_n, step * k, type_b)
+
+    def _multiply_step(
+        self, rows: Sequence[SSAValue], columns: Sequence[SSAValue], results: list[SSAValue]
+    ) -> None:
+        """The MulAdds of one instruction along K, onto the results in their places."""
         flags = CooperativeMatrixOperands(0)
         for name, flag in zip(self.plan.contraction.types, SIGNED, strict=True):
             flags |= flag if name.startswith("s") else 0
-        results = list(carried)
-        for step in range(count_k):
-            rows = a.fragments(count_m, step * k, type_a)
-            columns = b.fragments(count_n, step * k, type_b)
-            for j, column in enumerate(columns):
-                for i, row in enumerate(rows):
-                    at = i * count_n + j
-                    results[at] = self.builder.add(
-                        CooperativeMatrixMulAddOp(row, column, results[at], flags or None)
-                    )
-        return results
+        for j, column in enumerate(columns):
+            for i, row in enumerate(rows):
+                at = i * len(columns) + j
+                results[at] = self.builder.add(
+                    CooperativeMatrixMulAddOp(row, column, results[at], flags or None)
+                )
 
 
 def _fragment_types(

@@ -29,6 +29,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.matrices import MatrixCode
+from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -59,12 +60,14 @@ class FragmentTile(ResultTile):
                 MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
             )
         self._scratch_row = builder.times(place.subgroup, self.m) if self.scratch else 0
+        self._strips = ResultStrips(self, self.code) if plan.stores_rows else None
 
     @property
     def direct(self) -> bool:
         """Whether every fragment that is not outside the result may be moved directly."""
         plan = self.plan
-        return plan.result_aligned and (plan.whole_tiles or plan.whole_fragments)
+        whole = plan.whole_tiles or plan.whole_fragments or plan.stores_rows
+        return plan.result_aligned and whole
 
     def flat(self, memory: SSAValue) -> SSAValue:
         """The result's buffer, or the initial value's, as one row of elements."""
@@ -113,6 +116,9 @@ class FragmentTile(ResultTile):
     def store(self, values: Sequence[SSAValue], numbers: Sequence[int] | None = None) -> None:
         """The accumulators, all or some, or what the epilogue makes of them, into the results."""
         b, contraction, place = self.builder, self.plan.contraction, self.place
+        if self._strips is not None:
+            self._strips.store(values, self._corners())
+            return
         if not self.plan.stored_directly:
             self._store_guarded(values, self._corners(numbers))
             return
@@ -152,7 +158,7 @@ class FragmentTile(ResultTile):
         b, plan = self.builder, self.plan
         pieces = plan.stored_directly and plan.contraction.epilogue.is_empty
         for number, (at, value) in enumerate(zip(corners, values, strict=True)):
-            inside = self._fragment_inside(at) if pieces else True
+            inside = self.fragment_inside(at) if pieces else True
             if plan.whole_fragments:
                 b.when(inside, partial(self._store_direct, [value], [at]))
                 continue
@@ -171,17 +177,9 @@ class FragmentTile(ResultTile):
             direct = partial(self._store_direct, [value], [at])
             b.when(inside, direct, partial(b.when, reaches, copy))
 
-    def _fragment_inside(self, at: tuple[Index, Index]) -> Condition:
-        """Whether a fragment lies inside the result, where its workgroup's tile may not."""
-        b, contraction = self.builder, self.plan.contraction
-        tile_m, tile_n, _ = self.plan.schedule.tile
-        row, column = b.plus(at[0], self.m - 1), b.plus(at[1], self.n - 1)
-        inside = is_multiple(contraction.m, tile_m) or b.below(row, contraction.m)
-        return b.both(inside, is_multiple(contraction.n, tile_n) or b.below(column, contraction.n))
-
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
         """The begin of a fragment, or of the result's first one where it lies outside."""
-        inside = self._fragment_inside(at)
+        inside = self.fragment_inside(at)
         if inside is True:
             return at
         row, column = (self.builder.select(inside, place, 0) for place in at)

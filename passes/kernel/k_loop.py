@@ -6,6 +6,11 @@ The loop along K: each tile staged, then multiplied.
       barrier; store; barrier    barrier; store k; barrier     multiply tile k
       multiply tile k            multiply tile k               store k + 1 in the other; barrier
 
+    stages = 1 + n, buffers = 2, ahead = 1
+      read tile k + 1 + n; store tile k + 1 in the other buffer; barrier
+      load the fragments of tile k + 1; multiply those of tile k
+
+With `first = store` a tile is stored before the next one is read.
 What waits for the next tile in registers, of an operand that is staged or read directly, is carried
 by the loop. With two buffers its body is two tiles long, so that each names its buffer. After the
 last tile the first one is read again, for nothing. Where nothing is read ahead, a last tile that
@@ -14,8 +19,9 @@ reaches beyond K is multiplied behind the loop, whose tiles then need no look at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from math import lcm
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from xdsl.ir import SSAValue
 
@@ -30,19 +36,39 @@ Operand: TypeAlias = TileInMemory | PackedOperand
 
 Values: TypeAlias = Sequence[SSAValue]
 
-Multiply: TypeAlias = Callable[[Operand, Operand, Values], Values]
-"""The accumulators after one K tile."""
+
+class Multiplier(Protocol):
+    """What multiplies a K tile onto the accumulators."""
+
+    def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:
+        """The accumulators after one K tile."""
+        ...
+
+
+@runtime_checkable
+class FragmentMultiplier(Multiplier, Protocol):
+    """One that can load fragments before it multiplies them."""
+
+    def load(self, a: Operand, b: Operand) -> Values:
+        """All fragments of one K tile."""
+        ...
+
+    def multiply_fragments(self, fragments: Values, carried: Values) -> Values:
+        """The accumulators after the K tile of these fragments."""
+        ...
 
 
 def multiply_tiles(
     builder: KernelEmitter,
     plan: Plan,
-    multiply: Multiply,
+    core: Multiplier,
     operands: tuple[Operand, Operand],
     accumulators: Values,
 ) -> Values:
     """The accumulators after all of K."""
-    loop = _KLoop(builder, plan, multiply, operands)
+    loop = _KLoop(builder, plan, core, operands)
+    if plan.pipelines and isinstance(core, FragmentMultiplier):
+        return loop.pipelined(core, accumulators)
     return loop.alternating(accumulators) if plan.alternates else loop.plain(accumulators)
 
 
@@ -51,11 +77,11 @@ class _KLoop:
         self,
         builder: KernelEmitter,
         plan: Plan,
-        multiply: Multiply,
+        core: Multiplier,
         operands: tuple[Operand, Operand],
     ):
         self.builder, self.plan, self.operands = builder, plan, operands
-        self.multiply = multiply
+        self.multiply = core.multiply
         self.size, self.tile = plan.contraction.k, plan.schedule.tile[2]
         self.staged = [operand for operand in operands if isinstance(operand, TileInMemory)]
         self.ahead = [
@@ -94,7 +120,7 @@ class _KLoop:
             count = sum(operand.waiting for operand in self.staged)
             moved = values[len(values) - count :]
             del values[len(values) - count :]
-            ahead = self._load(following)
+            ahead = [] if plan.stores_first else self._load(following)
         else:
             moved, ahead = self._load(k), []
         totals = self._take(values)
@@ -103,6 +129,9 @@ class _KLoop:
         self._store(moved, k)
         if self.staged:
             b.barrier()
+        if plan.prefetches and plan.stores_first:
+            assert following is not None
+            ahead = self._load(following)
         self._enter(k, following)
         results = self.multiply(*self.operands, totals)
         return [*results, *self._left(), *ahead]
@@ -144,6 +173,57 @@ class _KLoop:
         self._store(moved, following)
         self.builder.barrier()
         return [*results, *left]
+
+    def pipelined(self, core: FragmentMultiplier, accumulators: Values) -> Values:
+        """
+        Fragments of a tile loaded while the one before is multiplied, several tiles in registers.
+
+        A trip has as many tiles as take every buffer and every place of registers once more.
+        """
+        b = self.builder
+        (size,) = static([self.size])
+        count, ahead = ceil_div(size, self.tile), self.plan.schedule.stages.data - 1
+        each = sum(operand.waiting for operand in self.staged)
+        tiles = lcm(2, ahead)
+
+        def step(k: Index, number: int, values: Values) -> Values:
+            """Tile `number` after the one at `k` multiplied; accumulators, fragments and places."""
+            fragments = values[len(accumulators) : len(values) - ahead * each]
+            waiting = list(values[len(values) - ahead * each :])
+            self._use((number + 1) % 2)
+            following = self._within_size(k, (number + 1 + ahead) * self.tile)
+            if not self.plan.stores_first:
+                waiting += self._load(following)
+            self._store(waiting[:each], k)
+            if self.plan.stores_first:
+                waiting += self._load(following)
+            b.barrier()
+            loaded = core.load(*self.operands)
+            totals = core.multiply_fragments(fragments, values[: len(accumulators)])
+            return [*totals, *loaded, *waiting[each:]]
+
+        def trip(k: Index, carried: Values) -> Values:
+            for number in range(tiles):
+                carried = step(k, number, carried)
+            return carried
+
+        self._use(0)
+        self._store(self._load(0), 0)
+        firsts = [n * self.tile if n < count else 0 for n in range(1, ahead + 1)]
+        waiting = [value for first in firsts for value in self._load(first)]
+        b.barrier()
+        values: Values = [*accumulators, *core.load(*self.operands), *waiting]
+        whole = count // tiles * tiles
+        values = b.loop(whole * self.tile, tiles * self.tile, values, trip, "k") if whole else values
+        for number in range(count - whole):
+            values = step(whole * self.tile, number, values)
+        return values[: len(accumulators)]
+
+    def _within_size(self, k: Index, ahead: int) -> Index:
+        """The tile `ahead` elements after `k`, or the first one where that is none."""
+        b = self.builder
+        following = b.plus(k, ahead)
+        return b.select(b.below(following, self.size), following, 0)
 
     def _following(self, k: Index) -> Index:
         b = self.builder

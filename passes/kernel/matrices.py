@@ -59,11 +59,18 @@ class MatrixCode:
 
     def store(self, row: Index, column: Index, accumulator: SSAValue) -> None:
         """Store the results of the fragment that begins at `row` and `column`."""
-        known: dict[Placed, SSAValue] = {}
-        for placed, access in zip(self.code.epilogue.results, self.code.results, strict=True):
-            value = self._value(placed, row, column, accumulator, known)
+        values = self.results(row, column, accumulator)
+        for value, access in zip(values, self.code.results, strict=True):
             pointer, stride, layout = self._place(access, row, column)
             self.builder.insert(CooperativeMatrixStoreOp(pointer, value, stride, layout))
+
+    def results(self, row: Index, column: Index, accumulator: SSAValue) -> list[SSAValue]:
+        """The results of the fragment that begins at `row` and `column`."""
+        known: dict[Placed, SSAValue] = {}
+        return [
+            self._value(placed, row, column, accumulator, known)
+            for placed in self.code.epilogue.results
+        ]
 
     def _place(
         self, access: Access, row: Index, column: Index

@@ -36,30 +36,20 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
-from xdsl_spirv.passes.schedule.plan import PackedTile, vector_type
+from xdsl_spirv.passes.schedule.plan import PackedTile, StagedTile, vector_type
 
 WORD_BITS = 32
 
 
-class Share:
-    """
-    An invocation's share of fragments of a type, as 32-bit words in memory.
+class Words:
+    """An invocation's share of fragments of a type as 32-bit words, and back."""
 
-    `place` is the number of the invocation's share in units of shares.
-    """
-
-    def __init__(self, builder: KernelEmitter, memory: SSAValue, tile: PackedTile):
+    def __init__(self, builder: KernelEmitter, tile: PackedTile):
         self.builder, self.tile = builder, tile
         self.moved = vector_type(i32, tile.words)
-        name = f"{memory.name_hint or 'operand'}_fragments"
-        self.memory = builder.at_top(FlatViewOp(memory, self.moved), name)
         self.type = fragment_type(tile)
         per_word = tile.components // tile.words
         self.piece = vector_type(tile.element_type, per_word)
-
-    def load(self, place: Index) -> SSAValue:
-        """The words of a fragment."""
-        return self.builder.load(self.memory, (place,))
 
     def fragment(self, words: SSAValue) -> SSAValue:
         """The fragment that they are."""
@@ -84,8 +74,8 @@ class Share:
                 components.append(piece)
         return components
 
-    def store(self, fragment: SSAValue, place: Index) -> None:
-        """A fragment to where the invocation's share of it is."""
+    def words(self, fragment: SSAValue) -> SSAValue:
+        """The words of a fragment."""
         b, tile = self.builder, self.tile
         components = [
             b.add(CompositeExtractOp(fragment, [number])) for number in range(tile.components)
@@ -98,8 +88,28 @@ class Share:
             if isinstance(self.piece, VectorType):
                 piece = b.add(CompositeConstructOp(parts, self.piece))
             words.append(b.add(BitcastOp(piece, i32)))
-        moved = words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, self.moved))
-        b.store(moved, self.memory, (place,))
+        return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, self.moved))
+
+
+class Share(Words):
+    """
+    Where an invocation's share of fragments lies in memory.
+
+    `place` is the number of the invocation's share in units of shares.
+    """
+
+    def __init__(self, builder: KernelEmitter, memory: SSAValue, tile: PackedTile):
+        super().__init__(builder, tile)
+        name = f"{memory.name_hint or 'operand'}_fragments"
+        self.memory = builder.at_top(FlatViewOp(memory, self.moved), name)
+
+    def load(self, place: Index) -> SSAValue:
+        """The words of a fragment."""
+        return self.builder.load(self.memory, (place,))
+
+    def store(self, fragment: SSAValue, place: Index) -> None:
+        """A fragment to where the invocation's share of it is."""
+        self.builder.store(self.words(fragment), self.memory, (place,))
 
 
 def fragment_type(tile: PackedTile) -> CooperativeMatrixType:
@@ -202,6 +212,39 @@ class PackedOperand:
                     self.following, (coming - self.depth) // inner * self.step
                 )
         return [self.share.fragment(word) for word in words]
+
+
+class StagedFragments(StagedOperand):
+    """An operand's fragments on their way through Workgroup memory, where they lie as before."""
+
+    def __init__(
+        self,
+        builder: KernelEmitter,
+        source: SSAValue,
+        tile: StagedTile,
+        at: tuple[Index, Index, SSAValue, int, Index],
+        lane: SSAValue,
+        buffers: int,
+    ):
+        """`at` is batch, tile, invocation, how many of them, and subgroup: see `StagedOperand`."""
+        super().__init__(builder, source, tile, *at, buffers)
+        packing = tile.packing
+        assert packing is not None
+        packed = PackedTile(packing, tile.element_type, packing.shape[3] // tile.vector)
+        self.words, self.lane, self.lanes = Words(builder, packed), lane, packed.subgroup_size
+        _, self.inner = packing.fragment_sizes
+
+    def _k_origin(self, k: Index) -> Index:
+        return self.builder.divided(k, self.inner)
+
+    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
+        """The subgroup's fragments of its slice of the tile at `k` elements along K."""
+        b, stride = self.builder, self.tile.stride
+        first = b.plus(b.times(self.subgroup, count * self.lanes), self.lane)
+        slice = b.times(self.slice, self.depth // self.inner * stride)
+        first = b.plus(b.plus(first, slice), k // self.inner * stride)
+        places = [b.plus(first, number * self.lanes) for number in range(count)]
+        return [self.words.fragment(b.load(self.memory, (place,))) for place in places]
 
 
 def lower_pack(

@@ -71,3 +71,8 @@ class ResultTile:
         tile_m, tile_n, _ = self.plan.schedule.tile
         inside = is_multiple(contraction.m, tile_m) or b.below(row, contraction.m)
         return b.both(inside, is_multiple(contraction.n, tile_n) or b.below(column, contraction.n))
+
+    def fragment_inside(self, at: tuple[Index, Index]) -> Condition:
+        """Whether a fragment lies inside the result, where its workgroup's tile may not."""
+        row, column = self.builder.plus(at[0], self.m - 1), self.builder.plus(at[1], self.n - 1)
+        return self.inside(row, column)

@@ -73,6 +73,8 @@ def _guess(plan: Plan) -> float:
 
 def _share(tile: StagedTile) -> float:
     """How much of a rate remains with how an operand's tile is moved and lies."""
+    if tile.in_fragments:
+        return 1.0
     share = ACROSS_K if tile.k_axis == 0 and tile.element_bytes == 1 else 1.0
     return share * NARROW.get(tile.vector * tile.element_bytes, 1.0)
 

@@ -13,14 +13,16 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
 from xdsl_spirv.passes.schedule.plan import (
+    STRIP_BYTES,
     UNROLLED,
     PackedTile,
     Plan,
     StagedTile,
     ceil_div,
+    moves_together,
     packing_for,
 )
 from xdsl_spirv.targets import Target
@@ -29,6 +31,10 @@ MOST_BUFFERS = 2
 """Copies of an operand's tile in Workgroup memory."""
 
 MOST_STAGES = 2
+"""K tiles in flight where fragments are loaded when they are multiplied."""
+
+MOST_AHEAD = 5
+"""K tiles in flight where fragments are loaded a tile ahead."""
 
 PACKED = 4
 """8-bit elements in a word of packed dot products."""
@@ -63,6 +69,8 @@ def problems_of(plan: Plan) -> Iterator[str]:
             yield from _operand(name, tile, plan)
     yield from _limits(plan)
     yield from _stages(plan)
+    if plan.stores_rows:
+        yield from _rows(plan)
 
 
 def not_listed(types: tuple[str, str, str], target: Target) -> str:
@@ -134,6 +142,9 @@ def _dots(plan: Plan) -> Iterator[str]:
 
 def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     vector, size = tile.vector, tile.element_bytes
+    if tile.in_fragments:
+        yield from _staged_fragments(name, tile, plan)
+        return
     if vector & (vector - 1) or vector * size > 16:
         best = 16 // size
         yield f"{name}: vector = {vector} is not a power of two of at most 16 bytes: {best} is"
@@ -189,6 +200,25 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
     if not plan.is_cooperative:
         yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
         return
+    yield from _fragments(name, tile, plan)
+
+
+def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
+    """Why an operand cannot pass through Workgroup memory in fragments."""
+    if not plan.is_cooperative:
+        yield f"{name}: fragments are for coopmat: rows serve {plan.schedule.instruction.kind.data}"
+        return
+    assert tile.packing is not None
+    packed = PackedTile(tile.packing, tile.element_type, plan.target.subgroup_size)
+    yield from _fragments(name, packed, plan)
+    if tile.vector != packed.components or tile.padding:
+        yield (
+            f"{name}: an invocation's share of a fragment has {packed.components} elements, which "
+            f"are moved as one: vector = {packed.components} and padding = 0 do"
+        )
+
+
+def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
     if not plan.target.even_fragments:
         yield f"{name}: {plan.target.name} does not list how it distributes fragments: use staged"
     steps = plan.schedule.fragments[2]
@@ -238,16 +268,55 @@ def _stages(plan: Plan) -> Iterator[str]:
             yield f"{name}: buffers = {tile.buffers} take turns with stages = {MOST_STAGES}"
         elif tile.buffers != max(staged.buffers for staged in plan.staged):
             yield f"{name}: buffers = {tile.buffers}, the other operand has more: give both as many"
-    if stages > MOST_STAGES:
-        yield f"stages = {stages}: at most {MOST_STAGES}"
-    if stages != MOST_STAGES:
+    ahead = {tile.reads_ahead for tile in plan.staged}
+    if True in ahead:
+        yield from _ahead(plan)
+    most = MOST_AHEAD if ahead == {True} else MOST_STAGES
+    if stages > most:
+        yield f"stages = {stages}: at most {most}"
+    if stages == 1:
         return
     for name, tile in (("a", plan.a), ("b", plan.b)):
-        if isinstance(tile, StagedTile) and (moves := plan.moves(tile)) > UNROLLED:
+        if isinstance(tile, StagedTile) and (moves := plan.moves(tile)) * (stages - 1) > UNROLLED:
             yield (
                 f"stages = {stages}: {name} takes {moves} moves of each invocation, at most "
-                f"{UNROLLED} wait in registers: use a smaller K or stages = 1"
+                f"{UNROLLED // (stages - 1)} wait in registers: use a smaller K or stages = 1"
             )
+
+
+def _ahead(plan: Plan) -> Iterator[str]:
+    """Why fragments cannot be loaded a tile ahead."""
+    if not plan.is_cooperative:
+        yield f"ahead is for coopmat, not {plan.schedule.instruction.kind.data}"
+    for name, tile in (("a", plan.a), ("b", plan.b)):
+        if isinstance(tile, PackedTile):
+            yield f"{name}: direct, beside an operand with ahead = 1: stage both"
+        elif not tile.reads_ahead or tile.buffers != MOST_BUFFERS:
+            yield f"{name}: fragments are loaded ahead of both operands, with buffers = 2 each"
+    if is_dynamic(plan.contraction.k):
+        yield "ahead = 1: K is not known, so neither is how many tiles there are"
+
+
+def _rows(plan: Plan) -> Iterator[str]:
+    """Why the result cannot be stored row by row."""
+    if not plan.is_cooperative:
+        yield f"result = rows is for coopmat, not {plan.schedule.instruction.kind.data}"
+        return
+    if plan.schedule.slices > 1:
+        yield "result = rows: slices of K store what each of them finishes: give result = fragments"
+    contraction = plan.contraction
+    results = contraction.epilogue.results
+    m, n, _ = plan.schedule.instruction.sizes
+    if not plan.stored_directly or len(results) != 1:
+        yield "result = rows: it is no single result that fragments are stored to"
+    elif not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
+        yield f"result = rows: {contraction.m} x {contraction.n} is not made of {m} x {n} fragments"
+    elif not moves_together(
+        contraction.layout_of_result(results[0].map, results[0].shape),
+        bit_width(results[0].element_type) // 8,
+        plan.strip_width,
+    ):
+        yield f"result = rows: rows of the result are not made of {STRIP_BYTES} bytes"
 
 
 def _limits(plan: Plan) -> Iterator[str]:

@@ -60,6 +60,9 @@ LONG_LOOP = 4
 MOST_PARTIAL_BYTES = 16384
 """Workgroup memory for sums of slices of K: what needs more exchanges them in rounds."""
 
+STRIP_BYTES = 16
+"""Bytes that an invocation moves at a time where results are stored row by row."""
+
 UNROLLED = 16
 """Moves an invocation makes for one tile without a loop."""
 
@@ -122,9 +125,16 @@ class StagedTile:
     buffers: int = 1
     """Copies of the tile in Workgroup memory, which take turns."""
     packing: PackingAttr | None = None
-    """The panels that the operand lies in, if it does not lie in its own rows."""
+    """The panels or fragments that the operand lies in, if it does not lie in its own rows."""
     unpacking: Unpacking | None = None
     """How its elements are computed from packed planes on their way, if they are."""
+    reads_ahead: bool = False
+    """Whether the fragments of a tile are loaded before the tile before is multiplied."""
+
+    @property
+    def in_fragments(self) -> bool:
+        """Whether it lies in fragments; a row is those of one step along K, one after the other."""
+        return self.packing is not None and not self.packing.is_panels
 
     @property
     def element_bytes(self) -> int:
@@ -293,6 +303,22 @@ class Plan:
         return known and self.prefetches and all(tile.buffers == 2 for tile in self.staged)
 
     @property
+    def pipelines(self) -> bool:
+        """Whether fragments are loaded a tile ahead, and read from global memory before that."""
+        known = not is_dynamic(self.contraction.k)
+        return known and self.prefetches and all(tile.reads_ahead for tile in self.staged)
+
+    @property
+    def stores_first(self) -> bool:
+        """Whether a tile that waits in registers is stored before the next one is read."""
+        return self.schedule.first.data == "store"
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether the result passes through Workgroup memory, to be stored row by row."""
+        return self.schedule.result.data == "rows"
+
+    @property
     def raster_group(self) -> int:
         """Rows or columns of tiles that workgroups go across before they go along them."""
         length, width, _ = self.grid
@@ -430,7 +456,7 @@ class Plan:
         Each subgroup has room for one fragment.
         """
         inside = (self.stored_directly and self.whole_tiles) or self.whole_fragments
-        if not self.is_cooperative or inside:
+        if not self.is_cooperative or inside or self.stores_rows:
             return None
         m, n, _ = self.schedule.instruction.sizes
         return m * self.schedule.subgroup_count, n
@@ -464,11 +490,32 @@ class Plan:
         return others * self.partial_fragments, m, n
 
     @property
+    def strip_width(self) -> int:
+        """Results that an invocation moves at a time where they are stored row by row."""
+        results = self.contraction.epilogue.results
+        return STRIP_BYTES * 8 // max(bit_width(result.element_type) for result in results)
+
+    @property
+    def strip_shape(self) -> tuple[int, int]:
+        """
+        Rows and columns, in vectors, of the Workgroup memory for results that are stored by rows.
+
+        Each subgroup has room for a row of its fragments, and each row a vector of padding.
+        """
+        m, n, _ = self.schedule.instruction.sizes
+        _, count, _ = self.schedule.fragments
+        return m * self.schedule.subgroup_count, count * n // self.strip_width + 1
+
+    @property
     def workgroup_bytes(self) -> int:
+        return sum(map(self._tile_bytes, (self.a, self.b))) + self._result_bytes
+
+    @property
+    def _result_bytes(self) -> int:
+        """Of Workgroup memory that results, and sums of slices, pass through."""
         shapes = [shape for shape in (self.scratch_shape, self.partial_shape) if shape]
-        return sum(map(self._tile_bytes, (self.a, self.b))) + sum(
-            prod(shape) * self.result_bytes for shape in shapes
-        )
+        strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
+        return strips + sum(prod(shape) * self.result_bytes for shape in shapes)
 
     def _tile_bytes(self, tile: StagedTile | PackedTile) -> int:
         """Of an operand in Workgroup memory; small integers that no arithmetic is for are words."""
@@ -511,6 +558,7 @@ def staged_tile(
         path.buffers.data,
         packing,
         unpacking,
+        path.ahead.data > 0,
     )
 
 
@@ -531,13 +579,13 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
             packed = kind == "dot"
             fill = fill_of(value)
             panels = None
-            if path.in_panels:
+            if packs(path):
                 panels = packing_of(value) or packing_for(contraction, schedule, operand)
-                layout = panel_layout(panels)
-                outer, inner = (
-                    (tile, walk_size(layout.walks[walk]))
-                    for (tile, _), walk in ((outer, OUTER), (inner, INNER))
-                )
+                layout = panel_layout(panels) if panels.is_panels else fragment_layout(panels)
+                depth = 1 if panels.is_panels else panels.fragment_sizes[1]
+                # A row of fragments is as long as all its elements, and one step along K.
+                outer = outer[0] * depth, walk_size(layout.walks[OUTER])
+                inner = inner[0] // depth, walk_size(layout.walks[INNER])
             unpacking = contraction.unpackings[operand]
             return staged_tile(
                 path,
@@ -560,14 +608,15 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
 
 def packs(path: StagedAttr | DirectAttr) -> bool:
     """Whether an operand with this path is packed before it is read."""
-    return isinstance(path, DirectAttr) or path.in_panels
+    return isinstance(path, DirectAttr) or path.in_panels or path.in_fragments
 
 
 def packing_for(contraction: Contraction, schedule: ContractionAttr, operand: int) -> PackingAttr:
     """How A (0) or B (1) is packed for a schedule that reads it directly, or in panels."""
     sizes, tile = schedule.instruction.sizes, schedule.tile
     path = (schedule.a, schedule.b)[operand]
-    fragment = (sizes[operand], sizes[2]) if isinstance(path, DirectAttr) else (1, tile[2])
+    in_panels = isinstance(path, StagedAttr) and path.in_panels
+    fragment = (1, tile[2]) if in_panels else (sizes[operand], sizes[2])
     return contraction.packing(operand, fragment, (tile[operand], tile[2]))
 
 
@@ -579,5 +628,16 @@ def panel_layout(packing: PackingAttr) -> Layout:
         (Axis(rows, depth),),
         (Axis(panels, rows * depth), Axis(depth, 1)),
     )
+    walks = [tuple(axis for axis in walk if axis.size != 1) for walk in axes]
+    return Layout(0, tuple(walks))
+
+
+def fragment_layout(packing: PackingAttr) -> Layout:
+    """
+    Where an operand in fragments lies: those of a step along K are a row, elements in their order.
+    """
+    batch, steps, count, elements = packing.shape
+    row = count * elements
+    axes = ((Axis(batch, steps * row),), (Axis(row, 1),), (Axis(steps, row),))
     walks = [tuple(axis for axis in walk if axis.size != 1) for walk in axes]
     return Layout(0, tuple(walks))

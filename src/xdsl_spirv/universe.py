@@ -96,7 +96,12 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "narrow-to-32-bits": ("i64", "f64"),
     "form-attention": ("math.exp", "math.exp2", "linalg.exp"),
     "update-states": ("program.state",),
-    "pack-operands": ("schedule.attention", "schedule.direct", "schedule.staged=panels"),
+    "pack-operands": (
+        "schedule.attention",
+        "schedule.direct",
+        "schedule.staged=panels",
+        "schedule.staged=fragments",
+    ),
     "attention-to-cooperative-matrix": ("schedule.attention", "schedule.pack"),
     "attention-to-fma": ("schedule.attention_lanes", "schedule.attention_merge"),
     "contraction-to-dot": ("schedule.instruction=dot",),

@@ -1,0 +1,96 @@
+"""
+Results on their way from fragments to memory, a strip of rows at a time.
+
+    for each row of a subgroup's fragments:
+      fragments -> Workgroup memory; subgroup barrier
+      Workgroup memory -> results, 16 bytes an invocation, whole rows one after the other
+      subgroup barrier
+
+A fragment's own rows are 16 to 64 bytes, which memory takes as well as long ones only where there
+is much else to do. Each subgroup has a strip for itself, so that no other one waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.matrices import MatrixCode
+from xdsl_spirv.passes.kernel.result_tile import ResultTile
+from xdsl_spirv.passes.kernel.staging import WORKGROUP
+from xdsl_spirv.passes.schedule.plan import vector_type
+
+
+class ResultStrips:
+    """The code that stores a subgroup's part of the only result."""
+
+    def __init__(self, tile: ResultTile, code: ElementCode):
+        self.builder, self.tile, self.code = tile.builder, tile, code
+        b, plan, place = tile.builder, tile.plan, tile.place
+        (result,) = plan.contraction.epilogue.results
+        self.width = plan.strip_width
+        moved = vector_type(result.element_type, self.width)
+        shape = plan.strip_shape
+        self.stride = shape[1]
+        memory = b.allocate(MemRefType(moved, shape, memory_space=WORKGROUP), "strip")
+        self.memory = b.at_top(FlatViewOp(memory, moved), "strip_elements")
+        self.result = tile.view(result.value, moved)
+        self.begin = b.times(place.subgroup, tile.m * self.stride)
+
+    def store(self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]) -> None:
+        """The results of accumulators, in the order row by row, that begin at the corners."""
+        b, count = self.builder, self.tile.plan.schedule.fragments[1]
+        whole = MatrixCode(b, self.tile, self.code)
+        for first in range(0, len(values), count):
+            if first:
+                b.subgroup_barrier()
+            for number in range(count):
+                at, value = corners[first + number], values[first + number]
+                inside = self.tile.fragment_inside(at)
+                # What one branch has loaded no other one may use.
+                code = whole if inside is True else MatrixCode(b, self.tile, self.code)
+                b.when(inside, partial(self._to_strip, code, at, value, number))
+            b.subgroup_barrier()
+            self._from_strip(corners[first])
+
+    def _to_strip(
+        self, code: MatrixCode, at: tuple[Index, Index], value: SSAValue, number: int
+    ) -> None:
+        """The `number`-th fragment of a strip, which begins at a place of the result."""
+        b = self.builder
+        (result,) = code.results(*at, value)
+        place = b.plus(self.begin, number * self.tile.n // self.width)
+        pointer, stride = b.pointer(self.memory, (place,)), b.i32(self.stride)
+        access, layout = MemoryAccess.NonPrivatePointer, CooperativeMatrixLayout.RowMajorKHR
+        b.insert(CooperativeMatrixStoreOp(pointer, result, stride, layout, access))
+
+    def _from_strip(self, corner: tuple[Index, Index]) -> None:
+        """A strip to where it begins in the result: all its loads come first."""
+        b, tile, lanes = self.builder, self.tile, self.tile.plan.target.subgroup_size
+        across = self.stride - 1
+        vectors = tile.m * across
+        moves: list[tuple[Index, Index, Condition, SSAValue]] = []
+        for first in range(0, vectors, lanes):
+            position = b.plus(tile.place.lane, first)
+            row, column = b.divided(position, across), b.remainder(position, across)
+            exists = b.below(row, tile.m) if first + lanes > vectors else True
+            row_in_strip = row if exists is True else b.select(exists, row, 0)
+            place = b.plus(b.plus(self.begin, b.times(row_in_strip, self.stride)), column)
+            moves.append((row, column, exists, b.load(self.memory, (place,))))
+        for row, column, exists, value in moves:
+            to = b.plus(corner[0], row), b.plus(corner[1], b.times(column, self.width))
+            inside = b.both(exists, tile.inside(*to))
+            b.when(inside, partial(self._store, to, value))
+
+    def _store(self, to: tuple[Index, Index], value: SSAValue) -> None:
+        b, layout = self.builder, self.code.results[0].layout
+        at = b.divided(self.tile.offset(*to, layout), self.width)
+        b.store(value, self.result, (at,))
