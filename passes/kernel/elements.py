@@ -71,19 +71,27 @@ class ElementCode:
     Operands and results whose elements lie side by side as well are moved as vectors.
     """
 
-    def __init__(self, builder: KernelEmitter, plan: HasContraction, tile: Tile, width: int):
+    def __init__(
+        self,
+        builder: KernelEmitter,
+        plan: HasContraction,
+        tile: Tile,
+        width: int,
+        stored: int | None = None,
+    ):
+        """`stored` results are stored at a time by others, if not `width`."""
         self.builder, self.tile, self.width = builder, tile, width
         self.contraction = plan.contraction
         self.epilogue = plan.contraction.epilogue
-        self.results = [self._access(placed) for placed in self.epilogue.results]
-        self.operands = {placed: self._access(placed) for placed in self.epilogue.operands}
+        self.results = [self._access(placed, stored or width) for placed in self.epilogue.results]
+        self.operands = {placed: self._access(placed, width) for placed in self.epilogue.operands}
 
-    def _access(self, placed: Placed) -> Access:
+    def _access(self, placed: Placed, width: int) -> Access:
         layout = self.contraction.layout_of_result(placed.map, placed.shape)
         bits = bit_width(placed.element_type)
         once = sum(operand.value is placed.value for operand in self.epilogue.operands) <= 1
-        together = once and moves_together(layout, bits // 8, self.width)
-        width = self.width if together else 1
+        if not (once and moves_together(layout, bits // 8, width)):
+            width = 1
         memory = self.tile.view(placed.value, vector_type(placed.element_type, width))
         return Access(memory, layout, width)
 

@@ -53,7 +53,8 @@ class FragmentTile(ResultTile):
         super().__init__(builder, plan, place)
         self.type = type
         self.fragments_m, self.fragments_n, _ = plan.schedule.fragments
-        self.code = ElementCode(builder, plan, self, 1)
+        stored = plan.strip_width if plan.stores_rows else 1
+        self.code = ElementCode(builder, plan, self, 1, stored)
         self.scratch: SSAValue | None = None
         if (shape := plan.scratch_shape) is not None:
             self.scratch = builder.allocate(

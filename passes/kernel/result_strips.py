@@ -42,7 +42,6 @@ class ResultStrips:
         self.stride = shape[1]
         memory = b.allocate(MemRefType(moved, shape, memory_space=WORKGROUP), "strip")
         self.memory = b.at_top(FlatViewOp(memory, moved), "strip_elements")
-        self.result = tile.view(result.value, moved)
         self.begin = b.times(place.subgroup, tile.m * self.stride)
 
     def store(self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]) -> None:
@@ -91,6 +90,6 @@ class ResultStrips:
             b.when(inside, partial(self._store, to, value))
 
     def _store(self, to: tuple[Index, Index], value: SSAValue) -> None:
-        b, layout = self.builder, self.code.results[0].layout
-        at = b.divided(self.tile.offset(*to, layout), self.width)
-        b.store(value, self.result, (at,))
+        (access,) = self.code.results
+        at = self.tile.offset(*to, access.layout)
+        self.builder.store(value, access.memory, (self.builder.divided(at, access.width),))

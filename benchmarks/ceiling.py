@@ -1,0 +1,406 @@
+"""
+Products and convolutions on a Vulkan device, beside PyTorch under CUDA graphs in the same run.
+
+    python benchmarks/ceiling.py --target nvidia-h200 -o benchmarks/results/h200-ceiling.json
+    .lavapipe/run python benchmarks/ceiling.py --target lavapipe --small
+
+24 products and 13 convolutions of ResNet-50, operands uniform in [-1, 1) (8-bit ones in all of
+their range), B a weight, which is packed once and not timed; packing A is. Where weights would not
+sit in a cache, a program multiplies by several matrices that are together larger. Measured are the
+default schedule and each of `--variants` ({"case": ["#schedule...", ...]}). Every result is
+compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from contractions import BF16, DTYPES, F16, F32, S8, Case, depthwise, mlir_type
+from device_runs import CUDA, WARM_UP, parser_of, torch
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan import open_isolated
+
+CACHE = 100_000_000
+"""Bytes of weights that no cache holds."""
+
+RUNS = 15
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction by a weight, `count` times by different ones; its result stored as `stored`."""
+
+    case: Case
+    stored: str
+    count: int = 1
+    is_weight: bool = True
+
+    def __str__(self) -> str:
+        return (
+            f"{self.case.name}{f' as {self.stored}' if self.stored != self.case.types[2] else ''}"
+        )
+
+    @property
+    def weights(self) -> list[str]:
+        return [f"B{number}" for number in range(self.count)]
+
+    def text(self, schedule: str | None) -> str:
+        """A function of all products, one after the other."""
+        lines = self.case.text(schedule).splitlines()
+        a, b, out = (tensor_of(self.case, name) for name in ("a", "b", "out"))
+        to = f"{out.rpartition('x')[0]}x{mlir_type(self.stored)}>"
+        body: list[str] = []
+        for number in range(self.count):
+            own = "\n".join(lines[1:-2])
+            for name in ("%zero", "%e ", "%e:", "%f", "%r", "%B"):
+                own = own.replace(name, f"{name[:2]}{number}_{name[1:]}")
+            body.append(own)
+            if to != out:
+                body.append(_rounded(number, self.case, out, to))
+        last = "h" if to != out else "r"
+        results = ", ".join(
+            f"%h{number}" if last == "h" else f"%r{number}_r" for number in range(self.count)
+        )
+        arguments = ", ".join([f"%A: {a}", *(f"%B{number}_B: {b}" for number in range(self.count))])
+        types = ", ".join([to] * self.count)
+        text = "\n".join(body)
+        return (
+            f"func.func @main({arguments}) -> ({types}) {{\n{text}\nreturn {results} : {types}\n}}"
+        )
+
+
+def tensor_of(case: Case, operand: str) -> str:
+    type = case.types[("a", "b", "out").index(operand)]
+    return f"tensor<{'x'.join([*map(str, case.shape(operand)), mlir_type(type)])}>"
+
+
+def _rounded(number: int, case: Case, out: str, to: str) -> str:
+    loops = ", ".join(case.out)
+    kinds = ", ".join(['"parallel"'] * len(case.out))
+    one = f"affine_map<({loops}) -> ({loops})>"
+    element, narrow = mlir_type(case.types[2]), to.rpartition("x")[2][:-1]
+    return f"""  %n{number} = tensor.empty() : {to}
+  %h{number} = linalg.generic {{indexing_maps = [{one}, {one}], iterator_types = [{kinds}]}}
+      ins(%r{number}_r : {out}) outs(%n{number} : {to}) {{
+  ^bb0(%wide: {element}, %unused: {narrow}):
+    %narrow = arith.truncf %wide : {element} to {narrow}
+    linalg.yield %narrow : {narrow}
+  }} -> {to}"""
+
+
+def matmul(m: int, n: int, k: int, types: Any = F32, stored: str = "", count: int = 1) -> Product:
+    turned = types == S8
+    name = f"matmul {m}x{n}x{k} {types[0]} -> {types[2]}"
+    sizes = {"m": m, "n": n, "k": k}
+    case = Case(name, types, sizes, "mk", "nk" if turned else "kn", "mn")
+    return Product(case, stored or types[2], count)
+
+
+def rows(m: int, n: int, k: int) -> Product:
+    """Few rows, whose weights no cache holds."""
+    return matmul(m, n, k, F32, "f16", math.ceil(CACHE / (2 * n * k)))
+
+
+def batched(batch: int, m: int, n: int, k: int) -> Product:
+    name = f"batch_matmul {batch}x{m}x{n}x{k} f16 -> f32"
+    sizes = {"i": batch, "m": m, "n": n, "k": k}
+    return Product(Case(name, F32, sizes, "imk", "ikn", "imn"), "f16", 1, False)
+
+
+def convolution(batch: int, extent: int, channels: int, types: Any = F32) -> Product:
+    sizes = {"i": batch, "y": extent, "x": extent, "f": channels, "r": 3, "s": 3, "c": channels}
+    name = f"conv 3x3 {batch}x{extent}x{extent}x{channels} {types[0]} -> {types[2]}"
+    case = Case(name, types, sizes, "iyxc", "rscf", "iyxf", (("y", "r"), ("x", "s")))
+    return Product(case, "f16" if types == F32 else types[2])
+
+
+def products() -> list[Product]:
+    square = [matmul(4096, 4096, 4096, types) for types in (F16, F32, BF16, S8)]
+    square += [matmul(4096, 4096, 4096, F32, "f16"), matmul(8192, 8192, 8192, S8)]
+    square += [matmul(2048, 2048, 2048, F32, "f16")]
+    small = [matmul(1024, 1024, 1024), matmul(1024, 1024, 1024, S8), matmul(512, 512, 512)]
+    few = [rows(m, 4096, 4096) for m in (1, 8, 16, 32, 128)] + [rows(16, 14336, 4096)]
+    bert = [(4096, 1536, 384), (4096, 384, 1536), (4096, 384, 384)]
+    long = [matmul(*sizes, F32, "f16") for sizes in ((8192, 1024, 1024), *bert)]
+    odd = [matmul(1000, 1000, 1000), matmul(4095, 4095, 4095)]
+    return [
+        *square,
+        *small,
+        *few,
+        *long,
+        batched(64, 512, 512, 64),
+        batched(64, 512, 64, 512),
+        *odd,
+    ]
+
+
+def convolutions() -> list[Product]:
+    three = [convolution(32, *sizes) for sizes in ((56, 64), (28, 128), (14, 256), (7, 512))]
+    three += [convolution(batch, 56, 256) for batch in (1, 32)]
+    places = ((100352, 64, 256), (25088, 128, 512), (6272, 256, 1024))
+    one = [matmul(m, *nk, F32, "f16") for m, n, k in places for nk in ((n, k), (k, n))]
+    return [*three, *one, Product(depthwise(32, F16), "f16")]
+
+
+def extra() -> list[Product]:
+    """Shapes that others have measured, and neighbours of odd ones."""
+    found = [matmul(32768, 512, 64, F32, "f16")]
+    found += [matmul(n, n, n, t) for n in (2048, 8192) for t in (F16, F32, BF16)]
+    found += [matmul(n, n, n, t) for n in (1000, 1024, 4095) for t in (F16, F32, BF16)]
+    found += [matmul(2048, 2048, 2048, S8), matmul(4095, 4095, 4095, S8)]
+    return [each for each in found if str(each) not in map(str, products())]
+
+
+def small() -> list[Product]:
+    """What a software driver does in seconds."""
+    found = [matmul(40, 48, 72, types, "", 2) for types in (F16, F32, S8)]
+    return [*found, batched(3, 32, 40, 24), convolution(2, 8, 16)]
+
+
+def compiled(product: Product, target: str, schedule: str | None) -> Program | str:
+    """The program without its weights' values, or why there is none."""
+    case = product.case
+    zero = np.broadcast_to(np.zeros((), DTYPES[case.types[1]]), case.shape("b"))
+    weights = dict.fromkeys((f"B{n}_B" for n in range(product.count)), zero)
+    try:
+        ctx = context()
+        module = parse_text(product.text(schedule), str(product), ctx)
+        if schedule is not None:
+            passes = Universe.get_multiverse().all_passes
+            before = PassPipeline.parse_spec(passes, "linalg-to-contraction,form-dispatches")
+            before.apply(ctx, module)
+        program = compile_module(module, target, weights=weights if product.is_weight else None)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:600]
+    program.weights.clear()
+    return program
+
+
+class Data:
+    """A product's operands, what the first result is, and how long PyTorch takes."""
+
+    def __init__(self, product: Product):
+        case = self.case = product.case
+        generator = np.random.default_rng(1)
+
+        def values(operand: str, type: str) -> Any:
+            shape, dtype = case.shape(operand), DTYPES[type]
+            if type == "s8":
+                return generator.integers(-128, 128, shape, np.int8)
+            return generator.uniform(-1, 1, shape).astype(np.float32).astype(dtype)
+
+        self.a, b = values("a", case.types[0]), values("b", case.types[1])
+        self.b = [b] + [b.copy() if product.count > 1 else b] * (product.count - 1)
+        self.exact = self._exact()
+        bits = {"f16": 2.0**-10, "f32": 2.0**-20, "s32": 0.0}
+        self.allowed = bits[product.stored] * math.sqrt(case.depth) * 4
+        if case.types[2] == "f16":
+            self.allowed = 2.0**-10 * case.depth / 4
+        if product.stored == "f16":
+            self.allowed += 2.0**-10 * float(abs(self.exact).max())
+        self.graph_us = _graph_us(product, self) if CUDA else None
+
+    def _exact(self) -> Any:
+        case, whole = self.case, self.case.types[2] == "s32"
+        if CUDA:
+            torch.backends.cuda.matmul.allow_tf32 = False
+            torch.backends.cudnn.allow_tf32 = False
+            kind = torch.float64 if whole else torch.float32
+            a, b = (
+                torch.from_numpy(v.astype(np.float32)).cuda().to(kind) for v in (self.a, self.b[0])
+            )
+            return _run_of(case, a, b)()
+        a, b = (v.astype(np.float64) for v in (self.a, self.b[0]))
+        if not case.windows:
+            return np.einsum(f"{case.a},{case.b}->{case.out}", a, b, optimize=True)
+        windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), (1, 2))
+        return np.einsum(f"iyxcrs,{case.b}->{case.out}", windows, b, optimize=True)
+
+    def right(self, result: Any) -> bool:
+        if CUDA:
+            found = torch.from_numpy(
+                result.astype(np.float32) if result.dtype.kind == "V" else result
+            )
+            exact = self.exact
+            if self.case.windows:
+                exact = exact.permute(0, 2, 3, 1)
+            return bool((found.cuda().to(exact.dtype) - exact).abs().max() <= self.allowed)
+        return bool(np.abs(result.astype(np.float64) - self.exact).max() <= self.allowed)
+
+
+def _run_of(case: Case, a: Any, b: Any, out: Any = None) -> Callable[[], Any]:
+    """PyTorch's operation for it on these tensors."""
+    if not case.windows:
+        b = b.T if case.b == "nk" else b
+        return lambda: torch.matmul(a, b, out=out)
+    nhwc = torch.channels_last
+    x = a.permute(0, 3, 1, 2).contiguous(memory_format=nhwc)
+    w = b.permute(3, 2, 0, 1) if case.is_dense else b.permute(2, 0, 1)[:, None]
+    w = w.contiguous(memory_format=nhwc)
+    groups = 1 if case.is_dense else x.shape[1]
+    return lambda: torch.nn.functional.conv2d(x, w, groups=groups)
+
+
+def _graph_us(product: Product, data: Data) -> float | None:
+    """Microseconds of a product when PyTorch replays a graph of all."""
+    case = product.case
+    kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "s8": torch.int8}
+    kind = kinds[case.types[0]]
+
+    def moved(array: Any) -> Any:
+        if kind is torch.int8:
+            return torch.from_numpy(array).cuda()
+        return torch.from_numpy(array.astype(np.float32)).cuda().to(kind)
+
+    a, weights = moved(data.a), [moved(b) for b in data.b]
+    if kind is torch.int8:
+        if case.windows:
+            return None
+        runs: list[Callable[[], Any]] = [lambda w=w: torch._int_mm(a, w.T) for w in weights]
+    elif product.stored == "f32" and not case.windows:
+        runs = [lambda w=w: torch.mm(a, w, out_dtype=torch.float32) for w in weights]
+    else:
+        runs = [_run_of(case, a, w) for w in weights]
+
+    def run() -> None:
+        for one in runs:
+            one()
+
+    return round(graph_us(run) / len(runs), 2)
+
+
+def graph_us(run: Callable[[], None]) -> float:
+    """Microseconds of a replay of a graph, the median after a warm-up."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    end = time.monotonic() + WARM_UP
+    while time.monotonic() < end:
+        graph.replay()
+        torch.cuda.synchronize()
+    times: list[float] = []
+    for _ in range(25):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return float(np.median(times)) * 1e3
+
+
+def measure(device: Any, product: Product, data: Data, program: Program, name: str) -> Any:
+    record: dict[str, Any] = {"case": str(product), "schedule": name, "graph_us": data.graph_us}
+    record["chosen"] = sorted({layer.schedule for layer in program.layers if layer.schedule})
+    inputs = {"A": data.a}
+    named = {f"B{number}_B": b for number, b in enumerate(data.b)}
+    if product.is_weight:
+        program.weights.update(named)
+    else:
+        inputs |= named
+    try:
+        result = next(iter(device.execute(program, inputs).values()))
+        record["ok"] = data.right(result)
+        times = device.times(program, RUNS, WARM_UP)
+    except Exception as error:
+        return record | {"error": f"{type(error).__name__}: {error}"[:400]}
+    finally:
+        program.weights.clear()
+    timed = list(zip(times, program.manifest.dispatches, strict=True))
+    own = [t.median for t, d in timed if not d.once and not d.entry_point.startswith("pack_")]
+    packing = [t.median for t, d in timed if not d.once and d.entry_point.startswith("pack_")]
+    record["us"] = round(sum(own) / product.count / 1e3, 2)
+    record["pack_us"] = round(sum(packing) / product.count / 1e3, 2)
+    record["dispatches"] = (len(own) + len(packing)) / product.count
+    record["tflops"] = round(product.case.flops * product.count / sum(own) / 1e3, 1)
+    if data.graph_us:
+        record["ratio"] = round(data.graph_us / (record["us"] + record["pack_us"]), 3)
+    return record
+
+
+GROUPS = {"products": products, "convolutions": convolutions, "extra": extra, "small": small}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--variants", type=Path, help='JSON: {"case": ["#schedule...", ...]}')
+    parser.add_argument("--groups", default="products,convolutions")
+    options = parser.parse_args(arguments)
+    begin = time.monotonic()
+    variants = json.loads(options.variants.read_text()) if options.variants else {}
+    groups = "small" if options.small else options.groups
+    chosen = [each for group in groups.split(",") for each in GROUPS[group]()]
+    chosen = [each for each in chosen if options.only in str(each)]
+    if variants:
+        chosen = [each for each in chosen if str(each) in variants]
+    device: Any = open_isolated(options.device)
+    records: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        jobs = [
+            (product, schedule, pool.submit(compiled, product, options.target, schedule))
+            for product in chosen
+            for schedule in (None, *variants.get(str(product), ()))
+        ]
+        data: Data | None = None
+        last: Product | None = None
+        for product, schedule, job in jobs:
+            if time.monotonic() - begin > options.seconds:
+                break
+            try:
+                if data is None or product != last:
+                    data, last = Data(product), product
+            except Exception as error:
+                print(json.dumps({"case": str(product), "error": f"{error}"[:300]}), flush=True)
+                last = None
+                continue
+            program = job.result()
+            name = schedule or "default"
+            if isinstance(program, str):
+                record = {"case": str(product), "schedule": name, "error": program}
+            else:
+                record = measure(device, product, data, program, name)
+            records.append(record)
+            print(json.dumps(record), flush=True)
+            if "error" in record and not isinstance(program, str):
+                device.close()
+                device = open_isolated(options.device)
+    ratios = [r["ratio"] for r in records if r["schedule"] == "default" and r.get("ratio")]
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"geometric mean of {len(ratios)}: {mean:.3f}", flush=True)
+    if options.output is not None:
+        document = {
+            "what": (__doc__ or "").strip().splitlines()[0],
+            "date": time.strftime("%Y-%m-%d"),
+            "target": options.target,
+            "device": device.info.name,
+            "torch": getattr(torch, "__version__", None),
+            "records": records,
+        }
+        options.output.write_text(json.dumps(document, indent=1))
+    device.close()
+    return 0 if all(record.get("ok") for record in records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
