@@ -214,7 +214,9 @@ class _KLoop:
         b.barrier()
         values: Values = [*accumulators, *core.load(*self.operands), *waiting]
         whole = count // tiles * tiles
-        values = b.loop(whole * self.tile, tiles * self.tile, values, trip, "k") if whole else values
+        values = (
+            b.loop(whole * self.tile, tiles * self.tile, values, trip, "k") if whole else values
+        )
         for number in range(count - whole):
             values = step(whole * self.tile, number, values)
         return values[: len(accumulators)]
