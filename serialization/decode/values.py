@@ -152,6 +152,8 @@ class Values:
         """A stand-in for a value that comes later: a block that is never reached may use it."""
         known = self._awaited.get(id)
         if known is None:
+            if self.index.in_one_block(self.index.at, row):
+                raise self.index.error(f"%{id} is used before it is defined")
             entry = facts(self.index.opcodes[row])
             if entry is None or not entry.has_type:
                 raise self.index.error(f"%{id} is no value")
