@@ -63,7 +63,9 @@ FEWEST_STEPS = 2
 LONG_PAST = 4096
 """Keys that are reckoned with where their number is open."""
 
-AHEAD = 0
+AHEAD = 2
+
+VOTES = True
 
 MOST_PARTS = 64
 """That a merge reads for each row."""
@@ -238,6 +240,11 @@ class LanesPlan:
     def one_loop(self) -> bool:
         """Whether all keys are asked if they exist: less code is read, which caches have not."""
         return not self.across_rows and self.target.residency.subgroups > 1
+
+    @property
+    def votes(self) -> bool:
+        """Whether a subgroup agrees by a vote to leave its results as they are."""
+        return VOTES and self.one_loop and "subgroup-arithmetic" in self.target.features
 
     @property
     def ahead(self) -> int:
