@@ -43,6 +43,7 @@ from xdsl_spirv.passes.kernel.bit_fields import Affine, Known, ScalarCode
 from xdsl_spirv.passes.kernel.collective import lower_roots
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.row_sums import RowSums
 from xdsl_spirv.passes.kernel.subgroup_reduction import (
     reduce_by_halves,
     reduce_by_rotations,
@@ -142,6 +143,7 @@ class RowsKernel:
         self.column = b.times(b.block_id(gpu.DimensionEnum.Y, "tile_column"), plan.tile[1])
         batched = contraction.batch != 1
         self.batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
+        self.row_sums = RowSums(b, plan, self._over_subgroup)
         self.first: Index = 0
         """The first column in the workgroup's tile of the group that is computed."""
 
@@ -149,13 +151,24 @@ class RowsKernel:
         b, plan = self.b, self.plan
         groups = plan.schedule.groups.data
         if plan.is_stationary:
-            read = b.loop(groups - 1, 1, self._read(0), self._read_and_add, "group")
+            first = self._read(0)
+            self._write_row_sums()
+            read = b.loop(groups - 1, 1, first, self._read_and_add, "group")
             self._add_group(groups - 1, read)
         else:
+            self._write_row_sums()
             b.loop(groups, 1, (), self._add_group, "group")
         if plan.partial > 1:
             b.barrier()
             self._add_up()
+
+    def _write_row_sums(self) -> None:
+        """What the epilogue asks of rows; whoever adds up partial sums has waited before."""
+        if self.row_sums.placed:
+            rows, _ = self._points()
+            self.row_sums.write(rows)
+            if self.plan.partial == 1:
+                self.b.barrier()
 
     # Groups of columns
 
@@ -435,15 +448,15 @@ class RowsKernel:
 
     def _store(self, row: Index, column: Index, total: SSAValue) -> None:
         """Store what the epilogue makes of a sum, if its place lies inside the result."""
-        b, plan = self.b, self.plan
+        b, plan, in_tile = self.b, self.plan, row
         row, column = b.plus(self.row, row), b.plus(self.column, column)
         inside = b.both(
             self._inside(row, plan.rows, plan.tile[0]),
             self._inside(column, plan.columns, plan.tile[1]),
         )
-        b.when(inside, partial(self._store_inside, row, column, total))
+        b.when(inside, partial(self._store_inside, row, column, total, in_tile))
 
-    def _store_inside(self, row: Index, column: Index, total: SSAValue) -> None:
+    def _store_inside(self, row: Index, column: Index, total: SSAValue, in_tile: Index) -> None:
         b, plan = self.b, self.plan
         contraction = plan.contraction
         if plan.streamed == 0:
@@ -454,7 +467,7 @@ class RowsKernel:
             begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))
             total = self.plus(self._in(begin, self.type), total)
         total = self._in(total, contraction.element_types[2])
-        ElementCode(b, plan, tile, 1).store(row, column, total)
+        ElementCode(b, plan, tile, 1).store(row, column, total, self.row_sums.at(in_tile))
 
     def _in(self, value: SSAValue, to: Attribute) -> SSAValue:
         """A float in another type."""

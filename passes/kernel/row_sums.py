@@ -7,6 +7,7 @@ Workgroup memory, where whoever stores an element of the result reads them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 from xdsl.dialects import arith, linalg
@@ -23,7 +24,6 @@ from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.computed_elements import Point
 from xdsl_spirv.passes.kernel.inline_bodies import components_of, inline_body
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
-from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_over_subgroup
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 
 MOST_AT_A_TIME = 4
@@ -33,8 +33,11 @@ MOST_AT_A_TIME = 4
 class RowSums:
     """The sums that a kernel's epilogue asks for, of the rows of its workgroup."""
 
-    def __init__(self, b: HoistingEmitter, plan: RowsPlan):
-        self.b, self.plan = b, plan
+    def __init__(
+        self, b: HoistingEmitter, plan: RowsPlan, over_subgroup: Callable[[SSAValue], SSAValue]
+    ):
+        """`over_subgroup` adds up what the invocations of a subgroup have."""
+        self.b, self.plan, self.over_subgroup = b, plan, over_subgroup
         self.placed = plan.contraction.epilogue.reductions
         self.subgroups = plan.invocations // plan.target.subgroup_size
         if self.placed:
@@ -47,10 +50,7 @@ class RowSums:
         b, plan = self.b, self.plan
         for number, placed in enumerate(self.placed):
             for row, point in enumerate(rows):
-                total = self._part(placed, point)
-                total = reduce_over_subgroup(
-                    b, total, plan.target, lambda x, y: b.add(arith.AddfOp(x, y))
-                )
+                total = self.over_subgroup(self._part(placed, point))
                 place = self._place(number, row, b.subgroup_id(self.subgroups))
                 is_first = b.below(b.lane_id(plan.target.subgroup_size), 1)
                 b.when(is_first, lambda t=total, p=place: b.store(t, self.memory, (p,)))

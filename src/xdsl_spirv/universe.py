@@ -55,6 +55,7 @@ PASSES: dict[str, str] = {
     "update-states": "passes.graph.update_states:UpdateStatesPass",
     "join-dispatches": "passes.graph.join_dispatches:JoinDispatchesPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
+    "fold-norms": "passes.schedule.fold_norms:FoldNormsPass",
     "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
     "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
@@ -96,6 +97,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "narrow-to-32-bits": ("i64", "f64"),
     "form-attention": ("math.exp", "math.exp2", "linalg.exp"),
     "update-states": ("program.state",),
+    "fold-norms": ("schedule.rows",),
     "pack-operands": (
         "schedule.attention",
         "schedule.direct",
