@@ -13,8 +13,9 @@ where the schedule says that rows are few, and on devices that compute while the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
@@ -25,7 +26,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, UPDATES, DispatchOp, RowsAttr, YieldOp
+from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, RowsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
@@ -43,6 +44,19 @@ MOST_USERS = 4
 """Products of one norm: each adds up its rows again."""
 
 Generic = linalg.ops.GenericOp
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What rows are multiplied or divided by, and where by the result's dimensions."""
+
+    value: SSAValue
+    map: AffineMap
+    kind: type[arith.MulfOp | arith.DivfOp]
+
+
+Written: TypeAlias = tuple[SSAValue, list[Factor]]
+"""What a product reads instead of a norm, and the factors of its result."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +113,7 @@ class _Norm:
     """A dispatch whose result is `rest` of its last dimension, times factors of its rows."""
 
     dispatch: DispatchOp
-    factors: tuple[tuple[SSAValue, AffineMap], ...]
-    """What rows are multiplied by, and where by the result's dimensions."""
+    factors: tuple[Factor, ...]
     products: tuple[Generic, ...]
     """The multiplications of what is not the same for a row, the last one first."""
     source: SSAValue
@@ -118,13 +131,14 @@ class _Norm:
             return None
         if prod(type.get_shape()) > MOST:
             return None
-        factors: list[tuple[SSAValue, AffineMap]] = []
+        factors: list[Factor] = []
         products: list[Generic] = []
         while isinstance(value.owner, Generic) and (factor := _multiplied(value.owner)):
             number, is_of_row = factor
             if is_of_row:
                 map = value.owner.get_indexing_maps().data[number].data
-                factors.append((value.owner.inputs[number], map))
+                kind = _kind_of(value.owner)
+                factors.append(Factor(value.owner.inputs[number], map, kind))
             else:
                 products.append(value.owner)
             value = value.owner.inputs[1 - number]
@@ -136,7 +150,7 @@ class _Norm:
     def _ops_of_factors(self) -> list[Operation]:
         """What computes the factors, in order."""
         needed: set[Operation] = set()
-        waiting = [value for value, _ in self.factors]
+        waiting = [factor.value for factor in self.factors]
         while waiting:
             owner = waiting.pop().owner
             if isinstance(owner, Operation) and owner not in needed:
@@ -158,7 +172,7 @@ class _Norm:
             case _:
                 return False
 
-    def write(self, block: Block, given: dict[SSAValue, SSAValue]) -> _Written:
+    def write(self, block: Block, given: dict[SSAValue, SSAValue]) -> Written:
         """Clones of all but the products by factors, at a block's beginning."""
         first = block.first_op
         assert first is not None
@@ -166,6 +180,7 @@ class _Norm:
 
         def add(op: Operation) -> Operation:
             copy = op.clone(inside)
+            copy.attributes.pop(CONSIDERED, None)
             block.insert_op_before(copy, first)
             inside.update(zip(op.results, copy.results, strict=True))
             return copy
@@ -182,42 +197,44 @@ class _Norm:
             assert kept is not None
             inside[op.inputs[1 - kept[0]]] = value
             value = add(op).results[0]
-        return _Written(value, [(inside[factor], map) for factor, map in self.factors])
-
-
-@dataclass(frozen=True)
-class _Written:
-    """What a product reads instead of the norm, and what its result is multiplied by."""
-
-    value: SSAValue
-    factors: list[tuple[SSAValue, AffineMap]]
+        return value, [replace(f, value=inside[f.value]) for f in self.factors]
 
 
 def _multiplied(op: Generic) -> tuple[int, bool] | None:
     """
     For a product of two tensors: which of them is the factor, and whether of rows; None for others.
 
-    The other one is read in the place of the result.
+    The other one is read in the place of the result. What rows are divided by is a factor, too.
     """
     if not is_pointwise(op) or len(op.inputs) != 2:
         return None
     ops = body_ops(op.body.block)
-    if len(ops) != 1 or not isinstance(ops[0], arith.MulfOp):
+    if len(ops) != 1 or not isinstance(ops[0], arith.MulfOp | arith.DivfOp):
         return None
     if set(ops[0].operands) != set(op.body.block.args[:2]):
         return None
+    divisor = None
+    if isinstance(ops[0], arith.DivfOp):
+        divisor = list(op.body.block.args).index(ops[0].rhs)  # pyright: ignore
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     identity = AffineMap.identity(write.num_dims)
     if write != identity:
         return None
     last = AffineDimExpr(write.num_dims - 1)
     for number in (0, 1):
-        if reads[1 - number] == identity and last not in reads[number].results:
+        of_row = reads[1 - number] == identity and last not in reads[number].results
+        if of_row and divisor in (number, None):
             return number, True
-    for number in (0, 1):
+    for number in (0, 1) if divisor is None else ():
         if reads[1 - number] == identity and isinstance(op.inputs[number], BlockArgument):
             return number, False
     return None
+
+
+def _kind_of(op: Generic) -> type[arith.MulfOp | arith.DivfOp]:
+    """Whether a product multiplies or divides."""
+    (product,) = body_ops(op.body.block)
+    return arith.DivfOp if isinstance(product, arith.DivfOp) else arith.MulfOp
 
 
 def _starts_from_zero(op: Generic) -> bool:
@@ -284,10 +301,10 @@ def _folded(norm: _Norm, user: DispatchOp, target: Target) -> DispatchOp | None:
             inputs.append(value)
             given[own] = body.insert_arg(own.type, len(body.args))
             given[own].name_hint = own.name_hint
-    written = norm.write(body, given)
-    root.operands[uses[0].index] = written.value
-    for factor, map in written.factors:
-        _multiply(root, factor, map.replace_dims_and_symbols(rows, [], len(rows), 0))
+    root.operands[uses[0].index], factors = norm.write(body, given)
+    for factor in factors:
+        map = factor.map.replace_dims_and_symbols(rows, [], len(rows), 0)
+        _multiply(root, replace(factor, map=map))
     region = copy.detach_region(copy.body)
     dispatch = DispatchOp(inputs, [value.type for value in user.outputs], region)
     dispatch.attributes.update(copy.attributes)
@@ -326,8 +343,8 @@ def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
     return [*places, AffineConstantExpr(0)]
 
 
-def _multiply(root: Generic, factor: SSAValue, map: AffineMap) -> None:
-    """Multiply the product's result by a factor of its rows."""
+def _multiply(root: Generic, factor: Factor) -> None:
+    """Multiply the product's result by a factor of its rows, or divide it."""
     (result,) = root.results
     type = result.type
     assert isinstance(type, TensorType)
@@ -336,12 +353,12 @@ def _multiply(root: Generic, factor: SSAValue, map: AffineMap) -> None:
     assert block is not None
     empty = tensor.EmptyOp([], type)
     body = Block(arg_types=[f32, f32, f32])
-    product = arith.MulfOp(body.args[0], body.args[1])
+    product = factor.kind(body.args[0], body.args[1])
     body.add_ops([product, linalg.ops.YieldOp(product)])
     identity = AffineMap.identity(rank)
-    map = AffineMap(rank, 0, map.results)
+    map = AffineMap(rank, 0, factor.map.results)
     scaled = Generic(
-        [result, factor],
+        [result, factor.value],
         [empty.tensor],
         Region(body),
         ArrayAttr(AffineMapAttr(m) for m in (identity, map, identity)),
