@@ -89,12 +89,12 @@ def _fold(dispatch: DispatchOp, target: Target) -> None:
         return
     pairs: list[tuple[DispatchOp, DispatchOp]] = []
     for user in users:
-        folded = _folded(norm, user, target) if isinstance(user, DispatchOp) else None
-        if folded is None:
-            for _, other in pairs:
-                other.erase()
-            return
-        pairs.append((user, folded))
+        if isinstance(user, DispatchOp) and (folded := _folded(norm, user, target)) is not None:
+            pairs.append((user, folded))
+    if len(pairs) < len(users):
+        for _, folded in pairs:
+            folded.erase()
+        return
     for user, folded in pairs:
         block = user.parent_block()
         assert block is not None
