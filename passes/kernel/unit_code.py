@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import TypeAlias
 
 from xdsl.dialects import arith, linalg, math, vector
@@ -114,15 +113,19 @@ class UnitCode:
 
     def elements(self) -> list[SSAValue]:
         """All elements, in vectors of four."""
+        return [self.four(number) for number in range(self.unpacking.size // VECTOR)]
+
+    def four(self, number: int) -> SSAValue:
+        """The `number`-th four elements."""
         last = self.block.last_op
         assert last is not None
         result = last.operands[0]
-        *outer, inner = self.unpacking.sizes
-        return [
-            self._as_vector(self._value(result, (*at, first)), result.type)
-            for at in product(*map(range, outer))
-            for first in range(0, inner, VECTOR)
-        ]
+        at: list[int] = []
+        rest = number * VECTOR
+        for size in reversed(self.unpacking.sizes):
+            rest, place = divmod(rest, size)
+            at.insert(0, place)
+        return self._as_vector(self._value(result, (*at,)), result.type)
 
     def loops_of(self, value: SSAValue) -> frozenset[int]:
         """The loops of the unit that a value of the body follows."""

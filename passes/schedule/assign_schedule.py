@@ -51,6 +51,7 @@ from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
+from xdsl_spirv.passes.schedule.k_order import k_order
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -366,7 +367,7 @@ def _candidates(
     instruction = InstructionAttr("coopmat", shape)
     element_bytes = bit_width(contraction.element_types[0]) // 8
     packed = set(packable(contraction))
-    unpacked = any(unpacking is not None for unpacking in contraction.unpackings)
+    units = {n: u for n, u in zip("ab", contraction.unpackings, strict=True) if u is not None}
     staged: dict[str, list[StagedAttr]] = {"a": [a], "b": [b]}
     for operand, (name, ways) in enumerate(staged.items()):
         panels = in_panels(contraction, operand, k) if name in packed else None
@@ -376,7 +377,7 @@ def _candidates(
         (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
         types = f"{a_type} -> {result}"
         rate, alone = candidate.rates.get(types), candidate.alone.get(types)
-        if unpacked:
+        if units:
             measured = candidate.rates.get(f"unpacked {types}")
             rate, alone = (
                 (measured, candidate.alone.get(f"unpacked {types}"))
@@ -387,10 +388,11 @@ def _candidates(
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
             continue
-        if not packed.issuperset(candidate.direct):
+        if not packed.union(units).issuperset(candidate.direct):
             continue
-        deep = _whole_units(contraction, max(k, candidate.k_bytes // element_bytes // k * k), k)
-        tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), k) * k)
+        whole = _whole(contraction, target, shape, candidate.direct)
+        deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
+        tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), whole) * whole)
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
             buffers = candidate.buffers if stages > 1 else 1
@@ -405,6 +407,25 @@ def _candidates(
                     tile, grid, instruction, path_a, path_b, stages, group=group
                 )
                 yield Candidate(schedule, rate, alone)
+
+
+def _whole(
+    contraction: Contraction, target: Target, shape: tuple[int, int, int], direct: str
+) -> int:
+    """Elements along K of whole instructions and units, or groups of those that are unpacked."""
+    m, n, k = shape
+    sizes = [k]
+    matrices = (("a", "A", (m, k)), ("b", "B", (k, n)))
+    for (name, use, matrix), unpacking, element in zip(
+        matrices, contraction.unpackings, contraction.element_types, strict=False
+    ):
+        if unpacking is None:
+            continue
+        sizes.append(unpacking.size)
+        fragment = target.fragment(use, matrix, bit_width(element)) if name in direct else None
+        order = None if fragment is None else k_order(fragment, unpacking.size)
+        sizes.append(1 if order is None else order.group)
+    return lcm(*sizes)
 
 
 def _whole_units(contraction: Contraction, depth: int, k: int) -> int:

@@ -21,6 +21,8 @@ from xdsl_spirv.passes.schedule.plan import (
     PackedTile,
     Plan,
     StagedTile,
+    Tile,
+    UnpackedTile,
     ceil_div,
     moves_together,
     packing_for,
@@ -65,6 +67,8 @@ def problems_of(plan: Plan) -> Iterator[str]:
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if isinstance(tile, PackedTile):
             yield from _direct(name, tile, plan)
+        elif isinstance(tile, UnpackedTile):
+            yield from _unpacked(name, tile, plan)
         else:
             yield from _operand(name, tile, plan)
     yield from _limits(plan)
@@ -232,6 +236,40 @@ def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
         )
 
 
+def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
+    """Why an operand's fragments cannot be computed from planes."""
+    target = plan.target
+    if not plan.is_cooperative:
+        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
+        return
+    if tile.fragment is None:
+        yield (
+            f"{name}: direct, but the operand is unpacked and {target.name} does not list where "
+            "components of its fragments lie: use staged"
+        )
+        return
+    size = tile.unpacking.size
+    if tile.order is None:
+        yield (
+            f"{name}: direct, but the operand is unpacked {size} elements at a time, which "
+            f"{target.name}'s fragments do not share out: use staged"
+        )
+        return
+    if (depth := plan.slice_depth) % (group := tile.order.group):
+        yield (
+            f"{name}: K = {depth} of a subgroup's tile is no multiple of the {group} elements that a "
+            f"subgroup unpacks together: {ceil_div(depth, group) * group} is"
+        )
+    other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
+    if not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:
+        yield (
+            f"{name}: direct, but the operand is unpacked: its order along K needs {rest} staged "
+            "by rows that lie along K"
+        )
+    elif size % other.vector:
+        yield f"{rest}: vector = {other.vector} does not divide units of {size} elements"
+
+
 def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
     """Why an operand cannot be packed as the schedule needs it, or is packed in another way."""
     operand = 0 if name == "a" else 1
@@ -351,9 +389,9 @@ def _limits(plan: Plan) -> Iterator[str]:
             )
 
 
-def _bytes(operand: SSAValue, tile: StagedTile | PackedTile) -> Size:
+def _bytes(operand: SSAValue, tile: Tile) -> Size:
     """The bytes of the largest buffer that an operand is in."""
-    if isinstance(tile, StagedTile) and tile.unpacking is not None:
+    if not isinstance(tile, PackedTile) and tile.unpacking is not None:
         planes = [plane.value for plane in tile.unpacking.planes]
         sizes = [bit_width(element_type(plane)) // 8 * prod(shape_of(plane)) for plane in planes]
         return max(sizes, key=typical)

@@ -77,7 +77,7 @@ class PackOperandsPass(ModulePass):
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
             for number, path in enumerate(paths):
-                if packs(path):
+                if packs(path) and contraction.unpackings[number] is None:
                     self._pack(contraction, schedule, number, packed)
 
     def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType, i32
 from xdsl.ir import Attribute
@@ -33,7 +34,8 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, walk_size
 from xdsl_spirv.passes.analysis.unpacking import Unpacking
-from xdsl_spirv.targets import Target
+from xdsl_spirv.passes.schedule.k_order import KOrder, k_order
+from xdsl_spirv.targets import Fragment, Target
 
 
 def vector_type(element_type: Attribute, count: int) -> Attribute:
@@ -130,6 +132,8 @@ class StagedTile:
     """How its elements are computed from packed planes on their way, if they are."""
     reads_ahead: bool = False
     """Whether the fragments of a tile are loaded before the tile before is multiplied."""
+    order: KOrder | None = None
+    """The order along K in Workgroup memory, if it is that of the other operand's fragments."""
 
     @property
     def in_fragments(self) -> bool:
@@ -148,6 +152,11 @@ class StagedTile:
         if self.packed:
             return vector_type(i32, self.vector * self.element_bytes // WORD_BYTES)
         return vector_type(bits, self.vector)
+
+    @property
+    def piece_type(self) -> Attribute:
+        """The type that lies in Workgroup memory."""
+        return self.moved_type if self.order is None else vector_type(self.element_type, self.piece)
 
     @property
     def gathered(self) -> bool:
@@ -185,9 +194,14 @@ class StagedTile:
         return self.shape[1] // self.vector
 
     @property
+    def piece(self) -> int:
+        """Elements that lie side by side in Workgroup memory as they do in a vector."""
+        return self.vector if self.order is None else min(self.vector, self.order.run)
+
+    @property
     def stride(self) -> int:
-        """Vectors from one row to the next in Workgroup memory."""
-        return (self.shape[1] + self.padding) // self.vector
+        """Pieces from one row to the next in Workgroup memory."""
+        return (self.shape[1] + self.padding) // self.piece
 
     @property
     def vectors(self) -> int:
@@ -209,6 +223,40 @@ class StagedTile:
         """Whether some tile reaches beyond the operand along rows, columns."""
         rows, columns = zip(self.extent, self.shape, strict=True)
         return not is_multiple(*rows), not is_multiple(*columns)
+
+
+@dataclass(frozen=True)
+class UnpackedTile:
+    """
+    One operand whose fragments invocations compute from packed planes.
+
+    `shape` is the tile's along M or N, and along K; `extent` how many of both the operand has.
+    `order` is that of its elements along K; None where the target does not say where components
+    lie, or units are no power of two.
+    """
+
+    unpacking: Unpacking
+    shape: tuple[int, int]
+    extent: tuple[Size, Size]
+    element_type: Attribute
+    fragment: Fragment | None
+    order: KOrder | None
+    ahead: int = 0
+    """If not 0, planes are read a K tile before they are multiplied."""
+
+    workgroup_bytes = 0
+    k_axis = 1
+    packing = None
+
+    @property
+    def element_bytes(self) -> int:
+        return bit_width(self.element_type) // 8
+
+    @property
+    def guarded(self) -> tuple[bool, bool]:
+        """Whether some tile reaches beyond the operand along M or N, along K."""
+        outer, inner = zip(self.extent, self.shape, strict=True)
+        return not is_multiple(*outer), not is_multiple(*inner)
 
 
 @dataclass(frozen=True)
@@ -243,6 +291,9 @@ class PackedTile:
         return self.components * self.element_bytes // WORD_BYTES
 
 
+Tile: TypeAlias = StagedTile | PackedTile | UnpackedTile
+
+
 def k_axis_of(layout: Layout) -> int:
     """Which way an operand's tile lies: along K where that is contiguous or nothing is."""
     return 0 if layout.is_contiguous(OUTER) and not layout.is_contiguous(INNER) else 1
@@ -260,8 +311,8 @@ class Plan:
     contraction: Contraction
     schedule: ContractionAttr
     target: Target
-    a: StagedTile | PackedTile
-    b: StagedTile | PackedTile
+    a: Tile
+    b: Tile
 
     @property
     def staged(self) -> tuple[StagedTile, ...]:
@@ -292,7 +343,8 @@ class Plan:
         k, (_, _, tile_k) = self.contraction.k, self.schedule.tile
         if is_dynamic(k) or k % tile_k == 0 or k < LONG_LOOP * tile_k:
             return False
-        ahead = any(isinstance(tile, PackedTile) and tile.ahead for tile in (self.a, self.b))
+        direct = [tile for tile in (self.a, self.b) if not isinstance(tile, StagedTile)]
+        ahead = any(tile.ahead for tile in direct)
         guarded = any(tile.guarded[1 - tile.k_axis] for tile in self.staged)
         return self.is_cooperative and guarded and not (self.prefetches or ahead)
 
@@ -517,7 +569,7 @@ class Plan:
         strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
         return strips + sum(prod(shape) * self.result_bytes for shape in shapes)
 
-    def _tile_bytes(self, tile: StagedTile | PackedTile) -> int:
+    def _tile_bytes(self, tile: Tile) -> int:
         """Of an operand in Workgroup memory; small integers that no arithmetic is for are words."""
         size, words = tile.workgroup_bytes, isinstance(tile, StagedTile) and tile.packed
         feature = f"int{8 * tile.element_bytes}"
@@ -539,6 +591,7 @@ def staged_tile(
     fill: int = 0,
     packing: PackingAttr | None = None,
     unpacking: Unpacking | None = None,
+    order: KOrder | None = None,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = 1 if packed else k_axis_of(layout)
@@ -559,13 +612,18 @@ def staged_tile(
         packing,
         unpacking,
         path.ahead.data > 0,
+        order,
     )
 
 
 def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) -> Plan:
     """Pure arithmetic; whether the plan fits is asked of `fit.check`."""
 
-    def tile(operand: int, path: StagedAttr | DirectAttr) -> StagedTile | PackedTile:
+    unpacked = _unpacked(contraction, schedule, target)
+
+    def tile(operand: int, path: StagedAttr | DirectAttr) -> Tile:
+        if unpacked[operand] is not None:
+            return unpacked[operand]
         element = contraction.element_types[operand]
         value = contraction.b if operand else contraction.a
         sizes = (contraction.m, contraction.n)
@@ -587,6 +645,8 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
                 outer = outer[0] * depth, walk_size(layout.walks[OUTER])
                 inner = inner[0] // depth, walk_size(layout.walks[INNER])
             unpacking = contraction.unpackings[operand]
+            other = unpacked[1 - operand]
+            order = None if other is None else other.order
             return staged_tile(
                 path,
                 element,
@@ -599,6 +659,7 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
                 fill,
                 panels,
                 unpacking,
+                order,
             )
         packing = packing_of(value) or packing_for(contraction, schedule, operand)
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data)
@@ -606,8 +667,32 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
     return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
 
 
+def _unpacked(
+    contraction: Contraction, schedule: ContractionAttr, target: Target
+) -> tuple[UnpackedTile | None, UnpackedTile | None]:
+    """The operands whose fragments are computed from planes."""
+    m, n, k = schedule.instruction.sizes
+    tiles: list[UnpackedTile | None] = []
+    shapes = (("A", (m, k)), ("B", (k, n)))
+    for operand, (path, (use, shape)) in enumerate(
+        zip((schedule.a, schedule.b), shapes, strict=True)
+    ):
+        unpacking = contraction.unpackings[operand]
+        if unpacking is None or not isinstance(path, DirectAttr):
+            tiles.append(None)
+            continue
+        element = contraction.element_types[operand]
+        fragment = target.fragment(use, shape, bit_width(element))
+        order = None if fragment is None else k_order(fragment, unpacking.size)
+        tile = schedule.tile[operand], schedule.tile[2]
+        extent = (contraction.m, contraction.n)[operand], contraction.k
+        ahead = path.ahead.data
+        tiles.append(UnpackedTile(unpacking, tile, extent, element, fragment, order, ahead))
+    return tiles[0], tiles[1]
+
+
 def packs(path: StagedAttr | DirectAttr) -> bool:
-    """Whether an operand with this path is packed before it is read."""
+    """Whether an operand with this path is packed before it is read, unless planes are."""
     return isinstance(path, DirectAttr) or path.in_panels or path.in_fragments
 
 
