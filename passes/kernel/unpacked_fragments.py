@@ -8,7 +8,7 @@ they belong. Neither Workgroup memory nor another invocation has any part in it.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FloatAttr, Float16Type, Float32Type, BFloat16Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv.composite import CompositeInsertOp
@@ -84,9 +84,7 @@ class UnpackedFragments:
         fragment = self.tile.fragment
         assert fragment is not None
         names = enumerate(fragment.component)
-        return sum(
-            (number >> bit & 1) << int(name[1:]) for bit, name in names if name[0] == axis
-        )
+        return sum((number >> bit & 1) << int(name[1:]) for bit, name in names if name[0] == axis)
 
     def _lines(self, first: Index, count: int, axis: str) -> list[dict[int, Index]]:
         """By fragment, the rows or columns that the invocation holds, by their place in it."""
@@ -136,7 +134,7 @@ class UnpackedFragments:
         return values
 
     def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
-        """The number of the invocation's unit in a group of the K tile, and whether there is one."""
+        """The number of the invocation's unit in a group of a K tile, and whether there is one."""
         b, unpacking = self.builder, self.tile.unpacking
         first = b.plus(b.divided(k, unpacking.size), self.part)
         unit = b.plus(first, group * self.order.parts)

@@ -23,7 +23,8 @@ from xdsl_spirv.targets import Fragment
 @dataclass(frozen=True)
 class KOrder:
     """
-    `weights` says what each bit of an element's number along K, the lowest first, adds to its place.
+    `weights` says what each bit of an element's number along K, the lowest first, adds to its
+    place.
 
     It is an order of groups of `parts` units. Each invocation has `count` elements of a unit in a
     fragment, for each of its rows or columns.

@@ -622,8 +622,8 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
     unpacked = _unpacked(contraction, schedule, target)
 
     def tile(operand: int, path: StagedAttr | DirectAttr) -> Tile:
-        if unpacked[operand] is not None:
-            return unpacked[operand]
+        if (own := unpacked[operand]) is not None:
+            return own
         element = contraction.element_types[operand]
         value = contraction.b if operand else contraction.a
         sizes = (contraction.m, contraction.n)
