@@ -61,7 +61,8 @@ class UnpackedFragments:
         component = tile.fragment.component
         self.slots = [self._of_component(number, outer) for number in range(1 << len(component))]
         self.lines = self._lines(first, count, outer)
-        self.count = self.groups * sum(map(len, self.lines)) * self.source.loads
+        self.held = self.groups * sum(map(len, self.lines)) * self.source.loads
+        """Values that wait where it reads ahead."""
         self.waiting: list[SSAValue] = []
         self._units: list[list[dict[int, tuple[UnitCode, Condition]]]] = []
 
@@ -102,6 +103,10 @@ class UnpackedFragments:
                 }
             lines.append(places)
         return lines
+
+    def begin_ahead(self) -> None:
+        """Read what waits for the first K tile."""
+        self.waiting = self.read(0)
 
     def enter(self, k: Index, following: Index | None = None) -> None:
         """The K tile at element `k` is multiplied from now on; the one at `following` after it."""
