@@ -40,34 +40,56 @@ WORD_BITS, MOST_BITS = 32, 128
 
 class PlaneSource:
     """
-    A plane in memory: an invocation's share of a unit is `loads` loads of `type`.
+    A plane in memory: an invocation's share of a unit, or of a part, is `loads` loads of `type`.
 
-    Bytes come as words of four; other numbers, or fewer bytes, one by one.
+    Bytes come as words of four; other numbers, or fewer bytes, one by one. A part is one of `split`
+    along the unit's innermost loop, whose numbers lie side by side, in as many `runs` as the loops
+    around it have iterations.
     """
 
-    def __init__(self, builder: KernelEmitter, plane: Plane):
+    def __init__(self, builder: KernelEmitter, plane: Plane, inner: int, split: int = 1):
         self.builder, self.plane = builder, plane
-        element, bits = plane.element_type, plane.count * bit_width(plane.element_type)
+        element = plane.element_type
+        self.split = split if inner in plane.loops else 1
+        self.runs = 1 if self.split == 1 else plane.count // plane.inner
+        share = plane.count // self.split
+        bits = share // self.runs * bit_width(element)
         self.in_words = element == IntegerType(8) and bits % WORD_BITS == 0
         together = min(bits & -bits, MOST_BITS) // WORD_BITS
         self.type = vector_type(i32, together) if self.in_words else element
-        self.loads = bits // bit_width(self.type)
+        self.loads = share * bit_width(element) // bit_width(self.type)
         name = plane.value.name_hint or "plane"
         self.view = builder.at_top(FlatViewOp(plane.value, self.type), f"{name}_elements")
 
-    def load(self, place: Address) -> list[SSAValue]:
-        """The values of the unit at a place, which is in units."""
+    def load(self, place: Address, part: Index) -> list[SSAValue]:
+        """The values of a part of the unit at a place, which is in units."""
         b = self.builder
-        first = b.times(place.offset(b), self.loads)
-        return [b.load(self.view, (b.plus(first, number),)) for number in range(self.loads)]
+        each = self.loads // self.runs
+        first = b.times(place.offset(b), self.loads * self.split)
+        if self.split > 1:
+            first = b.plus(first, b.times(part, each))
+        return [
+            b.load(self.view, (b.plus(first, run * each * self.split + number),))
+            for run in range(self.runs)
+            for number in range(each)
+        ]
 
 
 class UnitSource:
-    """What the planes of an operand have for its units."""
+    """What the planes of an operand have for its units, or for the `part`-th of `split` of each."""
 
-    def __init__(self, builder: KernelEmitter, unpacking: Unpacking, batch: Index):
-        self.builder, self.unpacking, self.batch = builder, unpacking, batch
-        self.planes = [PlaneSource(builder, plane) for plane in unpacking.planes]
+    def __init__(
+        self,
+        builder: KernelEmitter,
+        unpacking: Unpacking,
+        batch: Index,
+        split: int = 1,
+        part: Index = 0,
+    ):
+        self.builder, self.batch, self.part = builder, batch, part
+        inner = len(unpacking.sizes) - 1
+        self.planes = [PlaneSource(builder, plane, inner, split) for plane in unpacking.planes]
+        self.unpacking = unpacking.part(split)
         self.loads = sum(plane.loads for plane in self.planes)
 
     def load(self, outer: Index, unit: Index) -> list[SSAValue]:
@@ -79,7 +101,7 @@ class UnitSource:
             place = origin(layout)
             for walk, number in ((BATCH, self.batch), (OUTER, outer), (INNER, unit)):
                 place = place.plus(b, address_along(b, layout.walks[walk], number, 0))
-            values += source.load(place)
+            values += source.load(place, self.part)
         return values
 
     def code(self, loaded: Sequence[SSAValue], unit: Index) -> UnitCode:

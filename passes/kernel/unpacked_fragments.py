@@ -49,14 +49,17 @@ class UnpackedFragments:
         assert tile.fragment is not None
         assert tile.order is not None
         self.builder, self.tile, self.order, self.lane = builder, tile, tile.order, lane
-        self.source = UnitSource(builder, tile.unpacking, batch)
         self.within_k = False
         """Whether the tiles that are loaded lie inside K, which is then not looked at."""
         self.axis = inner_axis(tile.fragment)
         count, depth = part
         self.groups = depth // self.order.group
         first_unit = builder.times(slice, depth // tile.unpacking.size)
-        self.part = builder.plus(self._of_lane(self.axis), first_unit)
+        share, split = self._of_lane(self.axis), self.order.split
+        self.source = UnitSource(
+            builder, tile.unpacking, batch, split, builder.remainder(share, split)
+        )
+        self.own = builder.plus(builder.divided(share, split), first_unit)
         outer = {"c": "r", "r": "c"}[self.axis]
         component = tile.fragment.component
         self.slots = [self._of_component(number, outer) for number in range(1 << len(component))]
@@ -141,8 +144,8 @@ class UnpackedFragments:
     def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
         """The number of the invocation's unit in a group of a K tile, and whether there is one."""
         b, unpacking = self.builder, self.tile.unpacking
-        first = b.plus(b.divided(k, unpacking.size), self.part)
-        unit = b.plus(first, group * self.order.parts)
+        first = b.plus(b.divided(k, unpacking.size), self.own)
+        unit = b.plus(first, group * (self.order.group // unpacking.size))
         if self.within_k or not self.tile.guarded[1]:
             return unit, True
         return unit, b.below(unit, unpacking.units)

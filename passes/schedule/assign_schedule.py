@@ -51,7 +51,7 @@ from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
-from xdsl_spirv.passes.schedule.k_order import k_order
+from xdsl_spirv.passes.schedule.k_order import orders_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -421,10 +421,9 @@ def _whole(
     ):
         if unpacking is None:
             continue
-        sizes.append(unpacking.size)
         fragment = target.fragment(use, matrix, bit_width(element)) if name in direct else None
-        order = None if fragment is None else k_order(fragment, unpacking.size)
-        sizes.append(1 if order is None else order.group)
+        orders = () if fragment is None else orders_of(fragment, unpacking.sizes)
+        sizes.append(min((order.group for order in orders), default=unpacking.size))
     return lcm(*sizes)
 
 

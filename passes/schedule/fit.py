@@ -15,6 +15,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
+from xdsl_spirv.passes.schedule.k_order import orders_of
 from xdsl_spirv.passes.schedule.plan import (
     STRIP_BYTES,
     UNROLLED,
@@ -250,16 +251,15 @@ def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
         return
     size = tile.unpacking.size
     if tile.order is None:
+        groups = [order.group for order in orders_of(tile.fragment, tile.unpacking.sizes)]
         yield (
-            f"{name}: direct, but the operand is unpacked {size} elements at a time, which "
+            f"{name}: direct, but the operand is unpacked: K = {plan.slice_depth} of a subgroup's "
+            f"tile is no multiple of the {min(groups)} elements that its invocations share out"
+            if groups
+            else f"{name}: direct, but the operand is unpacked {size} elements at a time, which "
             f"{target.name}'s fragments do not share out: use staged"
         )
         return
-    if (depth := plan.slice_depth) % (group := tile.order.group):
-        yield (
-            f"{name}: K = {depth} of a subgroup's tile is no multiple of the {group} elements that a "
-            f"subgroup unpacks together: {ceil_div(depth, group) * group} is"
-        )
     other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
     if not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:
         yield (

@@ -232,7 +232,7 @@ class UnpackedTile:
 
     `shape` is the tile's along M or N, and along K; `extent` how many of both the operand has.
     `order` is that of its elements along K; None where the target does not say where components
-    lie, or units are no power of two.
+    lie, or units do not fit the tile.
     """
 
     unpacking: Unpacking
@@ -683,7 +683,8 @@ def _unpacked(
             continue
         element = contraction.element_types[operand]
         fragment = target.fragment(use, shape, bit_width(element))
-        order = None if fragment is None else k_order(fragment, unpacking.size)
+        depth = schedule.tile[2] // schedule.slices
+        order = None if fragment is None else k_order(fragment, unpacking.sizes, depth)
         tile = schedule.tile[operand], schedule.tile[2]
         extent = (contraction.m, contraction.n)[operand], contraction.k
         ahead = path.ahead.data
