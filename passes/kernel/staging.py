@@ -430,10 +430,10 @@ class StagedOperand(TileInMemory):
         assert order is not None
         parts = unpack_elements(b, value, tile.element_type, tile.vector)
         first = b.times(move.column, tile.vector)
-        for number in range(0, tile.vector, tile.piece):
-            column = b.plus(place_in(b, order, first), place_in(b, order, number))
-            place = self._in_tile(move.row, b.divided(column, tile.piece), move.step, 0)
-            piece = pack_elements(b, parts[number : number + tile.piece], tile.element_type)
+        begin = b.divided(place_in(b, order, first), tile.piece)
+        for run in order.runs(tile.vector):
+            place = self._in_tile(move.row, begin, move.step, order.place(run[0]) // tile.piece)
+            piece = pack_elements(b, [parts[number] for number in run], tile.element_type)
             b.store(piece, self.memory, (place,))
 
 

@@ -169,10 +169,9 @@ class UnpackedFragments:
         assert isinstance(element, Float16Type | BFloat16Type | Float32Type)
         fragment = b.at_top(ConstantOp(FloatAttr(0.0, element), type), "none")
         fours: dict[tuple[int, int], list[SSAValue]] = {}
-        taken: dict[int, int] = {}
+        rest = {slot: iter(self.order.elements) for slot in units}
         for number, slot in enumerate(self.slots):
-            at = first + taken.get(slot, 0)
-            taken[slot] = taken.get(slot, 0) + 1
+            at = first + next(rest[slot])
             key = slot, at // VECTOR
             if key not in fours:
                 code, inside = units[slot]

@@ -7,7 +7,10 @@ that the next few elements for each instruction:
 
     NVIDIA, 16 along K       four invocations hold places 2 p, 2 p + 1, 2 p + 8, 2 p + 9
     instruction s            elements 4 s ... 4 s + 3 of units p = 0 ... 3
-    element e of unit p      place 16 (e / 4) + 2 p + e % 2 + 8 (e / 2 % 2) of the K tile
+    element e of unit p      place 16 (e / 4) + 2 p + 8 (e % 2) + e / 2 % 2 of the K tile
+
+Of four bytes in a word the first and the third become two numbers of binary16 in a word with one
+mask, so these are neighbours in a fragment.
 
 A K tile that is shorter than so many units gives each of them a part of one: as many of the unit's
 innermost loop. A sum does not depend on the order; the other operand is brought into the same one
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from xdsl_spirv.passes.analysis.unpacking import VECTOR
@@ -45,11 +49,32 @@ class KOrder:
         """Elements of a group."""
         return 1 << len(self.weights)
 
-    @property
-    def run(self) -> int:
-        """Neighbours that stay neighbours."""
-        bits = next((n for n, w in enumerate(self.weights) if w != 1 << n), len(self.weights))
-        return 1 << bits
+    def place(self, number: int) -> int:
+        """The place in its group of an element of the first group."""
+        return sum(weight for bit, weight in enumerate(self.weights) if number >> bit & 1)
+
+    @cached_property
+    def elements(self) -> tuple[int, ...]:
+        """Which element each of the components is that an invocation has of a row or column."""
+        if self.count < 4:
+            return (*range(self.count),)
+        return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))
+
+    def runs(self, count: int) -> list[list[int]]:
+        """The first `count` elements in runs of as many neighbours, as long as they all can be."""
+        numbers = sorted(range(count), key=self.place)
+        size = count
+        while size > 1:
+            runs = [numbers[first : first + size] for first in range(0, count, size)]
+            if all(self._is_run(run) for run in runs):
+                return runs
+            size //= 2
+        return [[number] for number in numbers]
+
+    def _is_run(self, numbers: Sequence[int]) -> bool:
+        first = self.place(numbers[0])
+        beside = all(self.place(number) == first + n for n, number in enumerate(numbers))
+        return beside and first % len(numbers) == 0
 
     def pieces(self) -> list[tuple[int, int, int]]:
         """(first bit, bits, weight of the first) of the bits that move together."""
@@ -85,6 +110,7 @@ def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
     depth = fragment.columns if fragment.use == "A" else fragment.rows
     own = [1 << int(name[1:]) for name in fragment.component if name[0] == axis]
     parts = [1 << int(name[1:]) for name in fragment.lane if name[0] == axis]
+    own[:2] = reversed(own[:2])
     count = 1 << len(own)
     if unit & (unit - 1) or inner & (inner - 1) or sum(own) + sum(parts) != depth - 1:
         return

@@ -196,7 +196,7 @@ class StagedTile:
     @property
     def piece(self) -> int:
         """Elements that lie side by side in Workgroup memory as they do in a vector."""
-        return self.vector if self.order is None else min(self.vector, self.order.run)
+        return self.vector if self.order is None else len(self.order.runs(self.vector)[0])
 
     @property
     def stride(self) -> int:

@@ -43,10 +43,11 @@ def test_invocations_read_units_in_order(fragment: Fragment, sizes: tuple[int, .
     for order in orders_of(fragment, sizes):
         places = places_of(order)
         assert sorted(places) == list(range(order.group))
-        assert (places[: order.run] == np.arange(order.run)).all()
         element = np.argsort(places)
         part = inner // order.split
-        expected = [first + n for first in range(0, unit, inner) for n in range(part)]
+        numbers = [first + n for first in range(0, unit, inner) for n in range(part)]
+        steps = range(0, len(numbers), order.count)
+        expected = [numbers[step + n] for step in steps for n in order.elements]
         for lane in range(fragment.lanes):
             read: dict[int, list[int]] = {}
             for step in range(order.group // depth):
@@ -55,9 +56,9 @@ def test_invocations_read_units_in_order(fragment: Fragment, sizes: tuple[int, .
                     place = positions(fragment.lane, lane, axis)
                     place += positions(fragment.component, component, axis)
                     read.setdefault(line, []).append(int(element[step * depth + place]))
-            for numbers in read.values():
-                begin = numbers[0] // unit * unit + numbers[0] % inner // part * part
-                assert numbers == [begin + n for n in expected]
+            for held in read.values():
+                begin = held[0] // unit * unit + held[0] % inner // part * part
+                assert held == [begin + n for n in expected]
 
 
 def test_the_largest_groups_that_divide_a_tile() -> None:
@@ -73,5 +74,8 @@ def test_the_largest_groups_that_divide_a_tile() -> None:
     whole, half = orders[128], orders[64]
     assert whole is not None
     assert half is not None
-    assert whole.pieces() == [(0, 1, 1), (1, 4, 8), (5, 2, 2)]
-    assert half.pieces() == [(0, 1, 1), (1, 2, 8), (3, 1, 2), (4, 1, 32), (5, 1, 4)]
+    assert whole.weights == (8, 1, 16, 32, 64, 2, 4)
+    assert half.weights == (8, 1, 16, 2, 32, 4)
+    assert whole.pieces() == [(0, 1, 8), (1, 1, 1), (2, 3, 16), (5, 2, 2)]
+    assert whole.runs(8) == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert whole.runs(2) == [[0], [1]]
