@@ -266,6 +266,8 @@ def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
             f"{name}: direct, but the operand is unpacked: its order along K needs {rest} staged "
             "by rows that lie along K"
         )
+    elif plan.pipelines:
+        yield f"{rest}: fragments a tile ahead, but those of {name} are computed: use staged"
     elif size % other.vector:
         yield f"{rest}: vector = {other.vector} does not divide units of {size} elements"
 
