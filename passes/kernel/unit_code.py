@@ -108,6 +108,8 @@ class UnitCode:
     ):
         self.builder, self.unpacking, self.planes = builder, unpacking, planes
         self.block = unpacking.op.body.block
+        self.in_halves = self.block.args[-1].type == f16
+        """Whether the elements are numbers of binary16, and the target so computes in it."""
         self.unit = unit
         self._loops: dict[SSAValue, frozenset[int]] = {}
         self._values: dict[tuple[SSAValue, tuple[int, ...]], Value] = {}
@@ -211,6 +213,8 @@ class UnitCode:
             kind = CONVERSIONS.get(type(op))
             if kind is None:
                 return self._on_bytes(op, operands)
+            if self.in_halves and result.type == f32 and isinstance(operands[0], Bytes):
+                return self._widened(operands[0], isinstance(op, arith.SIToFPOp))
             operands = [self._four(x) for x in operands]
         if not any(isinstance(x, SSAValue) and isinstance(x.type, VectorType) for x in operands):
             scalars = map(self._scalar, operands, (x.type for x in op.operands))
@@ -394,6 +398,11 @@ class UnitCode:
             else:
                 pairs.append(b.add(arith.SubfOp(biased, least)))
         return pairs
+
+    def _widened(self, x: Bytes, signed: bool) -> SSAValue:
+        """Bytes as numbers of binary32, by way of binary16: GPUs convert integers slowly."""
+        four = self._four_of(self._pairs_of_bytes(x, signed, 0))
+        return self.builder.add(arith.ExtFOp(four, VectorType(f32, [VECTOR])))
 
     def _where_they_lie(self, x: Bytes) -> tuple[SSAValue, int, int]:
         """The word that has these bytes under a mask, shifted left by so many places."""
