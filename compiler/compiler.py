@@ -123,6 +123,9 @@ def compile_module(
     layers = [
         layer for name in chosen for layer in layers_of(host_function(module, name), operators)
     ]
+    from xdsl_spirv.passes.schedule.component_use import relies_on_component_map
+
+    relies = relies_on_component_map(module)
     passes = _run_until(OUTLINED, passes, module, ctx, observe)
     try:
         kernels = lower_kernels(module, ctx, passes, jobs, observe)
@@ -155,6 +158,7 @@ def compile_module(
         memory=first.memory,
         equal=first.equal,
         limits=first.limits,
+        component_map=target if relies else None,
         functions=tuple(records[1:]),
     )
     dispatches = [dispatch for record in records for dispatch in record.dispatches]
