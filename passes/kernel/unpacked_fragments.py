@@ -98,12 +98,12 @@ class UnpackedFragments:
         own = b.plus(b.times(first, size), self._of_lane(axis))
         lines: list[dict[int, Index]] = []
         for number in range(count):
-            places = {slot: b.plus(own, number * size + slot) for slot in dict.fromkeys(self.slots)}
-            if tile.guarded[0]:
-                places = {
-                    slot: b.select(b.below(place, tile.extent[0]), place, 0)
-                    for slot, place in places.items()
-                }
+            places: dict[int, Index] = {}
+            for slot in self.slots:
+                place = b.plus(own, number * size + slot)
+                if tile.guarded[0]:
+                    place = b.select(b.below(place, tile.extent[0]), place, 0)
+                places[slot] = place
             lines.append(places)
         return lines
 

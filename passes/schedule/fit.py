@@ -266,8 +266,6 @@ def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
             f"{name}: direct, but the operand is unpacked: its order along K needs {rest} staged "
             "by rows that lie along K"
         )
-    elif plan.pipelines:
-        yield f"{rest}: fragments a tile ahead, but those of {name} are computed: use staged"
     elif size % other.vector:
         yield f"{rest}: vector = {other.vector} does not divide units of {size} elements"
 
@@ -329,7 +327,7 @@ def _ahead(plan: Plan) -> Iterator[str]:
     if not plan.is_cooperative:
         yield f"ahead is for coopmat, not {plan.schedule.instruction.kind.data}"
     for name, tile in (("a", plan.a), ("b", plan.b)):
-        if isinstance(tile, PackedTile):
+        if not isinstance(tile, StagedTile):
             yield f"{name}: direct, beside an operand with ahead = 1: stage both"
         elif not tile.reads_ahead or tile.buffers != MOST_BUFFERS:
             yield f"{name}: fragments are loaded ahead of both operands, with buffers = 2 each"

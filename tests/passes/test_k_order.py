@@ -20,10 +20,9 @@ KNOWN = [
 ]
 
 
-def places_of(order: KOrder) -> np.ndarray:
+def places_of(order: KOrder) -> list[int]:
     """The place in a group of each element."""
-    numbers = np.arange(order.group)
-    return sum((numbers >> bit & 1) * weight for bit, weight in enumerate(order.weights))
+    return [order.place(number) for number in range(order.group)]
 
 
 def positions(names: tuple[str, ...], number: int, axis: str) -> int:
