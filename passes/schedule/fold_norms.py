@@ -190,9 +190,9 @@ class _Norm:
                 _read_through_ones(op, add(op), inside)
         value = inside[self.source]
         for op in reversed(self.products):
-            for output in op.outputs:
-                if isinstance(output.owner, Operation) and output not in inside:
-                    add(output.owner)
+            for read in op.operands:
+                if isinstance(read.owner, tensor.EmptyOp | arith.ConstantOp) and read not in inside:
+                    add(read.owner)
             kept = _multiplied(op)
             assert kept is not None
             inside[op.inputs[1 - kept[0]]] = value
@@ -226,7 +226,8 @@ def _multiplied(op: Generic) -> tuple[int, bool] | None:
         if of_row and divisor in (number, None):
             return number, True
     for number in (0, 1) if divisor is None else ():
-        if reads[1 - number] == identity and isinstance(op.inputs[number], BlockArgument):
+        stored = isinstance(op.inputs[number].owner, Block | arith.ConstantOp)
+        if reads[1 - number] == identity and stored:
             return number, False
     return None
 
