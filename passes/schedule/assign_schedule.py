@@ -68,7 +68,7 @@ from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, 
 from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, rows_or_reason
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
-from xdsl_spirv.targets import Target
+from xdsl_spirv.targets import ScheduleCandidate, Target
 from xdsl_spirv.upstream.equality import is_same
 
 STAGED_ROW_PADDING = 16
@@ -388,7 +388,10 @@ def _candidates(
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
             continue
+        # What is unpacked in the kernel may be read directly, but nobody packs it before.
         if not packed.union(units).issuperset(candidate.direct):
+            continue
+        if not packed.issuperset({*candidate.fragments, *candidate.panels}):
             continue
         whole = _whole(contraction, target, shape, candidate.direct)
         deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
@@ -396,15 +399,23 @@ def _candidates(
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
             buffers = candidate.buffers if stages > 1 else 1
-            direct: list[StagedAttr | DirectAttr] = [DirectAttr(candidate.ahead)]
             choices = [
-                direct if name in candidate.direct else [_buffered(way, buffers) for way in ways]
-                for name, ways in staged.items()
+                _packed_ways(contraction, candidate, operand, instruction, buffers)
+                or [_buffered(way, buffers) for way in ways]
+                for operand, ways in enumerate(staged.values())
             ]
             for path_a, path_b in product(*choices):
-                grid, group = (rows, columns), candidate.group
+                grid, group, first = (rows, columns), candidate.group, candidate.first
                 schedule = ContractionAttr(
-                    tile, grid, instruction, path_a, path_b, stages, group=group
+                    tile,
+                    grid,
+                    instruction,
+                    path_a,
+                    path_b,
+                    stages,
+                    group=group,
+                    first=first,
+                    result=candidate.result,
                 )
                 yield Candidate(schedule, rate, alone)
 
@@ -425,6 +436,27 @@ def _whole(
         orders = () if fragment is None else orders_of(fragment, unpacking.sizes)
         sizes.append(min((order.group for order in orders), default=unpacking.size))
     return lcm(*sizes)
+
+
+def _packed_ways(
+    contraction: Contraction,
+    candidate: ScheduleCandidate,
+    operand: int,
+    instruction: InstructionAttr,
+    buffers: int,
+) -> list[StagedAttr | DirectAttr]:
+    """The way of A (0) or B (1) to its fragments if the candidate has it packed, or none."""
+    name, size = "ab"[operand], bit_width(contraction.element_types[operand]) // 8
+    if name in candidate.direct:
+        return [DirectAttr(candidate.ahead)]
+    k = instruction.sizes[2]
+    if name in candidate.fragments:
+        return [StagedAttr(0, STAGED_ROW_PADDING // size, buffers, "fragments")]
+    if name in candidate.panels:
+        vector = min(STAGED_ROW_PADDING // size, k)
+        ahead = candidate.staged_ahead if buffers > 1 else 0
+        return [StagedAttr(STAGED_ROW_PADDING // size, vector, buffers, "panels", ahead)]
+    return []
 
 
 def _whole_units(contraction: Contraction, depth: int, k: int) -> int:

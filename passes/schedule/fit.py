@@ -274,7 +274,7 @@ def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
     """Why an operand cannot be packed as the schedule needs it, or is packed in another way."""
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
-    needed = packing_for(plan.contraction, plan.schedule, operand)
+    needed = packing_for(plan.contraction, plan.schedule, operand, plan.target)
     kind = "panels" if needed.is_panels else "direct"
     if packing_of(value) is None and storage(value)[0] is not value:
         yield f"{name}: {kind}, but the operand is computed or padded in the kernel: use staged"
@@ -292,7 +292,8 @@ def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
 
 def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:
     """All but how far zeros go."""
-    return packing.use, packing.fragment, packing.map, packing.sizes, packing.groups
+    meant = packing.use, packing.fragment, packing.map, packing.sizes, packing.groups
+    return *meant, packing.words
 
 
 def _stages(plan: Plan) -> Iterator[str]:

@@ -638,7 +638,7 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
             fill = fill_of(value)
             panels = None
             if packs(path):
-                panels = packing_of(value) or packing_for(contraction, schedule, operand)
+                panels = packing_of(value) or packing_for(contraction, schedule, operand, target)
                 layout = panel_layout(panels) if panels.is_panels else fragment_layout(panels)
                 depth = 1 if panels.is_panels else panels.fragment_sizes[1]
                 # A row of fragments is as long as all its elements, and one step along K.
@@ -661,7 +661,7 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
                 unpacking,
                 order,
             )
-        packing = packing_of(value) or packing_for(contraction, schedule, operand)
+        packing = packing_of(value) or packing_for(contraction, schedule, operand, target)
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data)
 
     return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
@@ -697,13 +697,18 @@ def packs(path: StagedAttr | DirectAttr) -> bool:
     return isinstance(path, DirectAttr) or path.in_panels or path.in_fragments
 
 
-def packing_for(contraction: Contraction, schedule: ContractionAttr, operand: int) -> PackingAttr:
+def packing_for(
+    contraction: Contraction, schedule: ContractionAttr, operand: int, target: Target
+) -> PackingAttr:
     """How A (0) or B (1) is packed for a schedule that reads it directly, or in panels."""
     sizes, tile = schedule.instruction.sizes, schedule.tile
     path = (schedule.a, schedule.b)[operand]
     in_panels = isinstance(path, StagedAttr) and path.in_panels
     fragment = (1, tile[2]) if in_panels else (sizes[operand], sizes[2])
-    return contraction.packing(operand, fragment, (tile[operand], tile[2]))
+    bytes = prod(fragment) * bit_width(contraction.element_types[operand]) // 8
+    order = target.word_order.get("AB"[operand], ())
+    words = order if bytes == len(order) * WORD_BYTES * target.subgroup_size else ()
+    return contraction.packing(operand, fragment, (tile[operand], tile[2]), words)
 
 
 def panel_layout(packing: PackingAttr) -> Layout:
