@@ -346,10 +346,10 @@ def _rows(plan: Plan) -> Iterator[str]:
     contraction = plan.contraction
     results = contraction.epilogue.results
     m, n, _ = plan.schedule.instruction.sizes
-    if not plan.stored_directly or len(results) != 1:
-        yield "result = rows: it is no single result that fragments are stored to"
-    elif not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
+    if not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
         yield f"result = rows: {contraction.m} x {contraction.n} is not made of {m} x {n} fragments"
+    elif not plan.stored_directly or len(results) != 1:
+        yield "result = rows: it is no single result that fragments are stored to"
     elif not moves_together(
         contraction.layout_of_result(results[0].map, results[0].shape),
         bit_width(results[0].element_type) // 8,
