@@ -13,7 +13,6 @@ from math import prod
 
 from xdsl.dialects.builtin import FixedBitwidthType, f16, f32, i8, i16, i32
 from xdsl.ir import Attribute
-from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
@@ -262,12 +261,13 @@ def _loads_vectors(nest: Nest) -> bool:
     """
     for loops, _ in reductions_of(nest):
         steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
-        last = loops.output_maps[0].results[-1] if loops.output_maps[0].results else None
-        if is_dynamic(steps) or steps > UNROLLED_BESIDE or not isinstance(last, AffineDimExpr):
+        if is_dynamic(steps) or steps > UNROLLED_BESIDE or not loops.output_maps[0].results:
             return False
+        last = loops.output_maps[0].results[-1]
         for map in loops.input_maps:
-            *outer, inner = map.results or (None,)
-            if inner != last or any(last in expr.dfs() for expr in outer if expr is not None):
+            if not map.results or map.results[-1] != last:
+                return False
+            if any(last in expr.dfs() for expr in map.results[:-1]):
                 return False
     return True
 
