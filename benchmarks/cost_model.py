@@ -118,11 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if errors[apart]:
             error = math.exp(statistics.median(errors[apart])) - 1
             mean = math.exp(statistics.mean(map(math.log, losses[apart]))) - 1
-            print(
-                f"{name}: {len(losses[apart])} contractions, {len(errors[apart])} schedules, median "
-                f"error {error:.1%}, loss against the best {mean:.1%}, at most "
-                f"{max(losses[apart]) - 1:.1%}"
-            )
+            counts = f"{len(losses[apart])} contractions, {len(errors[apart])} schedules"
+            worst = f"at most {max(losses[apart]) - 1:.1%}"
+            print(f"{name}: {counts}, median error {error:.1%}, loss {mean:.1%}, {worst}")
     return 0
 
 
