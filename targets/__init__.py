@@ -122,6 +122,22 @@ class Fragment:
     lane: tuple[str, ...]
     component: tuple[str, ...]
 
+    @property
+    def components(self) -> int:
+        """Components that an invocation holds."""
+        return 1 << len(self.component)
+
+    def position(self, lane: int, component: int) -> tuple[int, int]:
+        """Row and column of a component of an invocation."""
+        bits = [
+            name
+            for names, number in ((self.lane, lane), (self.component, component))
+            for bit, name in enumerate(names)
+            if number >> bit & 1 and name != "-"
+        ]
+        row, column = (sum(1 << int(n[1:]) for n in bits if n[0] == axis) for axis in "rc")
+        return row, column
+
 
 @dataclass(frozen=True, repr=False)
 class Target:
