@@ -57,7 +57,7 @@ class Words:
     def fragment(self, words: SSAValue) -> SSAValue:
         """The fragment that they are."""
         b = self.builder
-        fragment = b.at_top(ConstantOp(_zero(self.tile.element_type), self.type), "none")
+        fragment = b.at_top(ConstantOp(zero_of(self.tile.element_type), self.type), "none")
         for number, component in enumerate(self._components(words)):
             fragment = b.add(CompositeInsertOp(component, fragment, [number]))
         return fragment
@@ -126,7 +126,7 @@ def fragment_type(tile: PackedTile) -> CooperativeMatrixType:
     return CooperativeMatrixType(rows, columns, tile.element_type, Scope.Subgroup, use)
 
 
-def _zero(element: Attribute) -> IntegerAttr | FloatAttr:
+def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
     if isinstance(element, IntegerType):
         return IntegerAttr(0, element)
     assert isinstance(element, AnyFloat)

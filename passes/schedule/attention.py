@@ -8,8 +8,9 @@ ever waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import TypeAlias
 
@@ -19,10 +20,11 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     MemRefType,
+    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
@@ -33,19 +35,30 @@ from xdsl_spirv.dialects.schedule import (
     PackingAttr,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.attention import LOOPS
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple, typical
+from xdsl_spirv.dialects.schedule.attention import AHEAD, LOOPS, AttentionSizes
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    ceil_div,
+    is_dynamic,
+    is_multiple,
+    surely_below,
+    typical,
+)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
+from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_lanes import (
     MOST_ROWS,
     LanesPlan,
     check_lanes,
     choose_lanes,
 )
+from xdsl_spirv.passes.schedule.attention_deal import Deal
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.plan import PackedTile, ceil_div
-from xdsl_spirv.targets import Target
+from xdsl_spirv.passes.schedule.plan import PackedTile
+from xdsl_spirv.targets import Fragment, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
 
@@ -66,6 +79,11 @@ SPILLS = 4.0
 
 ROW_PADDING = 8
 """f16 elements after each row of probabilities: shifts rows by four banks."""
+
+WIDTHS = (8, 4, 2)
+"""Elements that an invocation may load as one."""
+
+MOST_BITS = 128
 
 M, N, D, E = range(len(LOOPS))
 
@@ -119,10 +137,27 @@ class AttentionPlan:
     def invocations(self) -> int:
         return self.schedule.subgroups.data * self.target.subgroup_size
 
+    @cached_property
+    def sizes(self) -> AttentionSizes:
+        return self.op.sized([number(value) for value in self.op.numbers])
+
     @property
-    def grid(self) -> tuple[int, int, int]:
+    def extents(self) -> tuple[Size, Size, int, int]:
+        """Queries, keys, elements of a query or key, of a value."""
+        m, n, *_ = self.sizes.extents
+        return m, n, *self.op.extents[D:]
+
+    @property
+    def causal(self) -> Size | None:
+        """The bound of the mask by index, None where every row sees all keys."""
+        bound = self.sizes.causal
+        hides = bound is not None and not surely_below(self.extents[N] - 1, bound + 1)
+        return bound if hides else None
+
+    @property
+    def grid(self) -> tuple[Size, Size, Size]:
         """Tiles of queries, and the batch."""
-        return ceil_div(self.op.extents[M], self.schedule.query_tile.data), self.op.batch, 1
+        return ceil_div(self.extents[M], self.schedule.query_tile.data), self.sizes.batch, 1
 
     @property
     def components(self) -> int:
@@ -133,11 +168,15 @@ class AttentionPlan:
     @property
     def steps(self) -> int:
         """Fragments along a query or key."""
+        if self.path("k") == "vectors":
+            return self.deal("k").count
         return ceil_div(self.op.extents[D], self.schedule.instruction.sizes[2])
 
     @property
     def columns(self) -> int:
         """Fragments along a value."""
+        if self.path("v") == "vectors":
+            return self.deal("v").count
         return ceil_div(self.op.extents[E], self.schedule.instruction.sizes[1])
 
     @property
@@ -161,7 +200,10 @@ class AttentionPlan:
         batch = len(self.op.sizes) - len(LOOPS)
         outer, inner = (batch + loop for loop in LOOPS_OF[name])
         groups = (range(batch), range(outer, outer + 1), range(inner, inner + 1))
-        return layout_of(self._map(name), _shape(value), None, self.op.sizes, groups)
+        layout = layout_of(self._map(name), extents(value), None, self.sizes.loops, groups)
+        # No place is outside, even where sizes do not say so.
+        walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
+        return Layout(layout.start, walks)
 
     def path(self, name: str) -> str:
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]
@@ -178,16 +220,27 @@ class AttentionPlan:
         sizes = self.op.sizes
         batch = len(sizes) - len(LOOPS)
         kept = [*range(batch), *(batch + loop for loop in LOOPS_OF[name])]
-        dims = [AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))]
-        map = self._map(name).replace_dims_and_symbols(dims, [], len(kept), 0)
+        dims: list[AffineExpr] = [
+            AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))
+        ]
+        known, groups = [sizes[loop] for loop in kept], [batch, 1, 1]
+        if name == "k" and self.tiles_lie_together:
+            # Tiles of keys are part of the batch, so that each lies in one piece.
+            dims[batch + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
+            dims[batch + D] = AffineDimExpr(batch + 2)
+            known[batch : batch + 1] = [sizes[batch + N] // key, key]
+            groups[0] += 1
+        map = self._map(name).replace_dims_and_symbols(dims, [], len(known), 0)
         return PackingAttr(
-            "A" if name == "q" else "B",
-            fragment,
-            tile,
-            AffineMapAttr(map),
-            [sizes[loop] for loop in kept],
-            [batch, 1, 1],
+            "A" if name == "q" else "B", fragment, tile, AffineMapAttr(map), known, groups
         )
+
+    @property
+    def tiles_lie_together(self) -> bool:
+        """Whether packed keys lie tile by tile: there are whole ones only, and not too many."""
+        tiles = self.op.extents[N] // self.schedule.key_tile.data
+        _, _, most = self.target.max_grid
+        return self.schedule.in_registers and not self.ragged and tiles * self.op.batch <= most
 
     def packed_tile(self, name: str) -> PackedTile:
         """The same as it is read."""
@@ -204,10 +257,134 @@ class AttentionPlan:
     @property
     def workgroup_bytes(self) -> int:
         """Probabilities, a fragment of f32, two numbers for each row; and indices once."""
+        if self.schedule.in_registers:
+            return 0
         m, n, _ = self.schedule.instruction.sizes
         rows = self.schedule.rows
         subgroup_bytes = rows * self.probability_row * 2 + m * n * 4 + 2 * rows * 4
         return self.schedule.subgroups.data * subgroup_bytes + (max(m, n) * 4 if self.counts else 0)
+
+    @property
+    def shared_places(self) -> Fragment | None:
+        """
+        Where an accumulator's components lie, if those of the second product's first operand lie
+        there too; None where that is not known.
+        """
+        m, n, k = self.schedule.instruction.sizes
+        scores = self.target.fragment("Acc", (m, n), 32)
+        left = self.target.fragment("A", (m, k), bit_width(self.element))
+        if n != k or scores is None or left is None or "-" in scores.lane:
+            return None
+        same = (scores.lane, scores.component) == (left.lane, left.component)
+        return scores if same else None
+
+    def deal(self, name: str) -> Deal:
+        """How rows of q, k or v are read in wide pieces; raises `ScheduleDoesNotFit`."""
+        deals = [deal for v in WIDTHS if (deal := self._deal(name, v)) is not None]
+        if not deals:
+            raise ScheduleDoesNotFit(
+                f"{name}: vectors, but neighbours along its rows cannot be loaded as one: direct "
+                "packs them"
+            )
+        return min(deals, key=lambda deal: (deal.count, -deal.vector))
+
+    def _deal(self, name: str, vector: int) -> Deal | None:
+        """The same with so many elements at a time, None if that is not possible."""
+        m, n, k = self.schedule.instruction.sizes
+        _, _, d, e = self.op.extents
+        bits = bit_width(self.element)
+        right = self.target.fragment("B", (k, n), bits)
+        if right is None or vector * bits > MOST_BITS:
+            return None
+        alike = ("q", "k") if name in "qk" else ("v",)
+        shared = {value for other in alike if (value := self.value(other)) is not None}
+        names = {other for other in "qkv" if self.value(other) in shared} | set(alike)
+        if any(self.layout(other).run(self.head_walk(other)) % vector for other in names):
+            return None
+        if name == "v":
+            deal = Deal(right, "c", vector, e)
+            return deal if vector % deal.share == 0 else None
+        deal = Deal(right, "r", vector, d)
+        left = self.target.fragment("A", (m, k), bits)
+        if left is None or vector % deal.share:
+            return None
+        of_q = Deal(left, "c", vector, d)
+        if of_q.weights != deal.weights:
+            return None
+        return of_q if name == "q" else deal
+
+    def element_of(self, name: str) -> Attribute:
+        """Of an operand by its name in `LOOPS_OF`."""
+        value = self.value(name)
+        assert value is not None
+        return _element(value)
+
+    @property
+    def _column_weights(self) -> dict[int, int]:
+        """What each bit of a column of the result's fragments adds to the element's number."""
+        if self.path("v") == "vectors":
+            return self.deal("v").weights
+        return {bit: 1 << bit for bit in range(self.schedule.instruction.sizes[1].bit_length() - 1)}
+
+    def column_of(self, number: int, column: int) -> int:
+        """The element of a value that is at a column of one of the result's fragments."""
+        if self.path("v") == "vectors":
+            return self.deal("v").element(number, column)
+        return number * self.schedule.instruction.sizes[1] + column
+
+    @property
+    def lane_columns(self) -> list[tuple[int, int]]:
+        """Bits of an invocation's number, and what bits of its elements' numbers they are."""
+        assert self.shared_places is not None
+        weights = self._column_weights
+        return [
+            (bit, weights[int(name[1:])].bit_length() - 1)
+            for bit, name in enumerate(self.shared_places.lane)
+            if name[0] == "c"
+        ]
+
+    @property
+    def most_lane_column(self) -> int:
+        """The greatest number of an element that an invocation's first one has."""
+        return sum(1 << place for _, place in self.lane_columns)
+
+    @property
+    def stored_at_once(self) -> int:
+        """Elements of the result that are neighbours in an invocation and in memory."""
+        assert self.shared_places is not None
+        weights = self._column_weights
+        names = self.shared_places.component
+        own = {weights[int(name[1:])] for name in names if name[0] == "c"}
+        if self.path("v") == "vectors":
+            deal = self.deal("v")
+            own |= {deal.share << i for i in range((deal.fragments).bit_length() - 1)}
+        width, most = 1, MOST_BITS // bit_width(self.element_of("result"))
+        run = self.layout("result").run(2)
+        while width in own and width < most and run % (2 * width) == 0:
+            width *= 2
+        # Below a word nothing is moved as one.
+        return width
+
+    def operand_type(self, name: str) -> CooperativeMatrixType:
+        """Of fragments of q, k or v."""
+        m, n, k = self.schedule.instruction.sizes
+        left = name == "q"
+        rows, columns = (m, k) if left else (k, n)
+        use = CooperativeMatrixUse.MatrixAKHR if left else CooperativeMatrixUse.MatrixBKHR
+        return CooperativeMatrixType(rows, columns, self.element, Scope.Subgroup, use)
+
+    def head_walk(self, name: str) -> int:
+        """The walk of the layout of q, k or v that goes along the head."""
+        return 1 + LOOPS_OF[name].index(E if name == "v" else D)
+
+    def line(self, name: str) -> int:
+        """Rows of q, k or v that a line of fragments has."""
+        m, n, k = self.schedule.instruction.sizes
+        return {"q": m, "k": n, "v": k}[name]
+
+    def extent_along(self, name: str) -> Size:
+        """Rows of q, k or v."""
+        return self.extents[M if name == "q" else N]
 
     @property
     def counts(self) -> bool:
@@ -217,7 +394,12 @@ class AttentionPlan:
     @property
     def ragged(self) -> bool:
         """Whether the last tile of keys goes beyond them."""
-        return self.op.extents[N] % self.schedule.key_tile.data != 0
+        return not is_multiple(self.extents[N], self.schedule.key_tile.data)
+
+    @property
+    def ends_within(self) -> bool:
+        """Whether the last tile of queries goes beyond them."""
+        return not is_multiple(self.extents[M], self.schedule.query_tile.data)
 
     @property
     def registers(self) -> int:
@@ -225,6 +407,8 @@ class AttentionPlan:
         32-bit registers that fragments take: what the loop carries, the scores, and the operands of
         one product.
         """
+        if self.schedule.in_registers:
+            return self._registers_without_memory
         _, n, k = self.schedule.instruction.sizes
         strips, size = self.schedule.strips, self.target.subgroup_size
         m = self.schedule.instruction.sizes[0]
@@ -235,15 +419,34 @@ class AttentionPlan:
         return carried + scores + queries + operands + (2 * self.components if self.counts else 0)
 
     @property
+    def _registers_without_memory(self) -> int:
+        """The same where probabilities stay in registers."""
+        m, n, k = self.schedule.instruction.sizes
+        schedule, size = self.schedule, self.target.subgroup_size
+        carried = schedule.strips * self.columns * self.components
+        scores = schedule.strips * self.key_fragments * self.components
+        queries = schedule.strips * self.steps * ceil_div(m * k, 2 * size)
+        if schedule.scores_ahead:
+            scores *= 2
+        return carried + scores + scores // 2 + queries
+
+    @property
+    def words_ahead(self) -> int:
+        """Registers of what is read before it is needed, which a driver may still read later."""
+        _, n, k = self.schedule.instruction.sizes
+        fragment = self.key_fragments * ceil_div(n * k, 2 * self.target.subgroup_size)
+        keys = self.steps if self.schedule.reads_ahead("keys") else 0
+        values = self.columns if self.schedule.reads_ahead("values") else 0
+        return fragment * (keys + values)
+
+    @property
     def mask_in_fragments(self) -> bool:
         """Whether the mask is loaded cooperatively: whole tiles, aligned, keys side by side."""
         if self.op.mask is None:
             return False
         layout = self.layout("mask")
-        m, n, _, _ = self.op.extents
         rows, keys = layout.walks[1], layout.walks[2]
-        whole = n % self.schedule.key_tile.data == 0
-        whole &= not rows or m % self.schedule.query_tile.data == 0
+        whole = not self.ragged and (not rows or not self.ends_within)
         if not whole or not keys or keys[0].stride != 1:
             return False
         unit = self._alignment(self.schedule.instruction.sizes[1], _element(self.op.mask))
@@ -257,9 +460,9 @@ class AttentionPlan:
         if isinstance(result, BFloat16Type):
             return False
         layout = self.layout("result")
-        m, _, _, e = self.op.extents
+        _, _, _, e = self.extents
         _, n, _ = self.schedule.instruction.sizes
-        if m % self.schedule.query_tile.data or e % n:
+        if self.ends_within or e % n:
             return False
         if not layout.is_contiguous(2):
             return False
@@ -310,12 +513,6 @@ def _element(value: SSAValue) -> Attribute:
     return type.element_type
 
 
-def _shape(value: SSAValue) -> Sequence[int]:
-    type = value.type
-    assert isinstance(type, TensorType | MemRefType)
-    return type.get_shape()
-
-
 Plan: TypeAlias = AttentionPlan | LanesPlan
 
 
@@ -336,8 +533,6 @@ def check_attention(plan: Plan) -> None:
 
 def not_by_matrices(op: AttentionOp) -> Iterator[str]:
     """What an attention has that no schedule by matrices knows."""
-    if op.is_dynamic:
-        yield "sizes are known only when the program runs, and fragments need them before"
     for name in ("window", "cap", "parts"):
         if name in op.properties:
             yield f"a {name}, which multiply-adds know: #schedule.attention_lanes"
@@ -348,6 +543,12 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
     op, schedule, target = plan.op, plan.schedule, plan.target
     for missing in not_by_matrices(op):
         yield missing
+        return
+    if op.is_dynamic and set(schedule.paths) != {"vectors"}:
+        yield (
+            "sizes are known only when the program runs, and fragments need them before: q, k and "
+            "v = vectors would not"
+        )
         return
     _, _, d, e = op.extents
     yield from _unsupported(plan.element, d, e, target)
@@ -378,19 +579,39 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             f"fragments take {plan.registers} registers of an invocation, at most "
             f"{MOST_REGISTERS} do: fewer rows a subgroup or a smaller key_tile would fit"
         )
+    if schedule.in_registers and plan.shared_places is None:
+        yield (
+            f"probabilities = registers, but {target.name} does not say that components of "
+            "accumulators lie where those of A do: memory takes any places"
+        )
     for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
-        if count > limit:
+        if not is_dynamic(count) and count > limit:
             yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
     for name in "qkv":
         value = plan.value(name)
         packed = value is not None and isinstance(value.owner, PackedViewOp)
-        if plan.path(name) == "rows":
+        if plan.path(name) == "vectors":
+            yield from _vectors_fit(plan, name)
+        elif plan.path(name) == "rows":
             if packed:
                 yield f"{name}: rows, but the operand is packed into fragments: direct reads it"
             else:
                 yield from plan.rows_fit(name)
         elif plan.packed_tile(name).words not in (1, 2, 4):
             yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
+
+
+def _vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
+    if not plan.schedule.in_registers:
+        yield f"{name}: vectors, which needs probabilities = registers"
+        return
+    if name != "v" and plan.path("q") != plan.path("k"):
+        yield f"{name}: vectors, but then q and k have to be vectors both"
+        return
+    try:
+        plan.deal(name)
+    except ScheduleDoesNotFit as error:
+        yield str(error)
 
 
 SUBGROUPS = (4, 8, 2, 1)
@@ -474,6 +695,13 @@ def _candidates(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionPlan]:
     subgroups_of, strips_of, counts = SUBGROUPS, STRIPS, KEY_FRAGMENTS
+    in_registers = _in_registers(op, target, shape, 1, 1, shape[1])
+    if AttentionPlan(op, in_registers, target).shared_places is not None:
+        for strips, subgroups, count in product((2, 1), (4, 2, 8), (2, 1)):
+            schedule = _in_registers(op, target, shape, strips, subgroups, count * shape[1])
+            for ahead in reversed(AHEAD):
+                yield AttentionPlan(op, replace_ahead(schedule, ahead), target)
+        return
     if op.offset is not None:
         # Less is wasted at the mask's edge, and registers are left for what is computed there.
         strips_of, counts = (1,), (4, 2, 1)
@@ -483,13 +711,47 @@ def _candidates(
         subgroups_of, strips_of, counts = (1,), (1,), (2, 1)
     for strips, count, subgroups in product(strips_of, counts, subgroups_of):
         tile, keys = subgroups * strips * shape[0], count * max(shape[1:])
-        if count == 1 or keys < 2 * op.extents[N]:
+        if count == 1 or op.is_dynamic or keys < 2 * op.extents[N]:
             schedule = _with_paths(op, target, tile, keys, subgroups, shape)
             yield AttentionPlan(op, schedule, target)
 
 
+def _in_registers(
+    op: AttentionOp,
+    target: Target,
+    shape: tuple[int, int, int],
+    strips: int,
+    subgroups: int,
+    keys: int,
+) -> AttentionAttr:
+    """Operands as they lie, in wide pieces, or packed where that is not possible."""
+    instruction = InstructionAttr("coopmat", shape)
+    tile = strips * subgroups * shape[0]
+
+    def schedule(*paths: str) -> AttentionAttr:
+        return AttentionAttr(
+            tile, keys, subgroups, instruction, paths, probabilities="registers"  # pyright: ignore
+        )
+
+    everywhere = schedule("vectors", "vectors", "vectors")
+    if op.is_dynamic:
+        return everywhere
+    plan = AttentionPlan(op, everywhere, target)
+    q = k = "vectors"
+    if any(_vectors_fit(plan, "k")):
+        q, k = "rows" if not any(plan.rows_fit("q")) else "direct", "direct"
+    v = "direct" if any(_vectors_fit(plan, "v")) else "vectors"
+    return schedule(q, k, v)
+
+
+def replace_ahead(schedule: AttentionAttr, ahead: str) -> AttentionAttr:
+    parameters = [*schedule.parameters[:-1], StringAttr(ahead)]
+    return AttentionAttr.new(parameters)
+
+
 def _cost(plan: AttentionPlan) -> float:
-    rounds = ceil_div(plan.grid[0] * plan.op.batch, plan.target.compute_units)
+    tiles, batch, _ = map(typical, plan.grid)
+    rounds = ceil_div(tiles * batch, plan.target.compute_units)
     waits = max(1.0, plan.schedule.subgroups.data / _parallel(plan.target))
     spilled = plan.registers > REGISTERS and _parallel(plan.target) > 1
     spills = SPILLS * plan.registers / REGISTERS if spilled else 1.0
@@ -508,9 +770,9 @@ def _with_paths(
     instruction = InstructionAttr("coopmat", shape)
     plan = AttentionPlan(op, AttentionAttr(tile, keys, subgroups, instruction), target)
     paths = ["direct", "direct", "direct"]
-    few = plan.grid[0] <= FEW_TILES
+    few = typical(plan.grid[0]) <= FEW_TILES
     for position, name in enumerate("qkv"):
-        if (name == "q" or few) and not any(plan.rows_fit(name)):
+        if not op.is_dynamic and (name == "q" or few) and not any(plan.rows_fit(name)):
             paths[position] = "rows"
     q, k, v = paths
     return AttentionAttr(tile, keys, subgroups, instruction, (q, k, v))
