@@ -39,7 +39,7 @@ def mappings() -> tuple[Mapping, ...]:
 
 
 def mapping_of(target: str) -> Mapping:
-    """What a target's file says of component maps, by its name; `row-major` where it says nothing."""
+    """A target itself, if its file says where components lie; else `row-major`."""
     return target if _has_map(target) else "row-major"
 
 

@@ -156,8 +156,7 @@ class RegisterAttentionCode:
 
     def by_row(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         """A number of each row for each component."""
-        of_component = {i: value for value, own in zip(values, self.groups, strict=True) for i in own}
-        return [of_component[i] for i in range(len(self.places))]
+        return [values[self.group_rows.index(row)] for row, _ in self.places]
 
     def both(self, kind: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
         """An operation on every component."""
@@ -261,39 +260,42 @@ class RegisterAttentionCode:
         return state.like(results)
 
     def _tile(self, tile: Index, state: State, masked: bool) -> State:
+        """The state after a tile; what is read or computed ahead is of the one that follows."""
         schedule = self.plan.schedule
-        keys, values, ahead = state.keys, state.values, state.scores
-        following = self._following(tile) if keys or values or ahead else tile
-        scores = ahead or self._scores(keys or self._keys(tile, masked))
-        if keys and not ahead:
-            keys = self._keys(following)
-        if ahead and not keys:
-            early = self._keys(following)
+        keys, values, scores = state.keys, state.values, state.scores
+        following = self._following(tile) if keys or values or scores else tile
+        if not scores:
+            scores = self._scores(keys or self._keys(tile, masked))
+            keys = self._keys(following) if keys else []
+        # Where scores are computed ahead, these are the following tile's.
+        early = keys or (self._keys(following) if state.scores else [])
         if not values and schedule.reads_ahead("values"):
             values = self._values(tile, masked)
-        components = [[self.parts(fragment) for fragment in row] for row in scores]
-        if not self.raw:
-            components = self._scaled(scores, tile)
-        if masked:
-            components = self._masked(components, tile)
-        late = schedule.rescale.data == "late"
+        components = self._components(scores, tile, masked)
         kept = State(state.maxima, state.sums, state.results, [], [], [])
+        late = schedule.rescale.data == "late"
         if not late:
             kept = self._rescaled(components, kept)
-            if ahead:
-                ahead = self._scores(keys or early)
+        ahead = self._scores(early) if state.scores else []
         lefts, sums = self._powers(components, kept.maxima)
         if late:
-            if ahead:
-                ahead = self._scores(keys or early)
             kept, lefts, sums = self._corrected(components, kept, lefts, sums)
         if ahead and keys:
             keys = self._keys(self._following(following))
-        maxima, results = kept.maxima, kept.results
-        sums = [list(map(self.plus, *pair)) for pair in zip(kept.sums, sums, strict=True)]
-        self._add_values(values or self._values(tile, masked), lefts, results)
+        self._add_values(values or self._values(tile, masked), lefts, kept.results)
         values = self._values(following) if state.values else []
-        return State(maxima, sums, results, keys, values, ahead)
+        sums = [list(map(self.plus, *pair)) for pair in zip(kept.sums, sums, strict=True)]
+        return State(kept.maxima, sums, kept.results, keys, values, ahead)
+
+    def _components(
+        self, scores: list[list[Fragment]], tile: Index, masked: bool
+    ) -> list[list[list[SSAValue]]]:
+        """The invocation's own scores by strip and fragment, scaled and masked."""
+        if self.raw:
+            components = [[self.parts(fragment) for fragment in row] for row in scores]
+        else:
+            components = self._scaled(scores, tile)
+        return self._masked(components, tile) if masked else components
 
     def _following(self, tile: Index) -> Index:
         """The whole tile after one, or the last."""
@@ -392,9 +394,7 @@ class RegisterAttentionCode:
                 masked[-1].append(parts)
         return masked
 
-    def _scaled(
-        self, scores: list[list[Fragment]], tile: Index
-    ) -> list[list[list[SSAValue]]]:
+    def _scaled(self, scores: list[list[Fragment]], tile: Index) -> list[list[list[SSAValue]]]:
         """Components of scores times the scale, plus the mask."""
         b = self.b
         scale = self.splat(self.plan.op.scale.value.data, self.accumulator)
@@ -534,9 +534,8 @@ class RegisterAttentionCode:
         for strip, row in enumerate(scores):
             tops = self.by_row(maxima[strip])
             powers = [list(map(self.power, map(self._exponent, part, tops))) for part in row]
-            sums.append(
-                [reduce(self.plus, [part[i] for part in powers for i in own]) for own in self.groups]
-            )
+            of_rows = ([part[i] for part in powers for i in own] for own in self.groups)
+            sums.append([reduce(self.plus, row) for row in of_rows])
             lefts.append([])
             for part in powers:
                 narrow = [b.add(arith.TruncFOp(p, self.plan.element)) for p in part]  # pyright: ignore

@@ -38,7 +38,7 @@ def rows_of_components(fragment: Fragment) -> list[int]:
 
 
 def lanes_of_row(fragment: Fragment) -> list[int]:
-    """The distances of invocations that share a row: each bit of their number that is a column's."""
+    """The distances of invocations that share a row: bits of their number that are a column's."""
     return [1 << bit for bit, name in enumerate(fragment.lane) if name[0] == "c"]
 
 

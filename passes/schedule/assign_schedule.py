@@ -133,11 +133,8 @@ class AssignSchedulePass(ModulePass):
                     inner.attributes[SCHEDULE] = choose_loops(inner, target, self.name)
 
     def _assign_attention(self, op: AttentionOp, target: Target, decisions: Decisions) -> None:
-        from xdsl_spirv.passes.schedule.attention import (
-            check_attention,
-            choose_attention,
-            plan_attention,
-        )
+        from xdsl_spirv.passes.schedule.attention import check_attention, plan_attention
+        from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 
         given = op.attributes.get(SCHEDULE)
         try:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
@@ -20,7 +19,6 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     MemRefType,
-    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -30,52 +28,45 @@ from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
     AttentionLanesAttr,
     AttentionOp,
-    InstructionAttr,
     PackedViewOp,
     PackingAttr,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.attention import AHEAD, LOOPS, AttentionSizes
+from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
     is_dynamic,
     is_multiple,
     surely_below,
-    typical,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
+from xdsl_spirv.passes.schedule.attention_deal import Deal
 from xdsl_spirv.passes.schedule.attention_lanes import (
-    MOST_ROWS,
     LanesPlan,
     check_lanes,
-    choose_lanes,
 )
-from xdsl_spirv.passes.schedule.attention_deal import Deal
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.plan import PackedTile
 from xdsl_spirv.targets import Fragment, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
 
-MANY_ROWS = 64
-"""Rows that share keys, from which on products by matrices pay for a matrix of scores in memory."""
-
 MOST_HEAD = 256
 """Elements of a query, or of a value: what accumulators leave room for."""
 
-REGISTERS = 232
-"""32-bit registers of an invocation that fragments may take; the rest is addresses and scalars."""
-
 MOST_REGISTERS = 288
-"""The same with some of them in memory: a long head has no other schedule."""
+"""
+32-bit registers of an invocation that fragments may take, some of them in memory: a long head has
+no other schedule.
+"""
 
-SPILLS = 4.0
-"""Times that a kernel takes longer then."""
+SIDE_BY_SIDE = 4
+"""Subgroups that a unit computes without one delaying another."""
 
 ROW_PADDING = 8
 """f16 elements after each row of probabilities: shifts rows by four banks."""
@@ -131,7 +122,7 @@ class AttentionPlan:
     @property
     def element(self) -> Attribute:
         """Of queries, keys and values."""
-        return _element(self.op.query)
+        return element_type_of(self.op.query)
 
     @property
     def invocations(self) -> int:
@@ -145,7 +136,8 @@ class AttentionPlan:
     def extents(self) -> tuple[Size, Size, int, int]:
         """Queries, keys, elements of a query or key, of a value."""
         m, n, *_ = self.sizes.extents
-        return m, n, *self.op.extents[D:]
+        _, _, d, e = self.op.extents
+        return m, n, d, e
 
     @property
     def causal(self) -> Size | None:
@@ -317,7 +309,7 @@ class AttentionPlan:
         """Of an operand by its name in `LOOPS_OF`."""
         value = self.value(name)
         assert value is not None
-        return _element(value)
+        return element_type_of(value)
 
     @property
     def _column_weights(self) -> dict[int, int]:
@@ -421,7 +413,7 @@ class AttentionPlan:
     @property
     def _registers_without_memory(self) -> int:
         """The same where probabilities stay in registers."""
-        m, n, k = self.schedule.instruction.sizes
+        m, _, k = self.schedule.instruction.sizes
         schedule, size = self.schedule, self.target.subgroup_size
         carried = schedule.strips * self.columns * self.components
         scores = schedule.strips * self.key_fragments * self.components
@@ -449,14 +441,14 @@ class AttentionPlan:
         whole = not self.ragged and (not rows or not self.ends_within)
         if not whole or not keys or keys[0].stride != 1:
             return False
-        unit = self._alignment(self.schedule.instruction.sizes[1], _element(self.op.mask))
+        unit = self._alignment(self.schedule.instruction.sizes[1], element_type_of(self.op.mask))
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
         return all(is_multiple(step, unit) for step in steps)
 
     @property
     def stored_in_fragments(self) -> bool:
         """Whether the result is stored cooperatively."""
-        result = _element(self.op.out)
+        result = element_type_of(self.op.out)
         if isinstance(result, BFloat16Type):
             return False
         layout = self.layout("result")
@@ -507,13 +499,18 @@ class AttentionPlan:
         return max(1, min(self.target.cooperative_matrix_alignment, columns * size) // size)
 
 
-def _element(value: SSAValue) -> Attribute:
+def element_type_of(value: SSAValue) -> Attribute:
     type = value.type
     assert isinstance(type, TensorType | MemRefType)
     return type.element_type
 
 
 Plan: TypeAlias = AttentionPlan | LanesPlan
+
+
+def side_by_side(target: Target) -> int:
+    """Subgroups of a workgroup that do not delay one another."""
+    return min(SIDE_BY_SIDE, target.residency.subgroups)
 
 
 def plan_attention(op: AttentionOp, schedule: Schedule, target: Target) -> Plan:
@@ -552,7 +549,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         return
     _, _, d, e = op.extents
     yield from _unsupported(plan.element, d, e, target)
-    if any(_element(value) != plan.element for value in (op.key, op.value)):
+    if any(element_type_of(value) != plan.element for value in (op.key, op.value)):
         yield "queries, keys and values differ in their element type"
         return
     listed = list(shapes_of(plan.element, target))
@@ -561,8 +558,8 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         given = "x".join(map(str, schedule.instruction.sizes))
         yield f"coopmat {given}: {target.name} has {shapes}"
         return
-    if not isinstance(_element(op.out), Float16Type | BFloat16Type | Float32Type):
-        yield f"the result is f16, bf16 or f32, not {_element(op.out)}"
+    if not isinstance(element_type_of(op.out), Float16Type | BFloat16Type | Float32Type):
+        yield f"the result is f16, bf16 or f32, not {element_type_of(op.out)}"
     if plan.invocations > target.max_invocations:
         yield (
             f"{schedule.subgroups.data} subgroups of {target.subgroup_size} are {plan.invocations} "
@@ -573,7 +570,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             f"Workgroup memory of {plan.workgroup_bytes} bytes exceeds {target.name}'s "
             f"{target.workgroup_memory_bytes}: fewer subgroups, rows or keys would fit"
         )
-    if plan.registers > MOST_REGISTERS and _parallel(target) > 1:
+    if plan.registers > MOST_REGISTERS and side_by_side(target) > 1:
         # Where one subgroup fills a unit, registers are memory anyway.
         yield (
             f"fragments take {plan.registers} registers of an invocation, at most "
@@ -591,7 +588,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         value = plan.value(name)
         packed = value is not None and isinstance(value.owner, PackedViewOp)
         if plan.path(name) == "vectors":
-            yield from _vectors_fit(plan, name)
+            yield from vectors_fit(plan, name)
         elif plan.path(name) == "rows":
             if packed:
                 yield f"{name}: rows, but the operand is packed into fragments: direct reads it"
@@ -601,7 +598,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
 
 
-def _vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
+def vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
     if not plan.schedule.in_registers:
         yield f"{name}: vectors, which needs probabilities = registers"
         return
@@ -612,167 +609,3 @@ def _vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
         plan.deal(name)
     except ScheduleDoesNotFit as error:
         yield str(error)
-
-
-SUBGROUPS = (4, 8, 2, 1)
-STRIPS = (2, 1)
-KEY_FRAGMENTS = (2, 4, 1)
-"""
-Of scores along a tile of keys, best first: with 4, and fewer steps, the H200 is slower
-(benchmarks/results/h200-attention-schedules.json).
-"""
-
-FEW_TILES = 2
-"""Tiles of queries up to which packing keys and values does not pay."""
-
-SIDE_BY_SIDE = 4
-"""Subgroups that a unit computes without one delaying another."""
-
-TWO_STRIPS = 1.3
-"""Time of two strips of rows, which share the fragments of keys and values, in that of one."""
-
-
-def choose_attention(op: AttentionOp, target: Target) -> Schedule:
-    """
-    By matrices where the target has them and there are rows enough to fill them.
-
-    Raises `ScheduleDoesNotFit` where nothing fits.
-    """
-    if is_few(op, target):
-        return choose_lanes(op, target)
-    try:
-        return choose_matrices(op, target)
-    except ScheduleDoesNotFit:
-        if is_better_apart(op, target):
-            raise
-        return choose_lanes(op, target)
-
-
-def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """Whether there are rows enough for two products by matrices to beat one kernel without."""
-    name = type_name(_element(op.query), True)
-    alike = all(_element(value) == _element(op.query) for value in (op.key, op.value))
-    plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    matrices = alike and any(target.properties_for((name, name, "f32")))
-    return matrices and _parallel(target) > 1 and typical(plan.row_count) > MANY_ROWS
-
-
-def is_few(op: AttentionOp, target: Target) -> bool:
-    """Whether there are so few rows to a matrix of keys that multiply-adds keep up with memory."""
-    plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    return typical(plan.row_count) <= MOST_ROWS
-
-
-def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
-    """
-    The schedule with the least estimated time: rounds of workgroups, times what one of them takes.
-
-    Of instructions the first is taken that fits at all.
-    Raises `ScheduleDoesNotFit` where none fits.
-    """
-    reasons: list[str] = list(not_by_matrices(op))
-    if reasons:
-        raise ScheduleDoesNotFit(reasons[0])
-    for shape in list(shapes_of(_element(op.query), target)) or [(16, 16, 16)]:
-        best: tuple[float, AttentionAttr] | None = None
-        for candidate in _candidates(op, target, shape):
-            misfits = list(problems(candidate))
-            reasons += misfits
-            seconds = _cost(candidate)
-            if not misfits and (best is None or seconds < best[0]):
-                best = seconds, candidate.schedule
-        if best is not None:
-            return best[1]
-    raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
-
-
-def _parallel(target: Target) -> int:
-    """Subgroups of a workgroup that do not delay one another."""
-    return min(SIDE_BY_SIDE, target.residency.subgroups)
-
-
-def _candidates(
-    op: AttentionOp, target: Target, shape: tuple[int, int, int]
-) -> Iterator[AttentionPlan]:
-    subgroups_of, strips_of, counts = SUBGROUPS, STRIPS, KEY_FRAGMENTS
-    in_registers = _in_registers(op, target, shape, 1, 1, shape[1])
-    if AttentionPlan(op, in_registers, target).shared_places is not None:
-        for strips, subgroups, count in product((2, 1), (4, 2, 8), (2, 1)):
-            schedule = _in_registers(op, target, shape, strips, subgroups, count * shape[1])
-            for ahead in reversed(AHEAD):
-                yield AttentionPlan(op, replace_ahead(schedule, ahead), target)
-        return
-    if op.offset is not None:
-        # Less is wasted at the mask's edge, and registers are left for what is computed there.
-        strips_of, counts = (1,), (4, 2, 1)
-    if _parallel(target) == 1:
-        # A driver for a processor: long code takes it seconds to compile, and lavapipe takes a
-        # subgroup's barrier for the workgroup's.
-        subgroups_of, strips_of, counts = (1,), (1,), (2, 1)
-    for strips, count, subgroups in product(strips_of, counts, subgroups_of):
-        tile, keys = subgroups * strips * shape[0], count * max(shape[1:])
-        if count == 1 or op.is_dynamic or keys < 2 * op.extents[N]:
-            schedule = _with_paths(op, target, tile, keys, subgroups, shape)
-            yield AttentionPlan(op, schedule, target)
-
-
-def _in_registers(
-    op: AttentionOp,
-    target: Target,
-    shape: tuple[int, int, int],
-    strips: int,
-    subgroups: int,
-    keys: int,
-) -> AttentionAttr:
-    """Operands as they lie, in wide pieces, or packed where that is not possible."""
-    instruction = InstructionAttr("coopmat", shape)
-    tile = strips * subgroups * shape[0]
-
-    def schedule(*paths: str) -> AttentionAttr:
-        return AttentionAttr(
-            tile, keys, subgroups, instruction, paths, probabilities="registers"  # pyright: ignore
-        )
-
-    everywhere = schedule("vectors", "vectors", "vectors")
-    if op.is_dynamic:
-        return everywhere
-    plan = AttentionPlan(op, everywhere, target)
-    q = k = "vectors"
-    if any(_vectors_fit(plan, "k")):
-        q, k = "rows" if not any(plan.rows_fit("q")) else "direct", "direct"
-    v = "direct" if any(_vectors_fit(plan, "v")) else "vectors"
-    return schedule(q, k, v)
-
-
-def replace_ahead(schedule: AttentionAttr, ahead: str) -> AttentionAttr:
-    parameters = [*schedule.parameters[:-1], StringAttr(ahead)]
-    return AttentionAttr.new(parameters)
-
-
-def _cost(plan: AttentionPlan) -> float:
-    tiles, batch, _ = map(typical, plan.grid)
-    rounds = ceil_div(tiles * batch, plan.target.compute_units)
-    waits = max(1.0, plan.schedule.subgroups.data / _parallel(plan.target))
-    spilled = plan.registers > REGISTERS and _parallel(plan.target) > 1
-    spills = SPILLS * plan.registers / REGISTERS if spilled else 1.0
-    return rounds * waits * spills * (TWO_STRIPS if plan.schedule.strips > 1 else 1.0)
-
-
-def _with_paths(
-    op: AttentionOp,
-    target: Target,
-    tile: int,
-    keys: int,
-    subgroups: int,
-    shape: tuple[int, int, int],
-) -> AttentionAttr:
-    """Fragments from where operands lie if that is possible and packing would not pay."""
-    instruction = InstructionAttr("coopmat", shape)
-    plan = AttentionPlan(op, AttentionAttr(tile, keys, subgroups, instruction), target)
-    paths = ["direct", "direct", "direct"]
-    few = typical(plan.grid[0]) <= FEW_TILES
-    for position, name in enumerate("qkv"):
-        if not op.is_dynamic and (name == "q" or few) and not any(plan.rows_fit(name)):
-            paths[position] = "rows"
-    q, k, v = paths
-    return AttentionAttr(tile, keys, subgroups, instruction, (q, k, v))

@@ -79,7 +79,7 @@ class Deal:
 
     @property
     def components(self) -> list[tuple[int, int]]:
-        """For each component the number of its row among `rows`, and of its element in the share."""
+        """For each component the number of its row among `rows`, and its element's in the share."""
         ranks = [bit for bit, _ in self._of_component(self.axis)]
         places: list[tuple[int, int]] = []
         for number in range(self._component_count):
