@@ -225,9 +225,10 @@ def _time_without_memory(plan: AttentionPlan) -> float:
     time *= ONE_KEY_FRAGMENT if plan.key_fragments == 1 else 1.0
     if parallel == 1:
         return time
+    held = plan.registers + plan.words_ahead
     if plan.registers > HELD:
-        return time * SPILLS * plan.registers / HELD
-    return time * (LATE_READS if plan.registers + plan.words_ahead > MOST_HELD else 1.0)
+        return time * SPILLS * held / HELD
+    return time * (LATE_READS if held > MOST_HELD else 1.0)
 
 
 def _with_paths(
