@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DirectAttr
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionAttr, ContractionAttr, DirectAttr
 from xdsl_spirv.passes.analysis.contraction import contraction_of
 
 
@@ -19,8 +19,10 @@ def relies_on_component_map(module: Operation) -> bool:
 
 
 def _relies(op: Operation) -> bool:
-    """Whether an operand's fragments are computed by the invocations that hold them."""
+    """Whether invocations compute fragments' components where they hold them."""
     schedule = op.attributes[SCHEDULE]
+    if isinstance(schedule, AttentionAttr):
+        return schedule.in_registers
     if not isinstance(schedule, ContractionAttr) or not isinstance(op, LinalgStructuredOperation):
         return False
     direct = [isinstance(path, DirectAttr) for path in (schedule.a, schedule.b)]

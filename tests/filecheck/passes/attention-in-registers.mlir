@@ -40,7 +40,7 @@ func.func @main(%Q: tensor<16x2048x64xf16>, %K: tensor<16x512x64xf16>, %V: tenso
 // -----
 
 // Sizes that the launch gives: nothing is packed; a mask by index from where the first row sees it.
-// CHECK-LABEL: "gpu.func"
+// CHECK-LABEL: func.func @open
 // CHECK-NOT:   gpu.barrier
 // CHECK:       arith.maxsi
 // CHECK:       scf.for %tile = {{.*}} to %[[seen:.*]] step
