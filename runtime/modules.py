@@ -69,7 +69,7 @@ def parse(
     """
     path = Path(source)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text()
     except OSError as error:
         raise ProgramError(
             f"cannot read the input: {error.strerror}", str(path), "give an .mlir file"

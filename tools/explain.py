@@ -34,7 +34,7 @@ def explain(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv explain`."""
     chosen = format_of(arguments)
     explained = explanation(arguments)
-    shown = rendered(explained, chosen, arguments.sort, arguments.group)
+    shown = rendered(explained, chosen)
     if arguments.output is None:
         print(shown, end="")
     else:
@@ -48,17 +48,15 @@ def format_of(arguments: argparse.Namespace) -> str:
     return arguments.format or by_name
 
 
-def rendered(
-    explanation: Explanation, format: str, order: str = "order", group: bool = False
-) -> str:
-    """An explanation as text, whose rows `rows_of` makes, as JSON or as a page."""
+def rendered(explanation: Explanation, format: str) -> str:
+    """An explanation as text, JSON or a page."""
     if format == "json":
         return json.dumps(to_json(explanation), indent=1) + "\n"
     if format == "html":
         from xdsl_spirv.tools.explain_html import page_of
 
         return page_of(explanation)
-    return text_of(explanation, order, group)
+    return text_of(explanation)
 
 
 def explanation(arguments: argparse.Namespace) -> Explanation:

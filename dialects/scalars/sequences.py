@@ -37,6 +37,12 @@ ERF_LARGE = (
 )
 """log(1 - erf(x)) by x, 0.9 <= x <= 4.1."""
 
+ERF_OF_HALF = (
+    *(1.1283303913947655, -0.3753730486431487, 0.11079216603794913, -0.0246306437588878),
+    *(0.00394863353941037, -0.0004235348827475464, 2.6727742558502666e-05, -7.408665555834071e-07),
+)
+"""erf(x) / x by x^2, |x| <= 2.75, as far as 16 bits can tell."""
+
 TANH = (
     *(0.9999999962994425, -0.3333326338040228, 0.13331185767649267, -0.05372523158903102),
     *(0.02060314708057563, -0.005672421671728846),
@@ -110,11 +116,20 @@ def test(kind: type[Operation]) -> Sequence:
 
 def erf(v: Values, x: SSAValue) -> SSAValue:
     """Small: x P(x^2). Large: 1 - exp(Q(|x|)), up to where it is 1, with the sign of x."""
+    if v.stated_width == 16:
+        return _erf_of_half(v, x)
     a = v.magnitude(x)
     small = v.mul(x, v.polynomial(v.mul(x, x), ERF_SMALL))
     limited = v.op(glsl.GLFMinOp, a, v.number(4.1))
     large = v.sub(v.number(1.0), exp(v, v.polynomial(limited, ERF_LARGE)))
     result = v.select(v.less(a, v.number(1.0)), small, v.with_sign(large, x))
+    return v.select(v.is_nan(x), x, result)
+
+
+def _erf_of_half(v: Values, x: SSAValue) -> SSAValue:
+    """x P(x^2), up to where it is rounded to 1."""
+    limited = v.op(glsl.GLFClampOp, x, v.number(-2.75), v.number(2.75))
+    result = v.mul(limited, v.polynomial(v.mul(limited, limited), ERF_OF_HALF))
     return v.select(v.is_nan(x), x, result)
 
 

@@ -30,12 +30,9 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.packed import PackedOperand
 from xdsl_spirv.passes.kernel.staging import TileInMemory
-from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
 from xdsl_spirv.passes.schedule.plan import Plan
 
-DirectOperand: TypeAlias = PackedOperand | UnpackedFragments
-
-Operand: TypeAlias = TileInMemory | DirectOperand
+Operand: TypeAlias = TileInMemory | PackedOperand
 
 Values: TypeAlias = Sequence[SSAValue]
 
@@ -90,7 +87,7 @@ class _KLoop:
         self.ahead = [
             operand
             for operand in operands
-            if isinstance(operand, DirectOperand) and operand.tile.ahead
+            if isinstance(operand, PackedOperand) and operand.tile.ahead
         ]
 
     def plain(self, accumulators: Values) -> Values:
@@ -108,10 +105,9 @@ class _KLoop:
         return self._trip(whole, results)[: len(accumulators)]
 
     def _within(self, within: bool) -> None:
-        """Tell the operands whether the tiles loaded from now on lie inside K."""
-        for operand in self.operands:
-            if not isinstance(operand, PackedOperand):
-                operand.within_k = within
+        """Tell the staged operands whether the tiles loaded from now on lie inside K."""
+        for operand in self.staged:
+            operand.within_k = within
 
     def _trip(self, k: Index, carried: Values) -> Values:
         b, plan = self.builder, self.plan
@@ -267,5 +263,5 @@ class _KLoop:
 
     def _enter(self, k: Index, following: Index | None) -> None:
         for operand in self.operands:
-            if isinstance(operand, DirectOperand):
+            if isinstance(operand, PackedOperand):
                 operand.enter(k, following)

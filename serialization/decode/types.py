@@ -56,13 +56,6 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """Types nested deeper than this are refused: attributes are made, compared, printed recursively."""
 
-MAX_PARTS = 4096
-"""
-Types of more parts are refused: members, elements, and theirs again wherever they stand.
-
-A type is written out at each use, and a struct of twice the same struct doubles its text.
-"""
-
 MAX_INTEGER_BITS = 4096
 """Of an integer type: SPV_ALTERA_arbitrary_precision_integers' compilers stop far below it."""
 
@@ -107,10 +100,7 @@ class TypeReader:
         """Wanted identifier -> the first number that may be free behind it."""
         self._structs: dict[Attribute, int] = {}
         self._referred: set[int] = set()
-        self._parts: dict[int, int] = {}
-        """How many parts a type has, with itself."""
-        self._counts: list[int] = []
-        """Those of the types that are being read, so far."""
+        self._depth = 0
         self._makers: dict[str, Callable[[Sequence[int]], Attribute]] = {
             "OpTypeVoid": lambda words: NoneType(),
             "OpTypeBool": lambda words: IntegerType(1),
@@ -135,8 +125,6 @@ class TypeReader:
         """The type with this id. Raises `SPIRVDecodeError` if there is none."""
         known = self.known.get(id)
         if known is not None:
-            if self._counts:
-                self._counts[-1] += self._parts.get(id, 1)
             return known
         if id in self._open:
             return self._reference(id)
@@ -144,15 +132,11 @@ class TypeReader:
         name = None if row is None else self.index.name(row)
         if row is None or name is None or not name.startswith("OpType"):
             raise self.index.error(f"%{id} is no type")
-        self._counts.append(1)
-        if len(self._counts) > MAX_DEPTH:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
             raise self.index.error(f"types are nested more than {MAX_DEPTH} deep")
         attribute = self._make(name, row)
-        parts = self._parts[id] = self._counts.pop()
-        if parts > MAX_PARTS:
-            raise self.index.error(f"a type has more than {MAX_PARTS} parts")
-        if self._counts:
-            self._counts[-1] += parts
+        self._depth -= 1
         if not self._referred:
             self.known[id] = attribute
         return attribute

@@ -1,0 +1,251 @@
+"""
+Queries, keys and values that are products of one operand with weights become one product.
+
+    %q = %x * %wq + %bq                               %p = %x * [%wq, %wk, %wv] + [%bq, %bk, %bv]
+    %k = %x * %wk + %bk                         ->    schedule.dispatch(%p) {
+    %v = %x * %wv + %bv                                 schedule.attention %p, %p, %p, whose maps
+    schedule.dispatch(%q, %k, %v) { attention }         begin at 0, and behind Q's and K's columns }
+
+One kernel of three times the columns keeps a device busier than three, and reads the operand once.
+The weights are concatenated when a program is loaded. Operations element by element, on the product
+and on weights of a number a column, come along where all have the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp, DispatchOp
+from xdsl_spirv.passes.analysis.constants import is_zero
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.dead_code import erase_dead
+from xdsl_spirv.passes.analysis.pointwise import is_pointwise
+from xdsl_spirv.passes.analysis.weights import is_weight
+from xdsl_spirv.upstream.equality import is_same
+
+GenericOp: TypeAlias = linalg.ops.GenericOp
+
+
+@dataclass(frozen=True)
+class JoinProductsPass(ModulePass):
+    """Makes one product of an attention's operands that are products of one operand."""
+
+    name = "join-products"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, FuncOp) and not function.is_declaration:
+                for dispatch in list(function.body.block.ops):
+                    if isinstance(dispatch, DispatchOp):
+                        _join_operands(dispatch)
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """A product with a weight, and what is computed of it element by element, the product first."""
+
+    argument: BlockArgument
+    """The dispatch's, that the last result is."""
+    ops: tuple[GenericOp, ...]
+
+    @property
+    def columns(self) -> int:
+        return _shape(self.ops[0].results[0])[-1]
+
+    def is_like(self, other: _Chain) -> bool:
+        """Whether two products differ in nothing but their weights and columns."""
+        return len(self.ops) == len(other.ops) and all(map(_are_alike, self.ops, other.ops))
+
+
+def _are_alike(one: GenericOp, other: GenericOp) -> bool:
+    """Whether two operations of chains do the same, each to its own columns."""
+    if one.indexing_maps != other.indexing_maps or not is_same(one.body, other.body):
+        return False
+    for number, (value, counterpart) in enumerate(zip(one.operands, other.operands, strict=True)):
+        axis = _column_axis(one, number)
+        if axis is None and value is not counterpart:
+            return False
+        if _without(axis, value) != _without(axis, counterpart):
+            return False
+    return True
+
+
+def _without(axis: int | None, value: SSAValue) -> tuple[object, ...]:
+    """The type of an operand but for its columns."""
+    if axis is None or not isinstance(value.type, TensorType):
+        return (value.type,)
+    shape = value.type.get_shape()
+    return value.type.element_type, shape[:axis], shape[axis + 1 :]
+
+
+def _column_axis(op: GenericOp, operand: int) -> int | None:
+    """The dimension of an operand that the result's columns walk; None if none does."""
+    maps = op.get_indexing_maps().data
+    column = maps[-1].data.results[-1]
+    axes = [axis for axis, e in enumerate(maps[operand].data.results) if e == column]
+    return axes[0] if axes else None
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return value.type.get_shape()
+
+
+def _join_operands(dispatch: DispatchOp) -> None:
+    """Join what can be joined of the operands of a dispatch that is an attention."""
+    attention = next((op for op in dispatch.body.block.ops if isinstance(op, AttentionOp)), None)
+    if attention is None or dispatch.updates:
+        return
+    operands = (attention.query, attention.key, attention.value)
+    arguments = dict.fromkeys(v for v in operands if isinstance(v, BlockArgument))
+    chains = [chain for argument in arguments if (chain := _chain_of(dispatch, argument))]
+    while chains:
+        like = [chain for chain in chains if chain.is_like(chains[0])]
+        chains = [chain for chain in chains if chain not in like]
+        if len(like) > 1:
+            _join(dispatch, attention, like)
+
+
+def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
+    """The chain that ends in an operand of a dispatch, which alone reads it."""
+    value = dispatch.inputs[argument.index]
+    ops: list[GenericOp] = []
+    while isinstance(value, OpResult) and value.has_one_use():
+        op = value.op
+        if not isinstance(op, linalg.ops.GenericOp) or SCHEDULE in op.attributes:
+            return None
+        ops.append(op)
+        columns = [v for n, v in enumerate(op.inputs) if _column_axis(op, n) is not None]
+        others = [v for v in columns if not is_weight(v)]
+        if _is_product(op):
+            return None if others else _Chain(argument, tuple(reversed(ops)))
+        written = op.get_indexing_maps().data[-1].data
+        if not is_pointwise(op) or written != AffineMap.identity(written.num_dims):
+            return None
+        if len(others) != 1 or _column_axis(op, list(op.inputs).index(others[0])) is None:
+            return None
+        (value,) = others
+    return None
+
+
+def _is_product(op: GenericOp) -> bool:
+    """Whether an operation is a product whose last dimension its second operand alone has."""
+    try:
+        contraction = contraction_of(op)
+    except NotAContraction:
+        return False
+    init = op.outputs[0].owner
+    if not isinstance(init, linalg.ops.FillOp) or not is_zero(init.inputs[0]):
+        return False
+    return (
+        contraction.a is op.inputs[0] and contraction.counts[2] == 1 and not contraction.counts[0]
+    )
+
+
+def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]) -> None:
+    """Compute the chains as one, in front of the dispatch, and read its columns there."""
+    block = dispatch.parent_block()
+    assert block is not None
+    before: SSAValue | None = None
+    for level in zip(*(chain.ops for chain in chains), strict=True):
+        before = _joined(dispatch, level, before)
+    assert before is not None
+    inner = dispatch.body.block
+    joined = inner.insert_arg(before.type, len(inner.args))
+    joined.name_hint = before.name_hint
+    dispatch.operands = [*dispatch.operands, before]
+    maps = list(attention.maps)
+    begins = accumulate((chain.columns for chain in chains), initial=0)
+    for chain, begin in zip(chains, begins, strict=False):
+        for number, operand in enumerate((attention.query, attention.key, attention.value)):
+            if operand is chain.argument:
+                maps[number] = AffineMapAttr(_shifted(maps[number].data, begin))
+        chain.argument.replace_all_uses_with(joined)
+    attention.properties["maps"] = ArrayAttr(maps)
+    for chain in sorted(chains, key=lambda chain: -chain.argument.index):
+        old = dispatch.inputs[chain.argument.index]
+        operands = list(dispatch.operands)
+        del operands[chain.argument.index]
+        dispatch.operands = operands
+        inner.erase_arg(chain.argument)
+        erase_dead(old)
+
+
+def _shifted(map: AffineMap, columns: int) -> AffineMap:
+    """The map to a tensor in which so many columns lie before."""
+    *rows, column = map.results
+    return AffineMap(map.num_dims, map.num_symbols, (*rows, column + columns))
+
+
+def _joined(dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None) -> SSAValue:
+    """The operations of all chains at one place, as one; `before` is what the last ones became."""
+    first = ops[0]
+    inputs: list[SSAValue] = []
+    for number, value in enumerate(first.inputs):
+        axis = _column_axis(first, number)
+        if axis is None:
+            inputs.append(value)
+        elif not is_weight(value):
+            assert before is not None, "a product has weights"
+            inputs.append(before)
+        else:
+            inputs.append(_concatenated(dispatch, [op.inputs[number] for op in ops], axis))
+    result = first.results[0].type
+    assert isinstance(result, TensorType)
+    columns = sum(_shape(op.results[0])[-1] for op in ops)
+    type = TensorType(result.element_type, [*result.get_shape()[:-1], columns])
+    out = _room(dispatch, first.outputs[0], type)
+    joined = linalg.ops.GenericOp(
+        inputs, [out], first.body.clone(), first.indexing_maps, first.iterator_types, [type]
+    )
+    joined.location = first.location
+    joined.results[0].name_hint = first.results[0].name_hint
+    Rewriter.insert_op(joined, InsertPoint.before(dispatch))
+    return joined.results[0]
+
+
+def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> SSAValue:
+    """A tensor of a type that begins as another one does: empty, or filled with a number."""
+    owner = out.owner
+    if isinstance(owner, linalg.ops.FillOp):
+        inside = _room(dispatch, owner.outputs[0], type)
+        op: Operation = linalg.ops.FillOp([owner.inputs[0]], [inside], [type])
+    else:
+        assert isinstance(owner, tensor.EmptyOp), "nothing reads what an operation writes over"
+        op = tensor.EmptyOp(owner.dynamic_sizes, type)
+    Rewriter.insert_op(op, InsertPoint.before(dispatch))
+    return op.results[0]
+
+
+def _concatenated(dispatch: DispatchOp, values: Sequence[SSAValue], axis: int) -> SSAValue:
+    """Weights one behind the other, which are a weight."""
+    first = values[0].type
+    assert isinstance(first, TensorType)
+    shape = list(first.get_shape())
+    shape[axis] = sum(_shape(value)[axis] for value in values)
+    whole = tensor.ConcatOp.create(
+        operands=values,
+        properties={"dim": IntegerAttr(axis, i64)},
+        result_types=[TensorType(first.element_type, shape)],
+    )
+    Rewriter.insert_op(whole, InsertPoint.before(dispatch))
+    return whole.result
