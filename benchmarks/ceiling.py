@@ -8,7 +8,8 @@ Products and convolutions on a Vulkan device, beside PyTorch under CUDA graphs i
 their range), B a weight, which is packed once and not timed; packing A is. Where weights would not
 sit in a cache, a program multiplies by several matrices that are together larger. Measured are the
 default schedule and each of `--variants` ({"case": ["#schedule...", ...]}). Every result is
-compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact.
+compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact. PyTorch's time
+is a twelfth of a graph of twelve products; ours are single dispatches, each with its 3 us of start.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ CACHE = 100_000_000
 """Bytes of weights that no cache holds."""
 
 RUNS = 15
+
+COPIES = 12
+"""Products in a graph of PyTorch's: what launching the graph takes is shared by so many."""
 
 
 @dataclass(frozen=True)
@@ -207,10 +211,8 @@ class Data:
         self.a, b = values("a", case.types[0]), values("b", case.types[1])
         self.b = [b] + [b.copy() if product.count > 1 else b] * (product.count - 1)
         self.exact = self._exact()
-        bits = {"f16": 2.0**-10, "f32": 2.0**-20, "s32": 0.0}
-        self.allowed = bits[product.stored] * math.sqrt(case.depth) * 4
-        if case.types[2] == "f16":
-            self.allowed = 2.0**-10 * case.depth / 4
+        bits = {"f16": 2.0**-12, "f32": 2.0**-20, "s32": 0.0}
+        self.allowed = bits[case.types[2]] * case.depth
         if product.stored == "f16":
             self.allowed += 2.0**-10 * float(abs(self.exact).max())
         self.graph_us = _graph_us(product, self) if CUDA else None
@@ -277,11 +279,14 @@ def _graph_us(product: Product, data: Data) -> float | None:
     else:
         runs = [_run_of(case, a, w) for w in weights]
 
-    def run() -> None:
-        for one in runs:
-            one()
+    repeated = max(1, COPIES // len(runs))
 
-    return round(graph_us(run) / len(runs), 2)
+    def run() -> None:
+        for _ in range(repeated):
+            for one in runs:
+                one()
+
+    return round(graph_us(run) / len(runs) / repeated, 2)
 
 
 def graph_us(run: Callable[[], None]) -> float:

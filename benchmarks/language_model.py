@@ -7,6 +7,9 @@ The model is written as a GGUF file (random blocks of `--format`, drawn once and
 compiled; a session runs one token behind `--past` others, and `--prompt` tokens from nothing. Times
 are the device's own, summed over the dispatches of a run, and the host's around `session.run`,
 medians after a warm-up of 150 ms; weights do not fit into a cache, and a run reads each once.
+`check` compares the logits behind a prompt, and behind a token decoded after it, with those that
+numpy and PyTorch compute in f32 from the same blocks. `following_ms` is the host's time where each
+run is one token further on.
 `floor_ms` is what one token has to read (packed weights, and f16 keys and values of the past) at
 the bandwidth of a copy in the same call, which counts bytes read and bytes written.
 """
@@ -14,12 +17,14 @@ the bandwidth of a copy in the same call, which counts bytes read and bytes writ
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +32,7 @@ import gguf
 import numpy as np
 from device_runs import CUDA, WARM_UP, parser_of, torch
 from llama_peer import SHAPES, Shapes, copy_bandwidth, peer_ms
+from llama_reference import Reference, compared
 
 from xdsl_spirv.compiler import compile as compile_model
 from xdsl_spirv.runtime.program import Program
@@ -36,12 +42,18 @@ from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
 Type = gguf.GGMLQuantizationType
 FORMATS = {"Q4_0": Type.Q4_0, "Q4_1": Type.Q4_1, "Q8_0": Type.Q8_0}
 RUNS = 25
+FOLLOWING = 512
+"""Tokens decoded one after the other, at most."""
+CHECKED = 33
+"""Tokens of the prompt that is compared."""
+COSINE = 0.999
+"""Least cosine of logits to the reference's: prompts are multiplied in f16."""
 REPEATED = 1 << 20
 """Blocks that are drawn; a tensor of more repeats them."""
 
 
-def blocks_of(type: Type, count: int, deviation: float) -> Any:
-    """Bytes of random blocks whose weights are about normal with this deviation."""
+def drawn_blocks(type: Type, count: int, deviation: float) -> Any:
+    """The distinct ones of random blocks whose weights are about normal with this deviation."""
     draw = np.random.default_rng(1)
     _, size = gguf.GGML_QUANT_SIZES[type]
     drawn = min(count, REPEATED)
@@ -50,7 +62,13 @@ def blocks_of(type: Type, count: int, deviation: float) -> Any:
     blocks[:, 0:2] = (draw.uniform(0.8, 1.2, (drawn, 1)) * scale).astype("<f2").view(np.uint8)
     if type is Type.Q4_1:
         blocks[:, 2:4] = np.full((drawn, 1), -7.5 * scale, "<f2").view(np.uint8)
-    return np.resize(blocks, (count, size))
+    return blocks
+
+
+def blocks_of(type: Type, count: int, deviation: float) -> Any:
+    """All bytes of a tensor of such blocks."""
+    blocks = drawn_blocks(type, count, deviation)
+    return np.resize(blocks, (count, blocks.shape[1]))
 
 
 def write_model(path: Path, shapes: Shapes, type: Type, context: int) -> None:
@@ -135,6 +153,10 @@ def step(
     logits = session.run(function, token=token, past=past)["logits"]
     record: dict[str, Any] = {"finite": bool(np.isfinite(logits).all())}
     record["host_ms"] = round(median_ms(lambda: session.run(function, token=token, past=past)), 4)
+    if tokens == 1:
+        pasts = itertools.cycle(range(max(0, past - FOLLOWING), past))
+        following = median_ms(lambda: session.run(function, token=token, past=next(pasts)))
+        record["following_ms"] = round(following, 4)
     inputs = {"token": token, "past": np.array(past)}
     concrete = program.function(function).at(inputs)
     device.execute(concrete, inputs)
@@ -144,6 +166,20 @@ def step(
     record["dispatches"] = len(times)
     record["kernels"] = kinds_ms(concrete, times)
     return record
+
+
+def checked(session: Any, shapes: Shapes, type: Type) -> dict[str, Any]:
+    """A prompt read and a token decoded behind it, beside a reference's logits in f32."""
+    draw = np.random.default_rng(3)
+    tokens = draw.integers(0, shapes.vocabulary, CHECKED + 1).astype(np.int32)
+    session.reset()
+    read = session.run("prefill", token=tokens[:-1], past=0)["logits"]
+    decoded = session.run("decode", token=tokens[-1:], past=CHECKED)["logits"]
+    reference = Reference(shapes, type, cache(drawn_blocks))
+    return {
+        "prefill": compared(read, reference.logits(tokens[:-1])),
+        "decode": compared(decoded, reference.logits(tokens)),
+    }
 
 
 def measure(options: Any) -> dict[str, Any]:
@@ -161,6 +197,7 @@ def measure(options: Any) -> dict[str, Any]:
     begin = time.perf_counter()
     with open_device(options.device) as device, VulkanSession(program, device) as session:
         record["load_s"] = round(time.perf_counter() - begin, 1)
+        record["check"] = checked(session, shapes, type)
         record["prefill"] = step(device, session, program, "prefill", options.prompt, 0)
         record["decode"] = step(device, session, program, "decode", 1, options.past)
     elements, size = gguf.GGML_QUANT_SIZES[type]
@@ -192,7 +229,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(json.dumps(record, indent=1))
     if options.output is not None:
         options.output.write_text(json.dumps(record, indent=1) + "\n")
-    return 0 if record["prefill"]["finite"] and record["decode"]["finite"] else 1
+    right = all(found["cosine"] > COSINE for found in record["check"].values())
+    return 0 if right and record["prefill"]["finite"] and record["decode"]["finite"] else 1
 
 
 if __name__ == "__main__":

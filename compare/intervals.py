@@ -159,6 +159,8 @@ class Intervals:
             return self._added_up(op, operands)
         if not parallel and _is_monotone(op):
             return self._extreme(op, operands)
+        if not parallel and _adds_up_computed(op):
+            return self._added_up_computed(op, operands, env)
         if len(op.outputs) != 1 or not parallel or not is_permutation(maps[-1]):
             raise ProgramError(f"no error bound is known for {op.name}", place(op))
         sizes = loop_sizes(maps, [item.low.shape for item in operands])
@@ -187,6 +189,38 @@ class Intervals:
             )
         )
         bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
+        return spread(middle, off + bound.evaluate(middle, size), dtype)
+
+    def _added_up_computed(
+        self,
+        op: LinalgStructuredOperation,
+        operands: Sequence[Interval],
+        env: dict[SSAValue, Interval],
+    ) -> Interval:
+        """A sum of floats that are computed of operands where they are added, as of squares."""
+        maps = [item.data for item in op.get_indexing_maps()]
+        dtype = _dtype(op.results[0].type)
+        sizes = loop_sizes(maps, [item.low.shape for item in operands])
+        space = Space(sizes, range(len(sizes)))
+        *read, init = operands
+        inputs = [
+            Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
+            for x, map in zip(read, maps, strict=False)
+        ]
+        # A term is what the body makes of 0; rounding that once more is nothing beside the sum.
+        terms = _body(op, [*inputs, exact(np.zeros((), dtype))], env, space)
+        kept = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
+        summed = tuple(axis for axis in range(len(sizes)) if axis not in kept)
+        order = [sorted(kept).index(axis) for axis in kept]
+
+        def total(array: Array, first: Array) -> Array:
+            whole = np.broadcast_to(array, space.full_shape).reshape(space.shape)
+            return whole.sum(axis=summed).transpose(order) + first
+
+        middle = total(terms.middle, init.middle)
+        off = total(terms.radius, init.radius)
+        bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
+        size = total(terms.magnitude, init.magnitude)
         return spread(middle, off + bound.evaluate(middle, size), dtype)
 
     def _extreme(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
@@ -232,6 +266,23 @@ def _adds_up(op: LinalgStructuredOperation) -> bool:
     """Whether a reduction adds its first operand to floats (a second one may say the window)."""
     named = str(op.body.block.args[-1].type) in ("f16", "f32", "f64")
     return named and _reduces_by(op, (arith.AddfOp,))
+
+
+def _adds_up_computed(op: LinalgStructuredOperation) -> bool:
+    """Whether a reduction adds something to floats that does not depend on the sum."""
+    block = op.body.block
+    last, carried = block.last_op, block.args[-1]
+    if len(op.outputs) != 1 or str(carried.type) not in ("f16", "f32", "f64") or last is None:
+        return False
+    add = last.operands[0].owner
+    map = op.get_indexing_maps().data[-1].data
+    plain = all(isinstance(e, AffineDimExpr) for e in map.results)
+    return (
+        plain
+        and isinstance(add, arith.AddfOp)
+        and carried in add.operands
+        and len(list(carried.uses)) == 1
+    )
 
 
 def _is_monotone(op: LinalgStructuredOperation) -> bool:

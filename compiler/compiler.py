@@ -123,6 +123,9 @@ def compile_module(
     layers = [
         layer for name in chosen for layer in layers_of(host_function(module, name), operators)
     ]
+    from xdsl_spirv.passes.schedule.component_use import relies_on_component_map
+
+    relies = relies_on_component_map(module)
     passes = _run_until(OUTLINED, passes, module, ctx, observe)
     try:
         kernels = lower_kernels(module, ctx, passes, jobs, observe)
@@ -155,6 +158,7 @@ def compile_module(
         memory=first.memory,
         equal=first.equal,
         limits=first.limits,
+        component_map=target if relies else None,
         functions=tuple(records[1:]),
     )
     dispatches = [dispatch for record in records for dispatch in record.dispatches]
@@ -320,7 +324,13 @@ def said_of_passes(known: Iterable[str]) -> Generator[None]:
         raise ProgramError(f"there is no pass {unknown[1]!r}", "", remedy) from None
 
 
+def target_for(passes: Iterable[ModulePass]) -> str:
+    """The name of the target that these passes make something for; "" without."""
+    named = (getattr(model_pass, "target", "") for model_pass in passes)
+    return next((name for name in named if name), "")
+
+
 def subgroup_size_for(passes: Iterable[ModulePass]) -> int:
     """Invocations of a subgroup for what these passes make: as their target has it; 32 without."""
-    named = (getattr(model_pass, "target", "") for model_pass in passes)
-    return next((load(name).subgroup_size for name in named if name), 32)
+    name = target_for(passes)
+    return load(name).subgroup_size if name else 32

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -18,16 +18,26 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
-from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.options import Options, mapping_of
 from xdsl_spirv.interpreter.spirv.module import Buffers, Compiled, Launch
 from xdsl_spirv.interpreter.structs import PushConstants
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def _options(options: Options | None, subgroup_size: int | None) -> Options:
+MADE_FOR = "schedule.target"
+"""The attribute of a module that names the target it was made for."""
+
+
+def _options(
+    options: Options | None, subgroup_size: int | None, module: Operation | None = None
+) -> Options:
+    """Without options components lie where the module's target has them."""
     if options is None:
-        return Options(subgroup_size=32 if subgroup_size is None else subgroup_size)
+        name = module.attributes.get(MADE_FOR) if module is not None else None
+        mapping = mapping_of(name.data) if isinstance(name, StringAttr) else "row-major"
+        size = 32 if subgroup_size is None else subgroup_size
+        return Options(subgroup_size=size, component_mapping=mapping)
     return options if subgroup_size is None else replace(options, subgroup_size=subgroup_size)
 
 
@@ -50,7 +60,8 @@ def interpret(
     Raises `InterpreterError` for a wrong input, an operation without semantics, an access outside a
     buffer.
     """
-    return _run(module, inputs, function, _options(options, subgroup_size), launches=True)
+    chosen = _options(options, subgroup_size, module)
+    return _run(module, inputs, function, chosen, launches=True)
 
 
 def reference(

@@ -38,6 +38,11 @@ def mappings() -> tuple[Mapping, ...]:
     return *RULES, *(name for name in known if name not in RULES)
 
 
+def mapping_of(target: str) -> Mapping:
+    """A target itself, if its file says where components lie; else `row-major`."""
+    return target if _has_map(target) else "row-major"
+
+
 Accumulation: TypeAlias = Literal["binary32", "halves", "exact", "magnitudes"]
 """
 How a floating cooperative MulAdd sums (CM-25).

@@ -170,8 +170,13 @@ def _run_interpreter(
         kernel.name: _kernel(program.code[kernel.name].binary, kernel.binary)
         for kernel in program.manifest.kernels
     }
-    options = Options(subgroup_size=program.manifest.subgroup_size, checks=checks)
-    if checks is None or not checks.choices or len(program.manifest.dispatches) == 1:
+    manifest = program.manifest
+    options = Options(subgroup_size=manifest.subgroup_size, checks=checks)
+    if manifest.component_map is not None:
+        options = _with_map(options, manifest.component_map)
+        _dispatch_all(program, kernels, buffers, options, times)
+        return
+    if checks is None or not checks.choices or len(manifest.dispatches) == 1:
         _dispatch_all(program, kernels, buffers, options, times)
         return
     given = {b.name: buffers[b.name] for b in program.manifest.buffers if b.kind in FILLED}
@@ -179,6 +184,20 @@ def _run_interpreter(
     alone = replace(checks, launches_stand_alone=False)
     _dispatch_all(program, kernels, buffers, replace(options, checks=alone))
     _explore_mappings(program, kernels, given, buffers, options)
+
+
+def _with_map(options: Options, target: str) -> Options:
+    """Options for kernels that rely on a target's component map: no other one is tried."""
+    from xdsl_spirv.targets import TargetError, load
+
+    try:
+        load(target)
+    except TargetError as error:
+        raise ProgramError(str(error), "program.json.component_map") from error
+    checks = options.checks
+    if checks is not None:
+        checks = replace(checks, launches_stand_alone=False)
+    return replace(options, component_mapping=target, checks=checks)
 
 
 def _dispatch_all(

@@ -267,6 +267,8 @@ class Manifest:
     """What must hold of the sizes of inputs, beside that equal names are equal sizes."""
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
     """What sizes that are computed from scalars may be."""
+    component_map: str | None = None
+    """The target (a name or a file's path) on whose component map kernels rely, if any do."""
     functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
     """The functions behind the first."""
 

@@ -69,7 +69,7 @@ def parse(
     """
     path = Path(source)
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ProgramError(
             f"cannot read the input: {error.strerror}", str(path), "give an .mlir file"

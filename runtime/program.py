@@ -285,16 +285,17 @@ class Program:
             (folder / kernel.binary).parent.mkdir(parents=True, exist_ok=True)
             (folder / kernel.binary).write_bytes(self.code[kernel.name].binary)
             if kernel.text is not None:
-                (folder / kernel.text).write_text(self.code[kernel.name].text)
+                (folder / kernel.text).write_text(self.code[kernel.name].text, encoding="utf-8")
         if self.manifest.weights is not None:
             save_weights(folder / self.manifest.weights, self.weights)
         if self.manifest.source is not None:
-            (folder / self.manifest.source).write_text(self.source or "")
+            (folder / self.manifest.source).write_text(self.source or "", encoding="utf-8")
         if self.layers:
             from xdsl_spirv.runtime.layers import to_text
 
-            (folder / LAYERS).write_text(to_text(self.layers))
-        (folder / MANIFEST).write_text(_readable(json.dumps(to_json(manifest), indent=2)))
+            (folder / LAYERS).write_text(to_text(self.layers), encoding="utf-8")
+        text_of_manifest = _readable(json.dumps(to_json(manifest), indent=2))
+        (folder / MANIFEST).write_text(text_of_manifest, encoding="utf-8")
 
     @staticmethod
     def load(folder: str | os.PathLike[str], unsafe: bool = False) -> Program:

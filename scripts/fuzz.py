@@ -8,8 +8,9 @@ Reads damaged and hostile modules until something breaks, and keeps what broke.
 
 Every input is decoded and encoded by the raw layer, at 50 microseconds. One in 20 also goes to each
 of the slower readers, a hundred times as slow: text there and back, the dialect there and back, the
-validator. Half of what the last two get is grammatical and means something else. Of the files, the
-slower readers damage those of up to 2 kB, where a change is as likely to matter as anywhere.
+dialect by way of its text, the validator. Half of what the last three get is grammatical and means
+something else. Of the files, the slower readers damage those of up to 2 kB, where a change is as
+likely to matter as anywhere.
 
 A finding is written to tests/serialization/corpus/, where the tests read it ever after, and the
 exit status is 1. The same seed and files give the same inputs.
@@ -35,6 +36,7 @@ from xdsl_spirv.testing.mutation import (
     check,
     check_bytes,
     check_dialect,
+    check_printed,
     check_validation,
     in_lengths,
     mutate,
@@ -65,6 +67,7 @@ SMALL = 2_000
 READERS: dict[str, Reader] = {
     "text": check,
     "dialect": check_dialect,
+    "printed": check_printed,
     "validator": check_validation,
 }
 

@@ -66,7 +66,9 @@ class ScheduleCandidate:
     A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose.
 
     `direct` names the operands that are packed into fragments and read without Workgroup memory,
-    `b` or `ab`; `ahead`, `stages`, `buffers` and `group` are the schedule's (docs/passes.md).
+    `b` or `ab`, `fragments` those that are packed so and staged, `panels` those that are packed
+    into panels whatever they lie like; `ahead`, `staged_ahead` (of staged operands), `stages`,
+    `buffers`, `group`, `first` and `result` are the schedule's (docs/passes.md).
     `rates` are what large contractions reach with it, in TFLOPS by types
     (`f16 -> f32`); where they are given, it is for these types only. `alone` are what a contraction
     reaches that has one workgroup for each compute unit.
@@ -83,6 +85,11 @@ class ScheduleCandidate:
     group: int = 1
     rates: dict[str, float] = field(default_factory=dict)
     alone: dict[str, float] = field(default_factory=dict)
+    fragments: str = ""
+    panels: str = ""
+    staged_ahead: int = 0
+    first: str = "load"
+    result: str = "fragments"
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,22 @@ class Fragment:
     lane: tuple[str, ...]
     component: tuple[str, ...]
 
+    @property
+    def components(self) -> int:
+        """Components that an invocation holds."""
+        return 1 << len(self.component)
+
+    def position(self, lane: int, component: int) -> tuple[int, int]:
+        """Row and column of a component of an invocation."""
+        bits = [
+            name
+            for names, number in ((self.lane, lane), (self.component, component))
+            for bit, name in enumerate(names)
+            if number >> bit & 1 and name != "-"
+        ]
+        row, column = (sum(1 << int(n[1:]) for n in bits if n[0] == axis) for axis in "rc")
+        return row, column
+
 
 @dataclass(frozen=True, repr=False)
 class Target:
@@ -146,6 +169,11 @@ class Target:
     """Bytes read and written in a second by a copy in the device's memory."""
     measured_copy: int | None
     """The same where it was measured; None where a default stands in its place."""
+    store_rates: Mapping[str, float]
+    """
+    TB/s in which results leave registers: `rows` where they are stored so, `fragments 32` where
+    rows of fragments have 32 bytes. What is not there costs nothing.
+    """
     rates: Mapping[str, float]
     """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
     even_fragments: bool
@@ -158,6 +186,11 @@ class Target:
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
+    word_order: Mapping[str, tuple[int, ...]]
+    """
+    The order in which instructions take the words of an invocation's share of a fragment, by
+    operand (`A`, `B`), where it is not the components': packed so they need no moves.
+    """
     component_map: tuple[Fragment, ...]
     """Where the components of cooperative matrices lie (CM-18); empty where it is not known."""
 
@@ -275,6 +308,15 @@ class _Fields:
             raise TargetError(f"{self._name(key)} is {values}, not {count}positive integers")
         return tuple(values)
 
+    def indices(self, key: str) -> tuple[int, ...]:
+        """The numbers from 0 in some order."""
+        values: list[Any] = self._take(key, list)
+        if sorted(values) != list(range(len(values))):
+            raise TargetError(
+                f"{self._name(key)} is {values}, not the numbers from 0 in some order"
+            )
+        return tuple(values)
+
     def numbers(self, key: str) -> dict[str, float]:
         values: dict[str, Any] = self._take(key, dict)
         if any(type(v) not in (int, float) or v <= 0 for v in values.values()):
@@ -347,6 +389,11 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
         one_or("group"),
         fields.numbers("rates") if "rates" in fields.data else {},
         fields.numbers("alone") if "alone" in fields.data else {},
+        fields.text("fragments", ""),
+        fields.text("panels", ""),
+        fields.positive("staged_ahead") if "staged_ahead" in fields.data else 0,
+        fields.text("first", "load"),
+        fields.text("result", "fragments"),
     )
 
 
@@ -387,6 +434,7 @@ def _target(fields: _Fields) -> Target:
             if "copy_bytes_per_second" in fields.data
             else None
         ),
+        store_rates=fields.numbers("store_rates") if "store_rates" in fields.data else {},
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
         keep_loops=fields.flag("keep_loops", default=False),
@@ -396,6 +444,11 @@ def _target(fields: _Fields) -> Target:
         ),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
+        word_order=(
+            {key: fields.fields("word_order").indices(key) for key in fields.data["word_order"]}
+            if "word_order" in fields.data
+            else {}
+        ),
         component_map=(
             tuple(map(_fragment, fields.fields("component_map").objects("fragments")))
             if "component_map" in fields.data

@@ -154,6 +154,13 @@ def structs_of_two(size: int) -> Rows:
     return [*rows[:2], of("OpDecorate", last, 2), *rows[2:], *pointer]
 
 
+def few_structs_of_two(size: int) -> Rows:
+    """Shallow, and still thousands of parts in each of many variables' types."""
+    structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(12)]
+    head = [*DECLARED, of("OpTypeStruct", 100, UINT), *structs, of("OpTypePointer", 200, 6, 112)]
+    return fill(size, head, lambda k: [of("OpVariable", 200, 300 + k, 6)])
+
+
 def one_type_in_itself(size: int) -> Rows:
     members = of("OpTypeStruct", 10, *([10] * (size // 24)))
     return fill(size, [], lambda _: [members, of("OpTypeArray", 11, 11, 11)])
@@ -263,6 +270,17 @@ def values_through_selections(size: int) -> Rows:
         rows += [of("OpBranch", 50_000 + k), of("OpLabel", 50_000 + k)]
     rows += [of("OpIAdd", UINT, 40_000 + k, 20_000 + k, 20_000 + k) for k in range(depth)]
     return rows + END
+
+
+def values_behind_a_selection(size: int) -> Rows:
+    """All that one selection makes is used behind it."""
+    rows = [*ENTRY, of("OpSelectionMerge", 12, 0), of("OpBranchConditional", TRUE, 11, 12)]
+    rows.append(of("OpLabel", 11))
+    rows = fill(size // 2, rows, lambda k: [of("OpIAdd", UINT, 1000 + k, FOUR, FOUR)])
+    made = len(rows) - len(ENTRY) - 3
+    rows += [of("OpBranch", 12), of("OpLabel", 12)]
+    uses = [of("OpIAdd", UINT, 1000 + made + k, 1000 + k, FOUR) for k in range(made)]
+    return [*rows, *uses, *END]
 
 
 def a_chain_of_blocks(size: int) -> Rows:
@@ -415,6 +433,7 @@ HOSTILE: tuple[Maker, ...] = (
     many_types,
     arrays_of_arrays,
     structs_of_two,
+    few_structs_of_two,
     one_type_in_itself,
     a_wide_struct_of_constants,
     constants_in_constants,
@@ -427,6 +446,7 @@ HOSTILE: tuple[Maker, ...] = (
     nested_selections,
     selections_in_a_row,
     values_through_selections,
+    values_behind_a_selection,
     a_chain_of_blocks,
     loops_in_a_row,
     breaks_out_of_everything,

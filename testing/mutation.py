@@ -11,14 +11,20 @@ import random
 import struct
 from array import array
 
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.decode.decoder import decode as decode_module
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.serialization.raw.binary import HEADER_WORDS, RawModule, decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.serialization.text.disassembler import MAX_TEXT_RATIO, disassemble
 from xdsl_spirv.serialization.validation import validate
+from xdsl_spirv.tools.binaries import mlir_text
 
 INTERESTING = (0, 1, 2, 3, 0x7F, 0xFF, 0xFFFF, 0x10000, 0x3FFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
 
@@ -154,6 +160,37 @@ def check_dialect(data: bytes) -> str:
     except SPIRVDecodeError as error:
         raise AssertionError(f"what was encoded is refused: {error}") from error
     return "encoded"
+
+
+def check_printed(data: bytes) -> str:
+    """
+    The dialect as text: `refused`, `printed` (and not encoded) or `encoded`.
+
+    Raises `AssertionError` if the text does not parse again or encodes to other words, or if what
+    is encoded changes when it goes round twice; xDSL's errors pass.
+    """
+    try:
+        module = decode_module(data)
+    except SPIRVDecodeError:
+        return "refused"
+    try:
+        again = find_module(parse_text(mlir_text(BuiltinModuleOp([module]), lines=True)))
+    except ProgramError as error:
+        raise AssertionError(f"the printed text is refused: {error}") from error
+    try:
+        once = encode(module, names=True, lines=True)
+    except SPIRVEncodeError:
+        return "printed"
+    if encode(again, names=True, lines=True) != once:
+        raise AssertionError("the printed text encodes to other words")
+    twice = _there_and_back(once)
+    if _there_and_back(twice) != twice:
+        raise AssertionError("encoding has no fixed point")
+    return "encoded"
+
+
+def _there_and_back(data: bytes) -> bytes:
+    return encode(decode_module(data, unchecked=True), names=True, lines=True)
 
 
 def check_validation(data: bytes) -> str:

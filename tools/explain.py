@@ -34,7 +34,7 @@ def explain(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv explain`."""
     chosen = format_of(arguments)
     explained = explanation(arguments)
-    shown = rendered(explained, chosen)
+    shown = rendered(explained, chosen, arguments.sort, arguments.group)
     if arguments.output is None:
         print(shown, end="")
     else:
@@ -48,15 +48,17 @@ def format_of(arguments: argparse.Namespace) -> str:
     return arguments.format or by_name
 
 
-def rendered(explanation: Explanation, format: str) -> str:
-    """An explanation as text, JSON or a page."""
+def rendered(
+    explanation: Explanation, format: str, order: str = "order", group: bool = False
+) -> str:
+    """An explanation as text, whose rows `rows_of` makes, as JSON or as a page."""
     if format == "json":
         return json.dumps(to_json(explanation), indent=1) + "\n"
     if format == "html":
         from xdsl_spirv.tools.explain_html import page_of
 
         return page_of(explanation)
-    return text_of(explanation)
+    return text_of(explanation, order, group)
 
 
 def explanation(arguments: argparse.Namespace) -> Explanation:

@@ -20,7 +20,7 @@ from xdsl_spirv.passes.schedule.paths import (
     ROTATE,
     ROWS,
 )
-from xdsl_spirv.tools.explain_text import duration, nodes_text, ranges, size, tile_of, totals
+from xdsl_spirv.tools.explain_text import duration, nodes_text, ranges, size, tile_of, totals, work
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
 from xdsl_spirv.tools.page import page
 
@@ -95,7 +95,7 @@ def _bars(explanation: Explanation) -> tuple[str, Figure, Callable[[float | None
         return "roofline time", lambda entry: entry.roofline_seconds, duration
 
     def shown(value: float | None) -> str:
-        return "?" if value is None else f"{value / 1e6:.3g} MFLOP"
+        return work(None if value is None else int(value))
 
     return "scalar operations", lambda entry: entry.layer.operations, shown
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from xdsl_spirv.tools.explain_rows import Row, rows_of
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
 
 WIDEST = 60
@@ -20,11 +21,11 @@ WITHOUT_KERNEL = {
 """What is said of the nodes of a status."""
 
 
-def text_of(explanation: Explanation) -> str:
-    """The whole explanation."""
+def text_of(explanation: Explanation, order: str = "order", group: bool = False) -> str:
+    """The whole explanation; `order` and `group` are those of `rows_of`."""
     parts = [_head(explanation), _nodes(explanation)]
     if explanation.layers:
-        parts += [_table(explanation), _reasons(explanation)]
+        parts += [_table(explanation, rows_of(explanation, order, group)), _reasons(explanation)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -52,7 +53,7 @@ def totals(explanation: Explanation) -> str:
     """The sums over all layers."""
     operations = [entry.layer.operations for entry in explanation.layers]
     known = sum(number or 0 for number in operations)
-    text = f"work: {known / 1e9:.4g} GFLOP{moved(explanation)}"
+    text = f"work: {work(known)}{moved(explanation)}"
     lines = [entry.roofline_seconds for entry in explanation.layers if not entry.once]
     if all(line is None for line in lines):
         text += f"; no roofline: {explanation.target}'s file holds no measured rates"
@@ -92,33 +93,63 @@ def _nodes(explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
-def _table(explanation: Explanation) -> str:
+def _table(explanation: Explanation, rows: Sequence[Row]) -> str:
     measured = any(entry.measured_seconds is not None for entry in explanation.layers)
-    head = ["#", "path", "tile", "workgroups", "MFLOP", "moved", "roofline", "by"]
+    shares = any(row.share is not None for row in rows)
     several = any(entry.function for entry in explanation.layers)
-    rows = [["function"] * several + head + ["measured"] * measured + ["kernel", "nodes"]]
-    for entry in explanation.layers:
-        layer = entry.layer
-        rows.append(
+    head = ["function"] * several + ["#", "path", "tile", "workgroups", "work", "moved"]
+    head += ["roofline", *["measured"] * measured, *["share"] * shares, "by", "kernel", "nodes"]
+    cells = [head]
+    for row in rows:
+        entry, count = row.first, len(row.layers)
+        numbers = ranges([layer.dispatch for layer in row.layers])
+        grids = {"x".join(map(str, layer.grid)) for layer in row.layers}
+        cells.append(
             [
                 *([entry.function or ""] if several else []),
-                f"{entry.dispatch}{'*' if entry.once else ''}",
-                layer.path,
-                tile_of(layer.schedule),
-                "x".join(map(str, entry.grid)),
-                "?" if layer.operations is None else f"{layer.operations / 1e6:.3g}",
-                size(layer.bytes),
-                duration(entry.roofline_seconds),
+                f"{shortened(numbers)}{'*' if entry.once else ''}",
+                entry.layer.path,
+                tile_of(entry.layer.schedule),
+                grids.pop() if len(grids) == 1 else "",
+                work(row.operations),
+                size(row.bytes),
+                duration(row.roofline),
+                *([duration(row.measured)] if measured else []),
+                *([percent(row.share)] if shares else []),
                 entry.limit,
-                *([duration(entry.measured_seconds)] if measured else []),
-                entry.kernel,
-                shortened(nodes_text(entry)),
+                entry.kernel + (f" ({count} times)" if count > 1 else ""),
+                shortened(nodes_text(entry)) + (", ..." if count > 1 else ""),
             ]
         )
     note = (
         "\n* computed from weights alone, once" if any(e.once for e in explanation.layers) else ""
     )
-    return aligned_table(rows) + note
+    return aligned_table(cells) + note
+
+
+def percent(share: float | None) -> str:
+    """
+    A share of the whole.
+
+    >>> percent(0.1234), percent(0.0001), percent(None)
+    ('12.3 %', '0.0 %', '?')
+    """
+    return "?" if share is None else f"{100 * share:.1f} %"
+
+
+def work(operations: int | None) -> str:
+    """
+    Scalar operations with a unit.
+
+    >>> work(2048), work(12), work(36_000_000_000), work(None)
+    ('2.05 kFLOP', '12 FLOP', '36 GFLOP', '?')
+    """
+    if operations is None:
+        return "?"
+    for unit, factor in (("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3)):
+        if operations >= factor:
+            return f"{operations / factor:.3g} {unit}"
+    return f"{operations} FLOP"
 
 
 def nodes_text(entry: ExplainedLayer) -> str:
@@ -197,7 +228,7 @@ def ranges(numbers: Sequence[int]) -> str:
 def aligned_table(rows: Sequence[Sequence[str]]) -> str:
     """A table; the first row is the head."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    numeric = {"#", "MFLOP", "moved", "roofline", "measured"}
+    numeric = {"#", "work", "moved", "roofline", "measured", "share"}
     lines: list[str] = []
     for row in rows:
         cells = [

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import argparse
 
+ORDERS = ("order", "share", "work", "moved")
+"""What the rows of `explain` can be sorted by: the order of execution, or the most first."""
+
 
 def compile(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT.onnx|.gguf|.mlir")
@@ -53,6 +56,15 @@ def explain(command: argparse.ArgumentParser) -> None:
         "--format", choices=("text", "json", "html"), help="(text, or as the output's name says)"
     )
     command.add_argument("-o", "--output", metavar="FILE", help="where to write it")
+    command.add_argument(
+        "--sort",
+        choices=ORDERS,
+        default="order",
+        help="of the text's rows: as they run, or those with the most of it first",
+    )
+    command.add_argument(
+        "--group", action="store_true", help="one row for all dispatches of a kernel, in the text"
+    )
     command.add_argument(
         "--device",
         metavar="NAME",

@@ -23,10 +23,11 @@ from xdsl_spirv.compare.translation.legal import Judge, Legal
 from xdsl_spirv.compare.translation.report import Finding, Report, Wrong
 from xdsl_spirv.compare.translation.shrink import Shrinker
 from xdsl_spirv.compare.translation.subjects import Grid, Subject, subject_of
-from xdsl_spirv.compiler.compiler import subgroup_size_for
+from xdsl_spirv.compiler.compiler import subgroup_size_for, target_for
 from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options
+from xdsl_spirv.interpreter.options import mapping_of
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.encode import encoder
@@ -74,7 +75,10 @@ def check_passes(
     if inputs < 1:
         raise ProgramError(f"{inputs} sets of inputs show nothing", "", "run at least one")
     passes = expanded(passes)
-    options = options or Options(subgroup_size=subgroup_size or subgroup_size_for(passes))
+    options = options or Options(
+        subgroup_size=subgroup_size or subgroup_size_for(passes),
+        component_mapping=mapping_of(target_for(passes)),
+    )
     subject = subject_of(module, function, options, grid, length)
     judge = Judge(module, subject)
     report = Report()

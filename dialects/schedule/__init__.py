@@ -14,7 +14,12 @@ from xdsl_spirv.dialects.schedule import (
     rows,
     window,
 )
-from xdsl_spirv.dialects.schedule.attention import FOR_ATTENTION, AttentionAttr, AttentionOp
+from xdsl_spirv.dialects.schedule.attention import (
+    FOR_ATTENTION,
+    KEEP_LOOP,
+    AttentionAttr,
+    AttentionOp,
+)
 from xdsl_spirv.dialects.schedule.attention_lanes import AttentionLanesAttr
 from xdsl_spirv.dialects.schedule.attention_merge import AttentionMergeOp
 from xdsl_spirv.dialects.schedule.attributes import (
@@ -47,6 +52,7 @@ from xdsl_spirv.upstream.declarations import attributes_of, operations_of
 __all__ = [
     "CONSIDERED",
     "FOR_ATTENTION",
+    "KEEP_LOOP",
     "SCHEDULE",
     "UPDATES",
     "AttentionAttr",

@@ -54,10 +54,24 @@ Shaped = TensorType | MemRefType
 FOR_ATTENTION = "for_attention"
 """The attribute of a `schedule.pack` whose result an attention reads."""
 
-PATHS = ("rows", "direct")
-"""Where a subgroup reads fragments: from the operand as it lies, or packed into fragments."""
+KEEP_LOOP = "schedule.keep_loop"
+"""The attribute of a loop that a driver is not to unroll."""
 
-RESCALE = ("always", "seldom")
+PATHS = ("rows", "direct", "vectors")
+"""
+Where a subgroup reads fragments: by cooperative loads from the operand as it lies, packed into
+fragments, or as it lies in pieces as wide as an invocation can load.
+"""
+
+RESCALE = ("always", "seldom", "late")
+
+PROBABILITIES = ("memory", "registers")
+"""How probabilities become the first operand of the second product."""
+
+AHEAD = ("none", "values", "keys", "both", "scores", "all")
+"""What is read, or computed, before it is needed."""
+
+READ_AHEAD = {"values": ("values", "keys", "scores", "all"), "keys": ("keys", "both", "all")}
 
 DYNAMIC = -(2**63)
 """A loop or bound of an attention that one of its numbers says."""
@@ -77,6 +91,11 @@ class AttentionAttr(ParametrizedAttribute):
     row's maximum is replaced, and what was summed so far rescaled, only when scores exceed it by
     more than a few powers of two; with `always` for each tile of keys.
 
+    With `probabilities = memory` they go through Workgroup memory, with `registers` they stay where
+    they are, as components of accumulators that are in the same places as those of A. Then `ahead`
+    says what is read before it is needed: the tile's `values` before its softmax, the next tile's
+    `keys` too, or `both`, its values as well.
+
         #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
           instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
     """
@@ -90,6 +109,8 @@ class AttentionAttr(ParametrizedAttribute):
     k: StringAttr
     v: StringAttr
     rescale: StringAttr
+    probabilities: StringAttr
+    ahead: StringAttr
 
     def __init__(
         self,
@@ -99,20 +120,35 @@ class AttentionAttr(ParametrizedAttribute):
         instruction: InstructionAttr,
         paths: tuple[str, str, str] = ("direct", "direct", "direct"),
         rescale: str = "seldom",
+        probabilities: str = "memory",
+        ahead: str = "none",
     ):
         super().__init__(
             IntAttr(query_tile),
             IntAttr(key_tile),
             IntAttr(subgroups),
             instruction,
-            *map(StringAttr, paths),
-            StringAttr(rescale),
+            *map(StringAttr, (*paths, rescale, probabilities, ahead)),
         )
 
     @property
     def paths(self) -> tuple[str, str, str]:
         """Of the queries, keys and values."""
         return self.q.data, self.k.data, self.v.data
+
+    @property
+    def in_registers(self) -> bool:
+        """Whether probabilities stay in registers."""
+        return self.probabilities.data == "registers"
+
+    def reads_ahead(self, what: str) -> bool:
+        """Whether it reads the tile's `values` early, or the next one's `keys`, or `both`."""
+        return self.ahead.data in READ_AHEAD.get(what, (what,))
+
+    @property
+    def scores_ahead(self) -> bool:
+        """Whether the next tile's scores are computed beside this one's softmax."""
+        return self.ahead.data in ("scores", "all")
 
     @property
     def rows(self) -> int:
@@ -126,9 +162,11 @@ class AttentionAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        names = ("query_tile", "key_tile", "subgroups", "instruction", "q", "k", "v", "rescale")
-        values: dict[str, Attribute] = dict.fromkeys(("q", "k", "v"), StringAttr("direct"))
-        values["rescale"] = StringAttr("seldom")
+        required = ("query_tile", "key_tile", "subgroups", "instruction")
+        optional = {"q": "direct", "k": "direct", "v": "direct", "rescale": "seldom"}
+        optional |= {"probabilities": "memory", "ahead": "none"}
+        names = (*required, *optional)
+        values: dict[str, Attribute] = {name: StringAttr(word) for name, word in optional.items()}
         start = parser.pos
 
         def parse_field() -> None:
@@ -159,6 +197,8 @@ class AttentionAttr(ParametrizedAttribute):
             self.instruction.print_bare(printer)
             q, k, v = self.paths
             printer.print_string(f", q = {q}, k = {k}, v = {v}, rescale = {self.rescale.data}")
+            if self.in_registers:
+                printer.print_string(f", probabilities = registers, ahead = {self.ahead.data}")
 
     def verify(self) -> None:
         for name in ("query_tile", "key_tile", "subgroups"):
@@ -168,10 +208,13 @@ class AttentionAttr(ParametrizedAttribute):
         for name, path in zip("qkv", self.paths, strict=True):
             if path not in PATHS:
                 raise VerifyException(f"{name} is {path}, not one of {', '.join(PATHS)}")
-        if self.rescale.data not in RESCALE:
-            raise VerifyException(
-                f"rescale is {self.rescale.data}, not one of {', '.join(RESCALE)}"
-            )
+        words = {"rescale": RESCALE, "probabilities": PROBABILITIES, "ahead": AHEAD}
+        for name, known in words.items():
+            word: StringAttr = getattr(self, name)
+            if word.data not in known:
+                raise VerifyException(f"{name} is {word.data}, not one of {', '.join(known)}")
+        if not self.in_registers and self.ahead.data != "none":
+            raise VerifyException(f"ahead = {self.ahead.data} needs probabilities = registers")
         if self.instruction.kind.data != "coopmat":
             raise VerifyException("the instruction of an attention is a coopmat")
         m, n, k = self.instruction.sizes

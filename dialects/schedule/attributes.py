@@ -186,7 +186,8 @@ class PackingAttr(ParametrizedAttribute):
     batch x fragments along K x fragments along M or N x elements of a fragment; in which order
     the elements of a fragment lie is the device's own secret, as it distributes them over the
     invocations of a subgroup. Fragments of one row are panels: K tiles, row after row, and in
-    order.
+    order. An invocation's share of a fragment is 32-bit words; where `words` are given, they lie
+    in this order instead of the components'.
     """
 
     name = "schedule.packing"
@@ -196,6 +197,7 @@ class PackingAttr(ParametrizedAttribute):
     map: AffineMapAttr
     sizes: ArrayAttr[IntAttr]
     groups: ArrayAttr[IntAttr]
+    words: ArrayAttr[IntAttr]
 
     def __init__(
         self,
@@ -205,6 +207,7 @@ class PackingAttr(ParametrizedAttribute):
         map: AffineMapAttr,
         sizes: Sequence[int],
         groups: Sequence[int],
+        words: Sequence[int] = (),
     ):
         super().__init__(
             StringAttr(use),
@@ -213,6 +216,7 @@ class PackingAttr(ParametrizedAttribute):
             map,
             _integers(sizes),
             _integers(groups),
+            _integers(words),
         )
 
     @property
@@ -277,7 +281,14 @@ class PackingAttr(ParametrizedAttribute):
                 parser.parse_keyword(name)
                 parser.parse_punctuation("=")
                 fields.append(_parse_integers(parser, count))
-        return [use, *fields]
+            words = _integers(())
+            if parser.parse_optional_punctuation(",") is not None:
+                parser.parse_keyword("words")
+                parser.parse_punctuation("=")
+                words = _integers(
+                    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+                )
+        return [use, *fields, words]
 
     def print_parameters(self, printer: Printer) -> None:
         def numbers(values: ArrayAttr[IntAttr]) -> str:
@@ -289,6 +300,8 @@ class PackingAttr(ParametrizedAttribute):
             printer.print_attribute(self.map)
             printer.print_string(f", sizes = {numbers(self.sizes)}")
             printer.print_string(f", groups = {numbers(self.groups)}")
+            if self.words.data:
+                printer.print_string(f", words = {numbers(self.words)}")
 
     def verify(self) -> None:
         if len(self.sizes) != self.map.data.num_dims:
@@ -297,6 +310,8 @@ class PackingAttr(ParametrizedAttribute):
             raise VerifyException("groups must add up to the number of loops")
         if any(size.data < 1 for size in (*self.sizes, *self.fragment, *self.tile)):
             raise VerifyException("sizes, fragment and tile must be positive")
+        if sorted(word.data for word in self.words) != list(range(len(self.words))):
+            raise VerifyException("words must be the numbers from 0 in some order")
         for tile, fragment in zip(self.tile, self.fragment, strict=True):
             if tile.data % fragment.data:
                 raise VerifyException(

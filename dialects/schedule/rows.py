@@ -13,13 +13,16 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-_NUMBERS = ("rows", "columns", "lanes", "steps", "bytes", "groups")
+_NUMBERS = ("rows", "columns", "lanes", "steps", "bytes", "groups", "digits")
 _NAMES = (*_NUMBERS, "subgroups")
 
 MOST_BYTES = 16
 """Of a load."""
 
-_DEFAULTS = {"bytes": MOST_BYTES, "groups": 1}
+MOST_DIGITS = 3
+"""More than binary32 has."""
+
+_DEFAULTS = {"bytes": MOST_BYTES, "groups": 1, "digits": 0}
 
 
 @irdl_attr_definition
@@ -32,7 +35,8 @@ class RowsAttr(ParametrizedAttribute):
     takes K in units of one load, of at most `bytes`, of the operand that streams, and `steps` units
     at a time, so that as many loads are under way. Its columns are the first of `groups` groups,
     which it computes one after the other: where that is all it has of K, what it read of the rows
-    stays in registers.
+    stays in registers. With `digits` the rows' elements become integers of so many bytes where the
+    other operand's are small integers, of which packed dot products are computed.
 
         #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>
     """
@@ -44,6 +48,7 @@ class RowsAttr(ParametrizedAttribute):
     steps: IntAttr
     bytes: IntAttr
     groups: IntAttr
+    digits: IntAttr
     subgroups: ArrayAttr[IntAttr]
 
     def __init__(
@@ -55,6 +60,7 @@ class RowsAttr(ParametrizedAttribute):
         subgroups: Sequence[int] = (1, 1),
         bytes: int = MOST_BYTES,
         groups: int = 1,
+        digits: int = 0,
     ):
         super().__init__(
             IntAttr(rows),
@@ -63,6 +69,7 @@ class RowsAttr(ParametrizedAttribute):
             IntAttr(steps),
             IntAttr(bytes),
             IntAttr(groups),
+            IntAttr(digits),
             ArrayAttr(map(IntAttr, subgroups)),
         )
 
@@ -74,7 +81,8 @@ class RowsAttr(ParametrizedAttribute):
 
     @property
     def _numbers(self) -> tuple[IntAttr, ...]:
-        return self.rows, self.columns, self.lanes, self.steps, self.bytes, self.groups
+        positive = self.rows, self.columns, self.lanes, self.steps, self.bytes, self.groups
+        return *positive, self.digits
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -111,7 +119,10 @@ class RowsAttr(ParametrizedAttribute):
     def verify(self) -> None:
         if len(self.subgroups) != 2:
             raise VerifyException(f"subgroups has {len(self.subgroups)} numbers, must have 2")
-        if any(number.data < 1 for number in (*self._numbers, *self.subgroups)):
+        *positive, digits = self._numbers
+        if digits.data not in (0, 2, MOST_DIGITS):
+            raise VerifyException(f"digits is {digits.data}: 0, 2 or {MOST_DIGITS} are possible")
+        if any(number.data < 1 for number in (*positive, *self.subgroups)):
             raise VerifyException("the numbers of a schedule must be positive")
         if self.bytes.data > MOST_BYTES:
             raise VerifyException(f"bytes is {self.bytes.data}: a load has at most {MOST_BYTES}")

@@ -70,6 +70,9 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
                 return cast(EnumT, cls.ENUM.__members__[name])
         if issubclass(cls.ENUM, IntFlag) and text == "None":
             return cast(EnumT, cls.ENUM(0))
+        if issubclass(cls.ENUM, IntFlag) and text.isdecimal() and int(text) < 1 << 32:
+            # A bit that no version has named yet is written as its number.
+            return cast(EnumT, cls.ENUM(int(text)))
         return None
 
     @classmethod

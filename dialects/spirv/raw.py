@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BytesAttr,
+    FunctionType,
     IntAttr,
     StringAttr,
     SymbolRefAttr,
@@ -215,10 +216,11 @@ class Carried(SPIRVOp, ABC):
         types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         parser.parse_punctuation("->")
         result = None
-        if parser.parse_optional_punctuation("("):
-            parser.parse_punctuation(")")
-        else:
+        if not parser.parse_optional_punctuation("("):
             result = parser.parse_type()
+        elif not parser.parse_optional_punctuation(")"):
+            result = parser.parse_type()
+            parser.parse_punctuation(")")
         resolved = iter(parser.resolve_operands(values, types, start))
         op = cls(instruction, [next(resolved) if o == VALUE else o for o in layout], result)
         op.attributes |= attributes
@@ -241,6 +243,10 @@ class Carried(SPIRVOp, ABC):
         printer.print_string(") -> ")
         if self.result is None:
             printer.print_string("()")
+        elif isinstance(self.result.type, FunctionType):
+            # It begins with a parenthesis, too.
+            with printer.in_parens():
+                printer.print_attribute(self.result.type)
         else:
             printer.print_attribute(self.result.type)
 

@@ -2,7 +2,8 @@
 Numbers, Booleans and enumerants that SPIR-V takes from constant instructions, as properties.
 
 Several of them stand in parentheses by name, `(m = 16, memory_layout = RowMajorNV, transpose =
-false)`; in the place of each a specialization constant's `@name` may stand.
+false)`, a number that is no i32 with its type; in the place of each a specialization constant's
+`@name` may stand.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, i1, i32
+from xdsl.dialects.builtin import (
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    IntegerType,
+    SymbolRefAttr,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr
 from xdsl.parser import Parser
@@ -61,7 +69,13 @@ def _parse_setting(parser: Parser, kind: Kind) -> Attribute:
         return setting(parser.parse_boolean())
     if issubclass(kind, EnumerationAttr):
         return kind(kind.parse_enumerant(parser))
-    return setting(parser.parse_integer(allow_boolean=False, allow_negative=False))
+    number = parser.parse_integer(allow_boolean=False)
+    if not parser.parse_optional_punctuation(":"):
+        return setting(number)
+    type = parser.parse_type()
+    if not isinstance(type, IntegerType):
+        parser.raise_error(f"{type} is no type of integers")
+    return IntegerAttr(number, type)
 
 
 def print_settings(printer: Printer, properties: Mapping[str, Attribute], *names: str) -> None:
@@ -76,6 +90,9 @@ def print_settings(printer: Printer, properties: Mapping[str, Attribute], *names
             printer.print_string("true" if value.value.data else "false")
         elif isinstance(value, IntegerAttr):
             printer.print_int(value.value.data)
+            if value.type != i32:
+                printer.print_string(" : ")
+                printer.print_attribute(value.type)
         else:
             printer.print_attribute(value)
     printer.print_string(")")

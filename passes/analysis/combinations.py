@@ -20,6 +20,9 @@ from xdsl_spirv.passes.analysis.loops_arrays import Loops
 UNROLLED = 16
 """Elements of a row that an invocation keeps in registers instead of computing them again."""
 
+UNROLLED_BESIDE = 25
+"""Steps of a reduction that are written out where neighbours are computed from neighbours."""
+
 
 def _lowest(type: Attribute) -> Any:
     if isinstance(type, IntegerType):

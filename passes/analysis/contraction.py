@@ -182,7 +182,11 @@ class Contraction:
         return any(map(is_dynamic, extents((self.a, self.b)[operand])))
 
     def packing(
-        self, operand: int, fragment: tuple[int, int], tile: tuple[int, int]
+        self,
+        operand: int,
+        fragment: tuple[int, int],
+        tile: tuple[int, int],
+        words: Sequence[int] = (),
     ) -> PackingAttr:
         """How A (0) or B (1) is packed into fragments; both pairs along M or N, and K."""
         batch, *free, k = self.groups
@@ -202,6 +206,7 @@ class Contraction:
             AffineMapAttr(AffineMap(len(loops), 0, map.results)),
             static(self.sizes[loop] for loop in loops),
             [len(group) for group in groups],
+            words,
         )
 
     def _layout(self, value: SSAValue, map: AffineMap, groups: Sequence[range]) -> Layout:

@@ -12,13 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import MemRefType, TensorType, f32
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp, PaddedViewOp
+from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
+    CollectiveOp,
+    DispatchOp,
+    PaddedViewOp,
+    RowsAttr,
+)
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.body import NotAContraction
 from xdsl_spirv.passes.analysis.pointwise import composed, is_permutation, is_pointwise, loops_of
@@ -53,12 +60,14 @@ class Epilogue:
     What becomes of a contraction's result, `root`.
 
     `results` are stored, `operands` are read from memory; both may be none of the root's type. A
-    root that is stored as it is has itself as the only result.
+    root that is stored as it is has itself as the only result. `reductions` are sums over rows of
+    what lies in memory, which a kernel of few rows computes beside the products.
     """
 
     root: Placed
     results: tuple[Placed, ...]
     operands: tuple[Placed, ...] = ()
+    reductions: tuple[Placed, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -149,10 +158,13 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     if not stored:
         raise NotFused("nothing of what the contraction computes leaves the kernel")
     operands: dict[Placed, None] = {}
+    reductions: dict[Placed, None] | None = None
+    if isinstance(root.attributes.get(SCHEDULE), RowsAttr):
+        reductions = {}
     for link in stored:
-        _collect(link, placed, operands)
+        _collect(link, placed, operands, reductions)
     ordered = sorted(stored, key=lambda link: _position(link.value, block))
-    return Epilogue(placed, tuple(ordered), tuple(operands))
+    return Epilogue(placed, tuple(ordered), tuple(operands), tuple(reductions or ()))
 
 
 def _chain(block: Block, root: LinalgStructuredOperation, placed: Placed) -> dict[SSAValue, Placed]:
@@ -198,8 +210,42 @@ def _position(value: SSAValue, block: Block) -> int:
     return list(last.operands).index(value)
 
 
-def _collect(placed: Placed, root: Placed, operands: dict[Placed, None]) -> None:
-    """Add what is read from memory for a value."""
+def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
+    """
+    The operation, if it sums up along the last, contiguous dimension of one tensor in memory.
+
+        %s[i, j] = sum over k of f(%x[i, j, k])    in f32, from 0, of static sizes k
+    """
+    if not isinstance(op, linalg.ops.GenericOp) or (len(op.inputs), len(op.outputs)) != (1, 1):
+        return None
+    read, write = (attribute.data for attribute in op.get_indexing_maps())
+    rank = read.num_dims
+    kinds = [kind == IteratorTypeAttr.parallel() for kind in op.get_iterator_types()]
+    identity = AffineMap.identity(rank)
+    if read != identity or write.results != identity.results[:-1] or not rank:
+        return None
+    (source,) = op.inputs
+    assert isinstance(source.type, TensorType | MemRefType)
+    body = op.body.block
+    last = body.last_op
+    assert last is not None
+    total, carried = last.operands[0], body.args[1]
+    if kinds != [True] * (rank - 1) + [False] or definition(source) is not None:
+        return None
+    if source.type.get_shape()[-1] < 1 or source.type.element_type != f32 or carried.type != f32:
+        return None
+    if not isinstance(total.owner, arith.AddfOp) or len(list(carried.uses)) != 1:
+        return None
+    return op if carried in total.owner.operands else None
+
+
+def _collect(
+    placed: Placed,
+    root: Placed,
+    operands: dict[Placed, None],
+    reductions: dict[Placed, None] | None,
+) -> None:
+    """Add what is read from memory for a value, and where they may be, sums over rows of it."""
     if placed.value is root.value:
         if placed.map != root.map:
             raise NotFused("the contraction's result is read at two places for one element")
@@ -213,7 +259,9 @@ def _collect(placed: Placed, root: Placed, operands: dict[Placed, None]) -> None
             pass
         case linalg.ops.GenericOp() if is_pointwise(op):
             for number in range(len(op.inputs)):
-                _collect(operand_of(placed, op, number), root, operands)
+                _collect(operand_of(placed, op, number), root, operands, reductions)
+        case linalg.ops.GenericOp() if reductions is not None and row_sum_of(op) is not None:
+            reductions[placed] = None
         case _ if isinstance(placed.value.type, TensorType | MemRefType) and op.name not in (
             "arith.constant"
         ):

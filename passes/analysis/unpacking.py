@@ -65,13 +65,14 @@ class Plane:
     An input of the operation that computes an operand.
 
     `loops` are those of the unit that walk it, by their numbers in the unit; they have `count`
-    iterations together. `layout` has walks for batch, M or N, and units along K, and is in units
-    of `count` elements.
+    iterations together, the last of them `inner`. `layout` has walks for batch, M or N, and units
+    along K, and is in units of `count` elements.
     """
 
     value: SSAValue
     loops: tuple[int, ...]
     count: int
+    inner: int
     layout: Layout
 
     @property
@@ -100,6 +101,10 @@ class Unpacking:
     def size(self) -> int:
         """Elements of a unit."""
         return prod(self.sizes)
+
+    def part(self, split: int) -> Unpacking:
+        """The same for one of so many parts of each unit along its innermost loop."""
+        return replace(self, sizes=(*self.sizes[:-1], self.sizes[-1] // split))
 
     @property
     def units(self) -> int:
@@ -264,7 +269,8 @@ def _planes(
         if split:
             parts = Axis(_known(sizes[k[-1]]) // unit[0], unit[0] if own_loops else 0)
             layout = replace(layout, walks=(*layout.walks[:2], (*layout.walks[2], parts)))
-        planes.append(Plane(value, numbers, count, _in_units(layout, count)))
+        last = unit[numbers[-1]] if numbers else 1
+        planes.append(Plane(value, numbers, count, last, _in_units(layout, count)))
     return tuple(planes)
 
 

@@ -22,8 +22,9 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.dialects.spirv.group import (
+    GroupNonUniformIAddOp,
     GroupNonUniformShuffleOp,
     GroupNonUniformShuffleXorOp,
 )
@@ -37,6 +38,9 @@ from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N
 
 LOWEST = -3.4028234663852886e38
 """The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
+
+EXCEEDED = 8.0
+"""By how many powers of two scores lie above the maximum they are seen from, at most."""
 
 LOG2_E = log2(2.718281828459045)
 
@@ -155,7 +159,8 @@ class LanesCode:
             for inside, row in zip(self.inside, rows, strict=True)
         ]
         self.places = places
-        self.queries = [self.elements.query(row, self.lane) for row in places]
+        if not self.plan.ahead:
+            self.queries = self._queries()
         zero, low = self.number(0.0), self.number(LOWEST)
         width = self.plan.share("v") * self.plan.vector("v")
         own = self.scores.own_rows
@@ -165,6 +170,9 @@ class LanesCode:
             self._store_rows(rows, state)
         else:
             self._store_together(self._of_subgroup(state))
+
+    def _queries(self) -> list[Values]:
+        return [self.elements.query(row, self.lane) for row in self.places]
 
     def _all_keys(self, state: State) -> State:
         """All keys of the part: steps of which every row sees every key, then the others."""
@@ -215,26 +223,49 @@ class LanesCode:
     def _steps_ahead(
         self, lower: Index, upper: Index, state: State, masked: bool, end: Index
     ) -> State:
-        """The same with the loads of a step under way during the one before."""
-        own, names = self.scores.own_rows, "kv"[: self.plan.ahead]
-        first = [v for name in names for key in self._load(name, lower, True, upper) for v in key]
+        """
+        The same with the loads of a step under way during the one before.
 
-        def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            b, count = self.b, self.plan.schedule.keys.data
-            here, rest = carried[: len(first)], carried[len(first) :]
-            following = [
-                self._load(name, b.plus(key, self.plan.step), True, upper) for name in names
-            ]
-            width = len(first) // count // len(names)
-            pieces = [list(here[i : i + width]) for i in range(0, len(first), width)]
-            loaded = [pieces[i : i + count] for i in range(0, len(pieces), count)]
-            loaded += [self._load(name, key, masked, end) for name in "kv"[len(names) :]]
-            state = State.of(rest, own, self.rows)
-            state = self._step(key, (loaded[0], loaded[1]), state, masked, end)
-            return [*(v for name in following for key in name for v in key), *state.flat()]
+        Queries are loaded behind the first keys: none of the loads waits for another one.
+        """
 
-        loop = self.b.loop(upper, self.plan.step, [*first, *state.flat()], step, "key", lower)
-        return State.of(loop[len(first) :], own, self.rows)
+        def steps() -> Values:
+            first = self._vectors(lower, upper)
+            self.queries = self._queries()
+
+            def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                here, rest = list(carried[: len(first)]), carried[len(first) :]
+                following = self._vectors(self.b.plus(key, self.plan.step), upper)
+                loaded = self._by_key(here, key, masked, end)
+                state = State.of(rest, self.scores.own_rows, self.rows)
+                state = self._step(key, loaded, state, masked, end)
+                return [*following, *state.flat()]
+
+            carried = [*first, *state.flat()]
+            loop = self.b.loop(upper, self.plan.step, carried, step, "key", lower)
+            return list(loop[len(first) :])
+
+        some = self._below(lower, upper)
+        if isinstance(some, bool):
+            return State.of(steps(), self.scores.own_rows, self.rows)
+        types = [value.type for value in state.flat()]
+        values = self.b.choose(some, types, steps, state.flat)
+        return State.of(values, self.scores.own_rows, self.rows)
+
+    def _vectors(self, first: Index, end: Index) -> Values:
+        """What is loaded a step ahead: its keys, and values if they are, too."""
+        names = "kv"[: self.plan.ahead]
+        return [v for name in names for key in self._load(name, first, True, end) for v in key]
+
+    def _by_key(
+        self, loaded: Values, first: Index, masked: bool, end: Index
+    ) -> tuple[list[Values], list[Values]]:
+        """A step's keys and values, the latter loaded now if they were not ahead."""
+        count, ahead = self.plan.schedule.keys.data, self.plan.ahead
+        width = len(loaded) // count // ahead
+        pieces = [loaded[i : i + width] for i in range(0, len(loaded), width)]
+        values = pieces[count:] if ahead > 1 else self._load("v", first, masked, end)
+        return pieces[:count], values
 
     def _key(self, first: Index, number: Index) -> Index:
         """The group's key of that number of a step."""
@@ -265,37 +296,68 @@ class LanesCode:
         b, scores = self.b, self.scores
         keys, values = loaded
         own = self._scores(first, keys, masked, end)
-        powers = list(own)
-        factors: Values = []
-        for slot in range(scores.own_rows):
-            mine = [i for i, s in enumerate(own) if s is not None and i % scores.row_slots == slot]
-            top = reduce(self.greater, [s for i in mine if (s := own[i]) is not None])
-            top = exchanged(b, top, scores.pitch, scores.width, self.greater)
-            top = self.greater(state.tops[slot], top)
-            factors.append(self.power(state.tops[slot], top))
-            state.tops[slot] = top
-            total = self.product(state.sums[slot], factors[slot])
-            for i in mine:
-                score = own[i]
-                assert score is not None
-                powers[i] = power = self.power(score, top)
-                total = self.sum(total, power)
-            state.sums[slot] = total
-        for row in range(self.rows):
-            factor = self._of_row(factors, row)
-            results = [self.product(value, factor) for value in state.results[row]]
-            for key, vectors in enumerate(values):
+        slots = [
+            [s for s in own[slot :: scores.row_slots] if s is not None]
+            for slot in range(scores.own_rows)
+        ]
+        tops = [
+            exchanged(b, reduce(self.greater, slot), scores.pitch, scores.width, self.greater)
+            for slot in slots
+        ]
+        state = self._risen(state, tops)
+        powers: list[SSAValue | None] = list(own)
+        for number, score in enumerate(own):
+            if score is not None:
+                slot = number % scores.row_slots
+                powers[number] = power = self.power(score, state.tops[slot])
+                state.sums[slot] = self.sum(state.sums[slot], power)
+        for key, vectors in enumerate(values):
+            numbers = self.elements.numbers("v", vectors)
+            for row in range(self.rows):
                 slot, lane = scores.place(row, key)
                 power = powers[slot]
                 assert power is not None
                 power = self._from(power, lane)
-                numbers = self.elements.numbers("v", vectors)
-                results = [
+                state.results[row] = [
                     b.add(math.FmaOp(power, number, total))
-                    for number, total in zip(numbers, results, strict=True)
+                    for number, total in zip(numbers, state.results[row], strict=True)
                 ]
-            state.results[row] = results
         return state
+
+    def _risen(self, state: State, tops: Values) -> State:
+        """
+        The state by maxima that are not much below these.
+
+        Where a subgroup votes they stay as they are until one is exceeded by far, and seldom cost
+        anything.
+        """
+        b, plan = self.b, self.plan
+
+        def risen() -> Values:
+            new = [self.greater(own, top) for own, top in zip(state.tops, tops, strict=True)]
+            factors = [self.power(own, top) for own, top in zip(state.tops, new, strict=True)]
+            sums = [self.product(own, f) for own, f in zip(state.sums, factors, strict=True)]
+            results = [
+                [self.product(value, factor) for value in values]
+                for row, values in enumerate(state.results)
+                for factor in [self._of_row(factors, row)]
+            ]
+            return State(new, sums, results).flat()
+
+        own, rows = self.scores.own_rows, self.rows
+        if not plan.votes:
+            return State.of(risen(), own, rows)
+        exceeded: SSAValue | None = None
+        for own_top, top in zip(state.tops, tops, strict=True):
+            limit = self.sum(own_top, self.number(EXCEEDED))
+            exceeds = b.add(arith.CmpfOp(top, limit, "ogt"))
+            exceeded = exceeds if exceeded is None else b.add(arith.OrIOp(exceeded, exceeds))
+        assert exceeded is not None
+        vote = b.select(exceeded, b.i32(1), b.i32(0))
+        votes = b.add(GroupNonUniformIAddOp(Scope.Subgroup, GroupOperation.Reduce, vote))
+        some = b.add(arith.CmpiOp(votes, b.i32(0), "ne"))
+        types = [value.type for value in state.flat()]
+        return State.of(b.choose(some, types, risen, state.flat), own, rows)
 
     def _from(self, value: SSAValue, lane: int) -> SSAValue:
         """What a lane of the group has."""

@@ -30,6 +30,14 @@ class Fragments(Protocol):
         """The fragment of these numbers along M or N, and along K, of the product."""
         ...
 
+    def words(self, outer: Index, inner: int | Index) -> SSAValue:
+        """What is read for it."""
+        ...
+
+    def fragment(self, words: SSAValue) -> SSAValue:
+        """What was read, as a fragment."""
+        ...
+
 
 def fragments_of(
     b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
@@ -64,9 +72,15 @@ class PackedFragments:
         self.start = b.plus(b.times(batch, inner_count * self.step), lane)
 
     def load(self, outer: Index, inner: Index) -> SSAValue:
+        return self.fragment(self.words(outer, inner))
+
+    def words(self, outer: Index, inner: Index) -> SSAValue:
         b = self.b
         at = b.plus(b.times(outer, self.lanes), b.times(inner, self.step))
-        return self.share.fragment(self.share.load(b.plus(self.start, at)))
+        return self.share.load(b.plus(self.start, at))
+
+    def fragment(self, words: SSAValue) -> SSAValue:
+        return self.share.fragment(words)
 
 
 class RowFragments:
@@ -97,6 +111,12 @@ class RowFragments:
         )
         pointer = b.pointer(self.memory, (b.plus(self.start, at),))
         return b.add(CooperativeMatrixLoadOp(pointer, b.i32(self.stride), self.kind, self.type))
+
+    def words(self, outer: Index, inner: Index) -> SSAValue:
+        return self.load(outer, inner)
+
+    def fragment(self, words: SSAValue) -> SSAValue:
+        return words
 
 
 def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:

@@ -5,7 +5,8 @@ Scheduled attentions by cooperative matrices, in one kernel.
       schedule.attention ...    ->     scores: MulAdd; maximum, powers; values: MulAdd
     }                                }
 
-See `attention_code` for the algorithm.
+See `attention_code` for the algorithm, and `attention_registers_code` for probabilities that stay
+in registers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode
+from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
 from xdsl_spirv.passes.kernel.collective import lower_packs
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
@@ -59,5 +61,6 @@ def _lower(name: str, collective: CollectiveOp, op: AttentionOp, target: Target)
         check_attention(plan)
     except ScheduleDoesNotFit as error:
         refuse(name, op, str(error))
-    AttentionCode(KernelEmitter(InsertPoint.before(collective)), plan).write()
+    code = RegisterAttentionCode if schedule.in_registers else AttentionCode
+    code(KernelEmitter(InsertPoint.before(collective)), plan).write()
     Rewriter.erase_op(collective)

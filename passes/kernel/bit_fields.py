@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FixedBitwidthType, Float32Type, IntegerAttr, IntegerType, f32, i32
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, IntegerType, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -59,16 +59,24 @@ class Bits:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """The binary32 number that bits without sign are, or all bits of their type with one."""
+
+    bits: Bits
+    signed: bool = False
+
+
+@dataclass(frozen=True)
 class Affine:
     """`value` * `scale` + `addend`, of which the last two are equal for neighbouring elements."""
 
-    value: SSAValue
+    value: SSAValue | Whole
     scale: SSAValue | None = None
     addend: SSAValue | None = None
 
 
-Scalar: TypeAlias = SSAValue | Bits | Affine | int
-"""A number: a value, bits of one, a value with a factor and an addend apart, or known."""
+Scalar: TypeAlias = SSAValue | Bits | Whole | Affine | int
+"""A number: a value, bits, a float of bits, a value with a factor and an addend apart, or known."""
 
 
 def fields_of(word: SSAValue, width: int) -> list[Bits]:
@@ -77,10 +85,10 @@ def fields_of(word: SSAValue, width: int) -> list[Bits]:
 
 
 class ScalarCode:
-    """Writes operations on scalars."""
+    """Writes operations on scalars; where it `keeps` them, floats of bits stay bits if they can."""
 
-    def __init__(self, b: HoistingEmitter, known: Known):
-        self.b, self.known = b, known
+    def __init__(self, b: HoistingEmitter, known: Known, keeps: bool = False):
+        self.b, self.known, self.keeps = b, known, keeps
         self.shared: set[SSAValue] = known.setdefault("shared", set[SSAValue]())
         """Values that neighbouring elements have in common."""
 
@@ -98,6 +106,8 @@ class ScalarCode:
         """Whether neighbouring elements have a number in common."""
         if isinstance(scalar, Bits):
             return scalar.word in self.shared
+        if isinstance(scalar, Whole):
+            return False
         if isinstance(scalar, SSAValue):
             return scalar in self.shared or isinstance(scalar.owner, arith.ConstantOp)
         return isinstance(scalar, int)
@@ -110,7 +120,7 @@ class ScalarCode:
             return None
         first = self.is_shared(operands[1])
         varying, shared = operands if first else operands[::-1]
-        if not isinstance(varying, SSAValue | Affine) or not isinstance(shared, SSAValue):
+        if not isinstance(varying, SSAValue | Whole | Affine) or not isinstance(shared, SSAValue):
             return None
         apart = varying if isinstance(varying, Affine) else Affine(varying)
         scale, addend = apart.scale, apart.addend
@@ -140,7 +150,7 @@ class ScalarCode:
         """A number with its factor and addend."""
         b, scale, addend = self.b, number.scale, number.addend
         if number not in self.known:
-            value = number.value
+            value = self.value(number.value, f32)
             if scale is not None and addend is not None:
                 value = b.add(math.FmaOp(value, scale, addend))
             elif scale is not None:
@@ -159,6 +169,8 @@ class ScalarCode:
             return scalar
         if isinstance(scalar, Affine):
             return self.whole(scalar)
+        if isinstance(scalar, Whole):
+            return self._converted(scalar)
         bits = self._remembered(arith.ShRUIOp, scalar.word, scalar.low)
         number = bits if scalar.low + scalar.count == WORD else self._masked(bits, scalar.count)
         number = self._remembered(arith.ShLIOp, number, scalar.up)
@@ -217,12 +229,13 @@ class ScalarCode:
                 return replace(bits, count=count) if count else 0
             case arith.ExtUIOp(), _:
                 return replace(bits, width=_width(op.result.type))
-            case arith.UIToFPOp(), _ if isinstance(op.result.type, Float32Type):
-                return self._float(bits, 0)
-            case arith.SIToFPOp(), _ if isinstance(op.result.type, Float32Type):
-                if bits.count < bits.width:
-                    return self._float(bits, 0)
-                return self._signed(bits)
+            case ((arith.UIToFPOp() | arith.SIToFPOp()), _) if op.result.type == f32:
+                signed = isinstance(op, arith.SIToFPOp) and bits.count == bits.width
+                if bits.count > (HALF_WORD if signed else MANTISSA):
+                    return None
+                whole = Whole(bits, signed)
+                stays = self.keeps and not self.is_shared(bits)
+                return whole if stays else self._converted(whole)
             case _:
                 return None
 
@@ -232,16 +245,18 @@ class ScalarCode:
         is_above = lower.up == 0 and lower.count <= upper.up
         if not is_above or x.width != BYTE or y.width != BYTE or x.begin != y.begin:
             return None
-        words = self._in_bytes(lower), self._in_bytes(upper)
+        words = self.in_bytes(lower), self.in_bytes(upper)
         if words not in self.known:
             self.known[words] = self.b.add(arith.OrIOp(*words))
         return Bits(self.known[words], lower.begin, upper.up + upper.count, BYTE)
 
-    def _in_bytes(self, bits: Bits) -> SSAValue:
+    def in_bytes(self, bits: Bits) -> SSAValue:
         """The word whose four bytes have this number, each of its byte."""
         distance = bits.low % BYTE - bits.up
         kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
         word = self._remembered(kind, bits.word, abs(distance))
+        if bits.count == BYTE:
+            return word
         mask = (1 << bits.count) - 1 << bits.up
         return self._remembered(arith.AndIOp, word, mask * IN_EACH_BYTE)
 
@@ -259,18 +274,20 @@ class ScalarCode:
             self.known[key] = b.add(arith.AndIOp(moved, spread))
         return self.known[key]
 
-    def _signed(self, bits: Bits) -> SSAValue | None:
+    def _converted(self, number: Whole) -> SSAValue:
+        if number not in self.known:
+            bits = number.bits
+            self.known[number] = self._signed(bits) if number.signed else self._float(bits, 0)
+        return self.known[number]
+
+    def _signed(self, bits: Bits) -> SSAValue:
         """A signed number: with its first bit turned it is one without sign, and too large."""
-        if bits.count > HALF_WORD:
-            return None
         signs = sum(1 << n for n in range(bits.width - 1, WORD, bits.width))
         word = self._remembered(arith.XOrIOp, bits.word, signs)
         return self._float(replace(bits, word=word), 1 << (bits.width - 1))
 
-    def _float(self, bits: Bits, beyond: int) -> SSAValue | None:
+    def _float(self, bits: Bits, beyond: int) -> SSAValue:
         """The number, minus what it is `beyond` the one that is meant."""
-        if bits.count > MANTISSA:
-            return None
         b, word, low = self.b, bits.word, bits.low
         if low + bits.count > MANTISSA:
             shift = HALF_WORD if 0 <= low - HALF_WORD else low

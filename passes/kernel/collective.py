@@ -43,10 +43,11 @@ from xdsl_spirv.passes.kernel.packed import PackedOperand, StagedFragments, lowe
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.kernel.unpacked import UnpackedOperand
+from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.packing import plan_packing
-from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, plan
+from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, UnpackedTile, plan
 
 
 class Core(Multiplier, Protocol):
@@ -170,6 +171,8 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
     in_tile = plan.schedule.tile[number] // plan.schedule.instruction.sizes[number]
     first = b.plus(b.times(index, in_tile), b.times(subgroup, count))
     part = count, plan.slice_depth
+    if isinstance(tile, UnpackedTile):
+        return UnpackedFragments(b, tile, place.batch, first, place.lane, part, place.slice)
     return PackedOperand(b, stored, tile, place.batch, first, place.lane, part, place.slice)
 
 

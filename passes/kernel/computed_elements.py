@@ -32,6 +32,7 @@ from xdsl_spirv.passes.kernel.bit_fields import (
     Known,
     Scalar,
     ScalarCode,
+    Whole,
     fields_of,
     known_number,
 )
@@ -144,9 +145,13 @@ class ComputedOperand:
         type: Attribute,
         signed: bool,
         fast: int | None = None,
+        keeps: bool = False,
     ):
-        """`fast` is the loop that leads from an element to its neighbour."""
-        self.b, self.type, self.signed = b, type, signed
+        """
+        `fast` is the loop that leads from an element to its neighbour; `keeps` says whether floats
+        of small integers stay integers in what is taken apart.
+        """
+        self.b, self.type, self.signed, self.keeps = b, type, signed, keeps
         self.root = Placed(value, map)
         self.leaves = {leaf.placed: LeafCode(b, leaf, unit, fast) for leaf in leaves}
         used = {e.position for r in map.results for e in r.dfs() if isinstance(e, AffineDimExpr)}
@@ -207,7 +212,7 @@ class ComputedOperand:
         by the contraction's.
         """
         block = op.body.block
-        code = ScalarCode(self.b, known)
+        code = ScalarCode(self.b, known, self.keeps)
         values: dict[SSAValue, Scalar] = dict(zip(block.args, inputs, strict=False))
 
         def scalar_of(value: SSAValue) -> Scalar:
@@ -231,6 +236,8 @@ class ComputedOperand:
         result = scalar_of(last.operands[0])
         if isinstance(result, Affine):
             return result
+        if isinstance(result, Whole):
+            return Affine(result)
         return code.value(result, last.operands[0].type)
 
     def _index(self, place: AffineExpr | None, point: Point) -> Index:

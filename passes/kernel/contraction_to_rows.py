@@ -43,6 +43,8 @@ from xdsl_spirv.passes.kernel.bit_fields import Affine, Known, ScalarCode
 from xdsl_spirv.passes.kernel.collective import lower_roots
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.integer_products import RowDigits, words_of
+from xdsl_spirv.passes.kernel.row_sums import RowSums
 from xdsl_spirv.passes.kernel.subgroup_reduction import (
     reduce_by_halves,
     reduce_by_rotations,
@@ -116,6 +118,7 @@ class RowsKernel:
                 self.type,
                 name.startswith("s"),
                 plan.main.fast_loop,
+                plan.schedule.digits.data > 0,
             )
             for value, map, leaves, name in zip(
                 (contraction.a, contraction.b),
@@ -142,6 +145,7 @@ class RowsKernel:
         self.column = b.times(b.block_id(gpu.DimensionEnum.Y, "tile_column"), plan.tile[1])
         batched = contraction.batch != 1
         self.batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
+        self.row_sums = RowSums(b, plan, self._over_subgroup)
         self.first: Index = 0
         """The first column in the workgroup's tile of the group that is computed."""
 
@@ -149,13 +153,24 @@ class RowsKernel:
         b, plan = self.b, self.plan
         groups = plan.schedule.groups.data
         if plan.is_stationary:
-            read = b.loop(groups - 1, 1, self._read(0), self._read_and_add, "group")
+            first = self._read(0)
+            self._write_row_sums()
+            read = b.loop(groups - 1, 1, first, self._read_and_add, "group")
             self._add_group(groups - 1, read)
         else:
+            self._write_row_sums()
             b.loop(groups, 1, (), self._add_group, "group")
         if plan.partial > 1:
             b.barrier()
             self._add_up()
+
+    def _write_row_sums(self) -> None:
+        """What the epilogue asks of rows; whoever adds up partial sums has waited before."""
+        if self.row_sums.placed:
+            rows, _ = self._points()
+            self.row_sums.write(rows)
+            if self.plan.partial == 1:
+                self.b.barrier()
 
     # Groups of columns
 
@@ -315,7 +330,8 @@ class RowsKernel:
         results = list(totals)
         for place, exists in places:
             before = list(results)
-            UnitSums(self, results).add([_shifted(place, o) for o in self._offsets()], points)
+            kind = DigitSums if self.plan.schedule.digits.data else UnitSums
+            kind(self, results).add([_shifted(place, o) for o in self._offsets()], points)
             if exists is not True:
                 pairs = zip(results, before, strict=True)
                 results = [self.b.select(exists, after, total) for after, total in pairs]
@@ -337,6 +353,20 @@ class RowsKernel:
             count = self.plan.unit.get(loop, 1)
             offsets = [offset | {loop: i} for offset in offsets for i in range(count)]
         return offsets
+
+    def digits(self, row: Point, places: Sequence[Point]) -> RowDigits:
+        """A row's elements beside a unit as integers, written as far out as the unit is known."""
+        b = self.b
+        depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
+
+        def make() -> RowDigits:
+            with b.at(depth):
+                known: Known = {}
+                elements = [self.few.element(row | place, known) for place in places]
+                return RowDigits(b, elements, self.plan.schedule.digits.data)
+
+        key = RowDigits, *sorted(row.items()), *sorted(places[0].items())
+        return b.remembered(key, depth, make)
 
     def fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
         b = self.b
@@ -435,15 +465,15 @@ class RowsKernel:
 
     def _store(self, row: Index, column: Index, total: SSAValue) -> None:
         """Store what the epilogue makes of a sum, if its place lies inside the result."""
-        b, plan = self.b, self.plan
+        b, plan, in_tile = self.b, self.plan, row
         row, column = b.plus(self.row, row), b.plus(self.column, column)
         inside = b.both(
             self._inside(row, plan.rows, plan.tile[0]),
             self._inside(column, plan.columns, plan.tile[1]),
         )
-        b.when(inside, partial(self._store_inside, row, column, total))
+        b.when(inside, partial(self._store_inside, row, column, total, in_tile))
 
-    def _store_inside(self, row: Index, column: Index, total: SSAValue) -> None:
+    def _store_inside(self, row: Index, column: Index, total: SSAValue, in_tile: Index) -> None:
         b, plan = self.b, self.plan
         contraction = plan.contraction
         if plan.streamed == 0:
@@ -454,7 +484,7 @@ class RowsKernel:
             begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))
             total = self.plus(self._in(begin, self.type), total)
         total = self._in(total, contraction.element_types[2])
-        ElementCode(b, plan, tile, 1).store(row, column, total)
+        ElementCode(b, plan, tile, 1).store(row, column, total, self.row_sums.at(in_tile))
 
     def _in(self, value: SSAValue, to: Attribute) -> SSAValue:
         """A float in another type."""
@@ -500,10 +530,11 @@ class UnitSums:
             self.totals[at] = kernel.fused(x, factor, self.totals[at])
             return
         key = i, j, common
+        value = ScalarCode(kernel.b, self.known).value(element.value, kernel.type)
         if key in self.parts:
-            self.parts[key] = kernel.fused(x, element.value, self.parts[key])
+            self.parts[key] = kernel.fused(x, value, self.parts[key])
         else:
-            self.parts[key] = kernel.b.add(arith.MulfOp(x, element.value))
+            self.parts[key] = kernel.b.add(arith.MulfOp(x, value))
         self.beside[key] = (*self.beside.get(key, ()), x)
 
     def _finish(self, columns: int) -> None:
@@ -513,11 +544,56 @@ class UnitSums:
             total = self.totals[i * columns + j]
             total = kernel.plus(total, part) if scale is None else kernel.fused(part, scale, total)
             if addend is not None:
-                xs = self.beside[i, j, common]
-                if xs not in self.known:
-                    self.known[xs] = reduce(kernel.plus, xs)
-                total = kernel.fused(self.known[xs], addend, total)
+                total = kernel.fused(self._beside(i, j, common), addend, total)
             self.totals[i * columns + j] = total
+
+    def _beside(self, i: int, j: int, common: Common) -> SSAValue:
+        """The sum of a row's elements that an addend is multiplied by."""
+        xs = self.beside[i, j, common]
+        if xs not in self.known:
+            self.known[xs] = reduce(self.kernel.plus, xs)
+        return self.known[xs]
+
+
+class DigitSums(UnitSums):
+    """The same where small integers are multiplied as such, by the digits of the rows' elements."""
+
+    def add(self, places: Sequence[Point], points: tuple[list[Point], list[Point]]) -> None:
+        kernel, (rows, columns) = self.kernel, points
+        code = ScalarCode(kernel.b, self.known)
+        self.digits = [kernel.digits(row, places) for row in rows]
+        self.numbers: dict[tuple[int, Common], list[int]] = {}
+        for j, column in enumerate(columns):
+            elements = [kernel.stream.apart(column | place, self.known) for place in places]
+            commons: dict[Common, list[tuple[int, Affine]]] = {}
+            for number, element in enumerate(elements):
+                commons.setdefault((element.scale, element.addend), []).append((number, element))
+            for common, numbered in commons.items():
+                self._add_common(code, j, common, numbered)
+        self._finish(len(columns))
+
+    def _add_common(
+        self, code: ScalarCode, j: int, common: Common, numbered: list[tuple[int, Affine]]
+    ) -> None:
+        """Products of all rows with elements of a column that have factor and addend in common."""
+        found = words_of(code, numbered)
+        for i, row in enumerate(self.digits):
+            if found is None:
+                for number, element in numbered:
+                    self._add(i, j, row.elements[number], element)
+                continue
+            words, more = found
+            numbers = self.numbers[j, common] = [number for number, _ in numbered]
+            product = row.product(words)
+            if more:
+                factor = self.kernel.b.number(float(more), self.kernel.type)
+                product = self.kernel.fused(row.total(numbers), factor, product)
+            self.parts[i, j, common] = product
+
+    def _beside(self, i: int, j: int, common: Common) -> SSAValue:
+        if (j, common) not in self.numbers:
+            return super()._beside(i, j, common)
+        return self.digits[i].total(self.numbers[j, common])
 
 
 def _shifted(place: Point, offset: dict[int, int]) -> Point:

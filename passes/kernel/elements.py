@@ -8,7 +8,7 @@ results is memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -95,14 +95,24 @@ class ElementCode:
         memory = self.tile.view(placed.value, vector_type(placed.element_type, width))
         return Access(memory, layout, width)
 
-    def store(self, row: Index, column: Index, accumulators: SSAValue) -> None:
-        """Store the results of places that all exist, given a scalar or a vector of `width`."""
+    def store(
+        self,
+        row: Index,
+        column: Index,
+        accumulators: SSAValue,
+        known: Mapping[Placed, SSAValue] | None = None,
+    ) -> None:
+        """
+        Store the results of places that all exist, given a scalar or a vector of `width`.
+
+        `known` are values of the epilogue that are the same for all of them.
+        """
         b = self.builder
         if self.epilogue.is_empty and self.results[0].width == self.width:
             self._store(self.results[0], [accumulators], row, column)
             return
         elements = [
-            Element(row, b.plus(column, i), value)
+            Element(row, b.plus(column, i), value, dict(known or {}))
             for i, value in enumerate(components_of(b, accumulators))
         ]
         read: dict[tuple[Placed, Index], list[SSAValue]] = {}

@@ -30,9 +30,12 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.packed import PackedOperand
 from xdsl_spirv.passes.kernel.staging import TileInMemory
+from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
 from xdsl_spirv.passes.schedule.plan import Plan
 
-Operand: TypeAlias = TileInMemory | PackedOperand
+DirectOperand: TypeAlias = PackedOperand | UnpackedFragments
+
+Operand: TypeAlias = TileInMemory | DirectOperand
 
 Values: TypeAlias = Sequence[SSAValue]
 
@@ -87,7 +90,7 @@ class _KLoop:
         self.ahead = [
             operand
             for operand in operands
-            if isinstance(operand, PackedOperand) and operand.tile.ahead
+            if isinstance(operand, DirectOperand) and operand.tile.ahead
         ]
 
     def plain(self, accumulators: Values) -> Values:
@@ -105,9 +108,10 @@ class _KLoop:
         return self._trip(whole, results)[: len(accumulators)]
 
     def _within(self, within: bool) -> None:
-        """Tell the staged operands whether the tiles loaded from now on lie inside K."""
-        for operand in self.staged:
-            operand.within_k = within
+        """Tell the operands whether the tiles loaded from now on lie inside K."""
+        for operand in self.operands:
+            if not isinstance(operand, PackedOperand):
+                operand.within_k = within
 
     def _trip(self, k: Index, carried: Values) -> Values:
         b, plan = self.builder, self.plan
@@ -263,5 +267,5 @@ class _KLoop:
 
     def _enter(self, k: Index, following: Index | None) -> None:
         for operand in self.operands:
-            if isinstance(operand, PackedOperand):
+            if isinstance(operand, DirectOperand):
                 operand.enter(k, following)

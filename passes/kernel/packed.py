@@ -50,11 +50,14 @@ class Words:
         self.type = fragment_type(tile)
         per_word = tile.components // tile.words
         self.piece = vector_type(tile.element_type, per_word)
+        given = [word.data for word in tile.packing.words]
+        self.order = given or list(range(tile.words))
+        """Which word of the components comes first, second, ..."""
 
     def fragment(self, words: SSAValue) -> SSAValue:
         """The fragment that they are."""
         b = self.builder
-        fragment = b.at_top(ConstantOp(_zero(self.tile.element_type), self.type), "none")
+        fragment = b.at_top(ConstantOp(zero_of(self.tile.element_type), self.type), "none")
         for number, component in enumerate(self._components(words)):
             fragment = b.add(CompositeInsertOp(component, fragment, [number]))
         return fragment
@@ -65,7 +68,7 @@ class Words:
         for number in range(self.tile.words):
             word = words
             if self.tile.words > 1:
-                word = b.add(CompositeExtractOp(words, [number]))
+                word = b.add(CompositeExtractOp(words, [self.order.index(number)]))
             piece = b.add(BitcastOp(word, self.piece))
             if isinstance(self.piece, VectorType):
                 count = self.piece.get_shape()[0]
@@ -88,7 +91,9 @@ class Words:
             if isinstance(self.piece, VectorType):
                 piece = b.add(CompositeConstructOp(parts, self.piece))
             words.append(b.add(BitcastOp(piece, i32)))
-        return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, self.moved))
+        if len(words) == 1:
+            return words[0]
+        return b.add(CompositeConstructOp([words[n] for n in self.order], self.moved))
 
 
 class Share(Words):
@@ -121,7 +126,7 @@ def fragment_type(tile: PackedTile) -> CooperativeMatrixType:
     return CooperativeMatrixType(rows, columns, tile.element_type, Scope.Subgroup, use)
 
 
-def _zero(element: Attribute) -> IntegerAttr | FloatAttr:
+def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
     if isinstance(element, IntegerType):
         return IntegerAttr(0, element)
     assert isinstance(element, AnyFloat)

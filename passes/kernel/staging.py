@@ -32,7 +32,8 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.addresses import Address, address_along, origin
-from xdsl_spirv.passes.kernel.inline_bodies import apply_prologue
+from xdsl_spirv.passes.kernel.inline_bodies import apply_prologue, pack_elements, unpack_elements
+from xdsl_spirv.passes.schedule.k_order import KOrder
 from xdsl_spirv.passes.schedule.plan import (
     BATCH,
     INNER,
@@ -92,7 +93,7 @@ class TileInMemory:
 
     def allocate(self, buffers: int) -> None:
         """Room for so many tiles; `use` says which of them is meant from then on."""
-        tile, moved = self.tile, self.tile.moved_type
+        tile, moved = self.tile, self.tile.piece_type
         room = MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP)
         memories = [self.builder.allocate(room, f"{self.name}_tile") for _ in range(buffers)]
         self.buffers = [
@@ -183,9 +184,9 @@ class TileInMemory:
         if tile.k_axis == 1:
             row, column = (
                 b.times(self.subgroup, span),
-                b.times(self.slice, self.depth // tile.vector),
+                b.times(self.slice, self.depth // tile.piece),
             )
-            place = self._in_tile(row, column, outer, k // tile.vector)
+            place = self._in_tile(row, column, outer, k // tile.piece)
         else:
             row, column = (
                 b.times(self.slice, self.depth),
@@ -417,5 +418,30 @@ class StagedOperand(TileInMemory):
 
     def _store(self, move: Move, value: SSAValue) -> None:
         b = self.builder
+        if self.tile.order is not None:
+            b.when(move.exists, lambda: self._store_in_order(move, value))
+            return
         place = self._in_tile(move.row, move.column, move.step, 0)
         b.when(move.exists, lambda: b.store(value, self.memory, (place,)))
+
+    def _store_in_order(self, move: Move, value: SSAValue) -> None:
+        """The pieces of a vector along K to where the order puts each of them."""
+        b, tile, order = self.builder, self.tile, self.tile.order
+        assert order is not None
+        parts = unpack_elements(b, value, tile.element_type, tile.vector)
+        first = b.times(move.column, tile.vector)
+        begin = b.divided(place_in(b, order, first), tile.piece)
+        for run in order.runs(tile.vector):
+            place = self._in_tile(move.row, begin, move.step, order.place(run[0]) // tile.piece)
+            piece = pack_elements(b, [parts[number] for number in run], tile.element_type)
+            b.store(piece, self.memory, (place,))
+
+
+def place_in(b: KernelEmitter, order: KOrder, number: Index) -> Index:
+    """The place in a K tile of an element."""
+    groups = b.divided(number, order.group)
+    place: Index = b.times(groups, order.group)
+    for first, bits, weight in order.pieces():
+        part = b.remainder(b.divided(number, 1 << first), 1 << bits)
+        place = b.plus(place, b.times(part, weight))
+    return place

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import TypeAlias
 
 from xdsl.dialects import arith, linalg, math, vector
@@ -51,7 +50,9 @@ INDEX_BITS = 64
 SIGNS = 0x80808080
 """The first bit of each byte of a word."""
 
-LOW_BYTES = 0x00FF00FF
+IN_EACH_HALF = 0x00010001
+
+PAIR = VectorType(f16, [2])
 
 BIAS, BIASED = 1024, 0x64006400
 """A number of binary16 whose last bit is 1, and two of them in a word."""
@@ -107,22 +108,28 @@ class UnitCode:
     ):
         self.builder, self.unpacking, self.planes = builder, unpacking, planes
         self.block = unpacking.op.body.block
+        self.in_halves = self.block.args[-1].type == f16
+        """Whether the elements are numbers of binary16, and the target so computes in it."""
         self.unit = unit
         self._loops: dict[SSAValue, frozenset[int]] = {}
         self._values: dict[tuple[SSAValue, tuple[int, ...]], Value] = {}
-        self._spread: dict[SSAValue, SSAValue] = {}
+        self._spread: dict[tuple[SSAValue, Attribute], SSAValue] = {}
 
     def elements(self) -> list[SSAValue]:
         """All elements, in vectors of four."""
+        return [self.four(number) for number in range(self.unpacking.size // VECTOR)]
+
+    def four(self, number: int) -> SSAValue:
+        """The `number`-th four elements."""
         last = self.block.last_op
         assert last is not None
         result = last.operands[0]
-        *outer, inner = self.unpacking.sizes
-        return [
-            self._as_vector(self._value(result, (*at, first)), result.type)
-            for at in product(*map(range, outer))
-            for first in range(0, inner, VECTOR)
-        ]
+        at: list[int] = []
+        rest = number * VECTOR
+        for size in reversed(self.unpacking.sizes):
+            rest, place = divmod(rest, size)
+            at.insert(0, place)
+        return self._as_vector(self._value(result, (*at,)), result.type)
 
     def loops_of(self, value: SSAValue) -> frozenset[int]:
         """The loops of the unit that a value of the body follows."""
@@ -206,6 +213,8 @@ class UnitCode:
             kind = CONVERSIONS.get(type(op))
             if kind is None:
                 return self._on_bytes(op, operands)
+            if self.in_halves and result.type == f32 and isinstance(operands[0], Bytes):
+                return self._widened(operands[0], isinstance(op, arith.SIToFPOp))
             operands = [self._four(x) for x in operands]
         if not any(isinstance(x, SSAValue) and isinstance(x.type, VectorType) for x in operands):
             scalars = map(self._scalar, operands, (x.type for x in op.operands))
@@ -302,25 +311,26 @@ class UnitCode:
         The product in binary32 is exact, so a product is the same number; a sum is rounded once
         instead of twice.
         """
-        b, inner = self.builder, op.operands[0].owner
+        inner = op.operands[0].owner
         if op.result.type != f16:
             return None
         if isinstance(inner, arith.MulfOp):
-            factors = self._halves(inner.operands, at)
-            return None if factors is None else b.add(arith.MulfOp(factors[0], factors[1]))
+            return self._in_pairs(arith.MulfOp, inner.operands, at)
         if not isinstance(inner, arith.AddfOp):
             return None
         for first, addend in (inner.operands, inner.operands[::-1]):
             if isinstance(first.owner, arith.MulfOp):
-                terms = self._halves((*first.owner.operands, addend), at)
-                return None if terms is None else b.add(math.FmaOp(terms[0], terms[1], terms[2]))
+                return self._in_pairs(math.FmaOp, (*first.owner.operands, addend), at)
         return None
 
-    def _halves(self, values: Sequence[SSAValue], at: tuple[int, ...]) -> list[SSAValue] | None:
-        """Numbers of binary32 as vectors of binary16; None if that has not all of them."""
-        if all(self._half_kind(value) is not None for value in values):
-            return [self._half(value, at) for value in values]
-        return None
+    def _in_pairs(
+        self, kind: Callable[..., Operation], values: Sequence[SSAValue], at: tuple[int, ...]
+    ) -> SSAValue | None:
+        """An operation on numbers that binary16 has, two at a time; None if it has not all."""
+        if any(self._half_kind(value) is None for value in values):
+            return None
+        pairs = zip(*(self._pairs(value, at) for value in values), strict=True)
+        return self._four_of([self.builder.add(kind(*pair)) for pair in pairs])
 
     def _half_kind(self, value: SSAValue) -> str | None:
         """What makes a value one that binary16 has: it was one, or it is a small integer."""
@@ -343,36 +353,82 @@ class UnitCode:
         number = owner.value.value.data
         return int(number) if number == int(number) and abs(number) <= ALL_BITS else None
 
-    def _half(self, value: SSAValue, at: tuple[int, ...]) -> SSAValue:
+    def _pairs(self, value: SSAValue, at: tuple[int, ...]) -> list[SSAValue]:
+        """The first and the third of four numbers of binary16, and the second and the fourth."""
         b, op = self.builder, value.owner
         if isinstance(op, arith.ExtFOp):
-            return self._as_vector(self._value(op.input, at), f16)
+            half = self._value(op.input, at)
+            if isinstance(half, SSAValue) and not isinstance(half.type, VectorType):
+                return [self._spread_to(half, PAIR)] * 2
+            return self._pairs_of(self._as_vector(half, f16))
         offset = 0
         while isinstance(op, arith.SubfOp):
             offset += self._small(op.rhs) or 0
             op = op.lhs.owner
         assert isinstance(op, arith.UIToFPOp | arith.SIToFPOp)
         integers = self._value(op.input, at)
-        if not isinstance(integers, Bytes):
-            number = self._operation(op, [integers])
-            single = self._as_vector(number, f32)
-            rest = b.add(arith.SubfOp(single, b.number(float(offset), single.type)))
-            return b.add(arith.TruncFOp(rest, VectorType(f16, [VECTOR])))
-        word = integers.word
-        if isinstance(op, arith.SIToFPOp):
-            word = b.add(arith.XOrIOp(word, b.number(SIGNS, i32)))
+        if isinstance(integers, Bytes):
+            return self._pairs_of_bytes(integers, isinstance(op, arith.SIToFPOp), offset)
+        single = self._as_vector(self._operation(op, [integers]), f32)
+        rest = b.add(arith.SubfOp(single, b.number(float(offset), single.type)))
+        return self._pairs_of(b.add(arith.TruncFOp(rest, VectorType(f16, [VECTOR]))))
+
+    def _pairs_of_bytes(self, x: Bytes, signed: bool, offset: int) -> list[SSAValue]:
+        """
+        Bytes as numbers of binary16, less an offset.
+
+        A byte below the exponent of 1024 is a number that is 1024 too large. Bits that a shift has
+        brought to the bottom of their byte may as well stay where they were, of so many times the
+        value: the number that they are beside 1024 is then brought down by one multiply-add.
+        """
+        b = self.builder
+        word, mask, places = self._where_they_lie(x)
+        if signed:
+            word = b.pure(arith.XOrIOp, x.word, b.number(SIGNS, i32))
+            mask, places = ALL_BITS, 0
             offset += 1 << 7
-        # A byte below the exponent of 1024 is a number of binary16 that is 1024 too large.
-        pairs = [word, b.add(arith.ShRUIOp(word, b.i32(8)))]
-        halves: list[list[SSAValue]] = []
-        for pair in pairs:
-            low = b.add(arith.AndIOp(pair, b.number(LOW_BYTES, i32)))
-            biased = b.add(arith.OrIOp(low, b.number(BIASED, i32)))
-            halves.append(components_of(b, b.add(BitcastOp(biased, VectorType(f16, [2])))))
-        (first, third), (second, fourth) = halves
-        four = VectorType(f16, [VECTOR])
-        numbers = b.add(CompositeConstructOp([first, second, third, fourth], four))
-        return b.add(arith.SubfOp(numbers, b.number(float(BIAS + offset), four)))
+        pairs: list[SSAValue] = []
+        for source in (word, b.pure(arith.ShRUIOp, word, b.i32(8))):
+            bytes = b.add(arith.AndIOp(source, b.number(mask * IN_EACH_HALF, i32)))
+            biased = b.add(BitcastOp(b.add(arith.OrIOp(bytes, b.number(BIASED, i32))), PAIR))
+            least = b.number(float((BIAS >> places) + offset), PAIR)
+            if places:
+                scale, least = b.number(2.0**-places, PAIR), b.add(arith.NegfOp(least))
+                pairs.append(b.add(math.FmaOp(biased, scale, least)))
+            else:
+                pairs.append(b.add(arith.SubfOp(biased, least)))
+        return pairs
+
+    def _widened(self, x: Bytes, signed: bool) -> SSAValue:
+        """Bytes as numbers of binary32, by way of binary16: GPUs convert integers slowly."""
+        four = self._four_of(self._pairs_of_bytes(x, signed, 0))
+        return self.builder.add(arith.ExtFOp(four, VectorType(f32, [VECTOR])))
+
+    def _where_they_lie(self, x: Bytes) -> tuple[SSAValue, int, int]:
+        """The word that has these bytes under a mask, shifted left by so many places."""
+        masked = x.word.owner
+        mask = self._mask_of(masked) if isinstance(masked, arith.AndIOp) else None
+        if mask is None:
+            return x.word, ALL_BITS, 0
+        assert isinstance(masked, arith.AndIOp)
+        shift = masked.lhs.owner
+        if isinstance(shift, arith.ShRUIOp) and isinstance(shift.rhs.owner, arith.ConstantOp):
+            number = shift.rhs.owner.value
+            assert isinstance(number, IntegerAttr)
+            if mask << number.value.data <= ALL_BITS:
+                return shift.lhs, mask << number.value.data, number.value.data
+        return masked.lhs, mask, 0
+
+    def _pairs_of(self, four: SSAValue) -> list[SSAValue]:
+        b = self.builder
+        parts = components_of(b, four)
+        return [b.add(CompositeConstructOp(parts[first::2], PAIR)) for first in range(2)]
+
+    def _four_of(self, pairs: Sequence[SSAValue]) -> SSAValue:
+        b = self.builder
+        (first, third), (second, fourth) = (components_of(b, pair) for pair in pairs)
+        parts = [first, second, third, fourth]
+        return b.add(CompositeConstructOp(parts, VectorType(f16, [VECTOR])))
 
     # Forms of values
 
@@ -389,7 +445,10 @@ class UnitCode:
         scalar = self._scalar(value, type)
         if isinstance(scalar.type, VectorType):
             return scalar
-        if scalar not in self._spread:
-            to = VectorType(type, [VECTOR])
-            self._spread[scalar] = self.builder.add(vector.BroadcastOp(scalar, to))
-        return self._spread[scalar]
+        return self._spread_to(scalar, VectorType(type, [VECTOR]))
+
+    def _spread_to(self, scalar: SSAValue, type: VectorType) -> SSAValue:
+        key = scalar, type
+        if key not in self._spread:
+            self._spread[key] = self.builder.add(vector.BroadcastOp(scalar, type))
+        return self._spread[key]

@@ -40,26 +40,79 @@ WORD_BITS, MOST_BITS = 32, 128
 
 class PlaneSource:
     """
-    A plane in memory: an invocation's share of a unit is `loads` loads of `type`.
+    A plane in memory: an invocation's share of a unit, or of a part, is `loads` loads of `type`.
 
-    Bytes come as words of four; other numbers, or fewer bytes, one by one.
+    Bytes come as words of four; other numbers, or fewer bytes, one by one. A part is one of `split`
+    along the unit's innermost loop, whose numbers lie side by side, in as many `runs` as the loops
+    around it have iterations.
     """
 
-    def __init__(self, builder: KernelEmitter, plane: Plane):
+    def __init__(self, builder: KernelEmitter, plane: Plane, inner: int, split: int = 1):
         self.builder, self.plane = builder, plane
-        element, bits = plane.element_type, plane.count * bit_width(plane.element_type)
+        element = plane.element_type
+        self.split = split if inner in plane.loops else 1
+        self.runs = 1 if self.split == 1 else plane.count // plane.inner
+        share = plane.count // self.split
+        bits = share // self.runs * bit_width(element)
         self.in_words = element == IntegerType(8) and bits % WORD_BITS == 0
         together = min(bits & -bits, MOST_BITS) // WORD_BITS
         self.type = vector_type(i32, together) if self.in_words else element
-        self.loads = bits // bit_width(self.type)
+        self.loads = share * bit_width(element) // bit_width(self.type)
         name = plane.value.name_hint or "plane"
         self.view = builder.at_top(FlatViewOp(plane.value, self.type), f"{name}_elements")
 
-    def load(self, place: Address) -> list[SSAValue]:
-        """The values of the unit at a place, which is in units."""
+    def load(self, place: Address, part: Index) -> list[SSAValue]:
+        """The values of a part of the unit at a place, which is in units."""
         b = self.builder
-        first = b.times(place.offset(b), self.loads)
-        return [b.load(self.view, (b.plus(first, number),)) for number in range(self.loads)]
+        each = self.loads // self.runs
+        first = b.times(place.offset(b), self.loads * self.split)
+        if self.split > 1:
+            first = b.plus(first, b.times(part, each))
+        return [
+            b.load(self.view, (b.plus(first, run * each * self.split + number),))
+            for run in range(self.runs)
+            for number in range(each)
+        ]
+
+
+class UnitSource:
+    """What the planes of an operand have for its units, or for the `part`-th of `split` of each."""
+
+    def __init__(
+        self,
+        builder: KernelEmitter,
+        unpacking: Unpacking,
+        batch: Index,
+        split: int = 1,
+        part: Index = 0,
+    ):
+        self.builder, self.batch, self.part = builder, batch, part
+        inner = len(unpacking.sizes) - 1
+        self.planes = [PlaneSource(builder, plane, inner, split) for plane in unpacking.planes]
+        self.unpacking = unpacking.part(split)
+        self.loads = sum(plane.loads for plane in self.planes)
+
+    def load(self, outer: Index, unit: Index) -> list[SSAValue]:
+        """What the planes have of the `unit`-th unit along K, at a place along M or N."""
+        b = self.builder
+        values: list[SSAValue] = []
+        for source in self.planes:
+            layout = source.plane.layout
+            place = origin(layout)
+            for walk, number in ((BATCH, self.batch), (OUTER, outer), (INNER, unit)):
+                place = place.plus(b, address_along(b, layout.walks[walk], number, 0))
+            values += source.load(place, self.part)
+        return values
+
+    def code(self, loaded: Sequence[SSAValue], unit: Index) -> UnitCode:
+        """The code of a unit's elements, of which the planes have this."""
+        b = self.builder
+        rest = list(loaded)
+        planes: list[list[SSAValue]] = []
+        for source in self.planes:
+            own, rest = rest[: source.loads], rest[source.loads :]
+            planes.append([part for value in own for part in components_of(b, value)])
+        return UnitCode(b, self.unpacking, planes, unit)
 
 
 @dataclass(frozen=True)
@@ -89,9 +142,9 @@ class UnpackedOperand(TileInMemory):
     ):
         super().__init__(builder, tile, subgroup, unpacking.planes[0].value.name_hint or "operand")
         self.unpacking = unpacking
-        self.sources = [PlaneSource(builder, plane) for plane in unpacking.planes]
+        self.source = UnitSource(builder, unpacking, batch)
         self.allocate(buffers)
-        self.batch, self.invocation, self.invocations = batch, invocation, invocations
+        self.invocation, self.invocations = invocation, invocations
         self.outer = builder.times(tile_index, tile.shape[0])
         self.row_units = tile.shape[1] // unpacking.size
         self.count = ceil_div(tile.pieces, invocations)
@@ -100,7 +153,7 @@ class UnpackedOperand(TileInMemory):
 
     @property
     def waiting(self) -> int:
-        return len(self.moves) * sum(source.loads for source in self.sources)
+        return len(self.moves) * self.source.loads
 
     def _move(self, number: Index) -> Move:
         """The invocation's `number`-th unit: units go round the invocations."""
@@ -122,7 +175,7 @@ class UnpackedOperand(TileInMemory):
 
     def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
         waiting = list(values)
-        share = sum(source.loads for source in self.sources)
+        share = self.source.loads
         for number, move in enumerate(self.moves):
             self._store(move, waiting[number * share : (number + 1) * share], k)
         if not self.unrolled:
@@ -149,14 +202,7 @@ class UnpackedOperand(TileInMemory):
         unit, inside = self._unit(move, k)
         if inside is not True:
             unit = b.select(inside, unit, 0)
-        values: list[SSAValue] = []
-        for source in self.sources:
-            layout = source.plane.layout
-            place = origin(layout)
-            for walk, number in ((BATCH, self.batch), (OUTER, move.outer), (INNER, unit)):
-                place = place.plus(b, address_along(b, layout.walks[walk], number, 0))
-            values += source.load(place)
-        return values
+        return self.source.load(move.outer, unit)
 
     def _store(self, move: Move, loaded: Sequence[SSAValue], k: Index) -> None:
         self.builder.when(move.exists, lambda: self._store_elements(move, loaded, k))
@@ -174,8 +220,7 @@ class UnpackedOperand(TileInMemory):
     def _elements(self, loaded: Sequence[SSAValue], unit: Index) -> list[SSAValue]:
         """The elements of a unit in order, as vectors of the type that the tile has."""
         b, tile = self.builder, self.tile
-        code = UnitCode(b, self.unpacking, self._by_plane(loaded), unit)
-        fours = code.elements()
+        fours = self.source.code(loaded, unit).elements()
         together = max(1, tile.vector // VECTOR)
         if tile.vector < VECTOR:
             parts = [x for four in fours for x in components_of(b, four)]
@@ -185,13 +230,3 @@ class UnpackedOperand(TileInMemory):
         if tile.as_bits:
             return [b.add(BitcastOp(group[0], tile.moved_type)) for group in groups]
         return [as_one(b, group, tile.moved_type) for group in groups]
-
-    def _by_plane(self, loaded: Sequence[SSAValue]) -> list[list[SSAValue]]:
-        """What was loaded, by plane: words of four bytes, or single numbers."""
-        b = self.builder
-        rest = list(loaded)
-        planes: list[list[SSAValue]] = []
-        for source in self.sources:
-            own, rest = rest[: source.loads], rest[source.loads :]
-            planes.append([part for value in own for part in components_of(b, value)])
-        return planes

@@ -34,6 +34,7 @@ from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
+from xdsl_spirv.passes.analysis.combinations import UNROLLED_BESIDE
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -93,8 +94,10 @@ class Group(Protocol):
 class LoopsCode:
     """Elements of the arrays of one kernel."""
 
-    def __init__(self, builder: HoistingEmitter, reader: Reader):
+    def __init__(self, builder: HoistingEmitter, reader: Reader, beside: int = 1):
+        """`beside` is how many neighbouring elements an invocation computes."""
         self.b = builder
+        self.most_unrolled = UNROLLED if beside == 1 else UNROLLED_BESIDE
         self.reader = reader
         self.group: Group | None = None
         self.needed: dict[tuple[Loops, tuple[SSAValue, ...]], list[Operation]] = {}
@@ -317,7 +320,7 @@ class LoopsCode:
         """A reduction as nested loops of the invocation, in the order of the operation's."""
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
         total: Size = prod(loops.sizes[loop] for loop in order)
-        unrolled = isinstance(total, int) and total <= UNROLLED
+        unrolled = isinstance(total, int) and total <= self.most_unrolled
 
         def nest(position: int, point: Point, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             if position == len(order):

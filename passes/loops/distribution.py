@@ -42,7 +42,8 @@ def distribute(collective: CollectiveOp, schedule: LoopsAttr, target: Target) ->
     _check(collective, results, schedule, target)
     builder = HoistingEmitter(InsertPoint.before(collective))
     block = builder.entry
-    code = LoopsCode(builder, reader)
+    alone = schedule.reduce.data == "invocation"
+    code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
     try:
         for nest in nests_of(results):
             _Distribution(code, schedule, target, nest, collective).write()

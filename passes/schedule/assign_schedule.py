@@ -51,6 +51,7 @@ from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
+from xdsl_spirv.passes.schedule.k_order import orders_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -67,7 +68,7 @@ from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, 
 from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, rows_or_reason
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
-from xdsl_spirv.targets import Target
+from xdsl_spirv.targets import ScheduleCandidate, Target
 from xdsl_spirv.upstream.equality import is_same
 
 STAGED_ROW_PADDING = 16
@@ -132,11 +133,8 @@ class AssignSchedulePass(ModulePass):
                     inner.attributes[SCHEDULE] = choose_loops(inner, target, self.name)
 
     def _assign_attention(self, op: AttentionOp, target: Target, decisions: Decisions) -> None:
-        from xdsl_spirv.passes.schedule.attention import (
-            check_attention,
-            choose_attention,
-            plan_attention,
-        )
+        from xdsl_spirv.passes.schedule.attention import check_attention, plan_attention
+        from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 
         given = op.attributes.get(SCHEDULE)
         try:
@@ -366,7 +364,7 @@ def _candidates(
     instruction = InstructionAttr("coopmat", shape)
     element_bytes = bit_width(contraction.element_types[0]) // 8
     packed = set(packable(contraction))
-    unpacked = any(unpacking is not None for unpacking in contraction.unpackings)
+    units = {n: u for n, u in zip("ab", contraction.unpackings, strict=True) if u is not None}
     staged: dict[str, list[StagedAttr]] = {"a": [a], "b": [b]}
     for operand, (name, ways) in enumerate(staged.items()):
         panels = in_panels(contraction, operand, k) if name in packed else None
@@ -376,7 +374,7 @@ def _candidates(
         (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
         types = f"{a_type} -> {result}"
         rate, alone = candidate.rates.get(types), candidate.alone.get(types)
-        if unpacked:
+        if units:
             measured = candidate.rates.get(f"unpacked {types}")
             rate, alone = (
                 (measured, candidate.alone.get(f"unpacked {types}"))
@@ -387,24 +385,75 @@ def _candidates(
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
             continue
-        if not packed.issuperset(candidate.direct):
+        # What is unpacked in the kernel may be read directly, but nobody packs it before.
+        if not packed.union(units).issuperset(candidate.direct):
             continue
-        deep = _whole_units(contraction, max(k, candidate.k_bytes // element_bytes // k * k), k)
-        tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), k) * k)
+        if not packed.issuperset({*candidate.fragments, *candidate.panels}):
+            continue
+        whole = _whole(contraction, target, shape, candidate.direct)
+        deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
+        tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), whole) * whole)
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
             buffers = candidate.buffers if stages > 1 else 1
-            direct: list[StagedAttr | DirectAttr] = [DirectAttr(candidate.ahead)]
             choices = [
-                direct if name in candidate.direct else [_buffered(way, buffers) for way in ways]
-                for name, ways in staged.items()
+                _packed_ways(contraction, candidate, operand, instruction, buffers)
+                or [_buffered(way, buffers) for way in ways]
+                for operand, ways in enumerate(staged.values())
             ]
             for path_a, path_b in product(*choices):
-                grid, group = (rows, columns), candidate.group
+                grid, group, first = (rows, columns), candidate.group, candidate.first
                 schedule = ContractionAttr(
-                    tile, grid, instruction, path_a, path_b, stages, group=group
+                    tile,
+                    grid,
+                    instruction,
+                    path_a,
+                    path_b,
+                    stages,
+                    group=group,
+                    first=first,
+                    result=candidate.result,
                 )
                 yield Candidate(schedule, rate, alone)
+
+
+def _whole(
+    contraction: Contraction, target: Target, shape: tuple[int, int, int], direct: str
+) -> int:
+    """Elements along K of whole instructions and units, or groups of those that are unpacked."""
+    m, n, k = shape
+    sizes = [k]
+    matrices = (("a", "A", (m, k)), ("b", "B", (k, n)))
+    for (name, use, matrix), unpacking, element in zip(
+        matrices, contraction.unpackings, contraction.element_types, strict=False
+    ):
+        if unpacking is None:
+            continue
+        fragment = target.fragment(use, matrix, bit_width(element)) if name in direct else None
+        orders = () if fragment is None else orders_of(fragment, unpacking.sizes)
+        sizes.append(min((order.group for order in orders), default=unpacking.size))
+    return lcm(*sizes)
+
+
+def _packed_ways(
+    contraction: Contraction,
+    candidate: ScheduleCandidate,
+    operand: int,
+    instruction: InstructionAttr,
+    buffers: int,
+) -> list[StagedAttr | DirectAttr]:
+    """The way of A (0) or B (1) to its fragments if the candidate has it packed, or none."""
+    name, size = "ab"[operand], bit_width(contraction.element_types[operand]) // 8
+    if name in candidate.direct:
+        return [DirectAttr(candidate.ahead)]
+    k = instruction.sizes[2]
+    if name in candidate.fragments:
+        return [StagedAttr(0, STAGED_ROW_PADDING // size, buffers, "fragments")]
+    if name in candidate.panels:
+        vector = min(STAGED_ROW_PADDING // size, k)
+        ahead = candidate.staged_ahead if buffers > 1 else 0
+        return [StagedAttr(STAGED_ROW_PADDING // size, vector, buffers, "panels", ahead)]
+    return []
 
 
 def _whole_units(contraction: Contraction, depth: int, k: int) -> int:

@@ -8,9 +8,9 @@ ever waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
@@ -22,50 +22,59 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
     AttentionLanesAttr,
     AttentionOp,
-    InstructionAttr,
     PackedViewOp,
     PackingAttr,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.attention import LOOPS
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple, typical
+from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    ceil_div,
+    is_dynamic,
+    is_multiple,
+    surely_below,
+)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
+from xdsl_spirv.passes.analysis.sizes import extents, number
+from xdsl_spirv.passes.schedule.attention_deal import Deal
 from xdsl_spirv.passes.schedule.attention_lanes import (
-    MOST_ROWS,
     LanesPlan,
     check_lanes,
-    choose_lanes,
 )
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.plan import PackedTile, ceil_div
-from xdsl_spirv.targets import Target
+from xdsl_spirv.passes.schedule.plan import PackedTile
+from xdsl_spirv.targets import Fragment, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
-
-MANY_ROWS = 64
-"""Rows that share keys, from which on products by matrices pay for a matrix of scores in memory."""
 
 MOST_HEAD = 256
 """Elements of a query, or of a value: what accumulators leave room for."""
 
-REGISTERS = 232
-"""32-bit registers of an invocation that fragments may take; the rest is addresses and scalars."""
-
 MOST_REGISTERS = 288
-"""The same with some of them in memory: a long head has no other schedule."""
+"""
+32-bit registers of an invocation that fragments may take, some of them in memory: a long head has
+no other schedule.
+"""
 
-SPILLS = 4.0
-"""Times that a kernel takes longer then."""
+SIDE_BY_SIDE = 4
+"""Subgroups that a unit computes without one delaying another."""
 
 ROW_PADDING = 8
 """f16 elements after each row of probabilities: shifts rows by four banks."""
+
+WIDTHS = (8, 4, 2)
+"""Elements that an invocation may load as one."""
+
+MOST_BITS = 128
 
 M, N, D, E = range(len(LOOPS))
 
@@ -113,16 +122,34 @@ class AttentionPlan:
     @property
     def element(self) -> Attribute:
         """Of queries, keys and values."""
-        return _element(self.op.query)
+        return element_type_of(self.op.query)
 
     @property
     def invocations(self) -> int:
         return self.schedule.subgroups.data * self.target.subgroup_size
 
+    @cached_property
+    def sizes(self) -> AttentionSizes:
+        return self.op.sized([number(value) for value in self.op.numbers])
+
     @property
-    def grid(self) -> tuple[int, int, int]:
+    def extents(self) -> tuple[Size, Size, int, int]:
+        """Queries, keys, elements of a query or key, of a value."""
+        m, n, *_ = self.sizes.extents
+        _, _, d, e = self.op.extents
+        return m, n, d, e
+
+    @property
+    def causal(self) -> Size | None:
+        """The bound of the mask by index, None where every row sees all keys."""
+        bound = self.sizes.causal
+        hides = bound is not None and not surely_below(self.extents[N] - 1, bound + 1)
+        return bound if hides else None
+
+    @property
+    def grid(self) -> tuple[Size, Size, Size]:
         """Tiles of queries, and the batch."""
-        return ceil_div(self.op.extents[M], self.schedule.query_tile.data), self.op.batch, 1
+        return ceil_div(self.extents[M], self.schedule.query_tile.data), self.sizes.batch, 1
 
     @property
     def components(self) -> int:
@@ -133,11 +160,15 @@ class AttentionPlan:
     @property
     def steps(self) -> int:
         """Fragments along a query or key."""
+        if self.path("k") == "vectors":
+            return self.deal("k").count
         return ceil_div(self.op.extents[D], self.schedule.instruction.sizes[2])
 
     @property
     def columns(self) -> int:
         """Fragments along a value."""
+        if self.path("v") == "vectors":
+            return self.deal("v").count
         return ceil_div(self.op.extents[E], self.schedule.instruction.sizes[1])
 
     @property
@@ -161,7 +192,10 @@ class AttentionPlan:
         batch = len(self.op.sizes) - len(LOOPS)
         outer, inner = (batch + loop for loop in LOOPS_OF[name])
         groups = (range(batch), range(outer, outer + 1), range(inner, inner + 1))
-        return layout_of(self._map(name), _shape(value), None, self.op.sizes, groups)
+        layout = layout_of(self._map(name), extents(value), None, self.sizes.loops, groups)
+        # No place is outside, even where sizes do not say so.
+        walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
+        return Layout(layout.start, walks)
 
     def path(self, name: str) -> str:
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]
@@ -178,16 +212,27 @@ class AttentionPlan:
         sizes = self.op.sizes
         batch = len(sizes) - len(LOOPS)
         kept = [*range(batch), *(batch + loop for loop in LOOPS_OF[name])]
-        dims = [AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))]
-        map = self._map(name).replace_dims_and_symbols(dims, [], len(kept), 0)
+        dims: list[AffineExpr] = [
+            AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))
+        ]
+        known, groups = [sizes[loop] for loop in kept], [batch, 1, 1]
+        if name == "k" and self.tiles_lie_together:
+            # Tiles of keys are part of the batch, so that each lies in one piece.
+            dims[batch + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
+            dims[batch + D] = AffineDimExpr(batch + 2)
+            known[batch : batch + 1] = [sizes[batch + N] // key, key]
+            groups[0] += 1
+        map = self._map(name).replace_dims_and_symbols(dims, [], len(known), 0)
         return PackingAttr(
-            "A" if name == "q" else "B",
-            fragment,
-            tile,
-            AffineMapAttr(map),
-            [sizes[loop] for loop in kept],
-            [batch, 1, 1],
+            "A" if name == "q" else "B", fragment, tile, AffineMapAttr(map), known, groups
         )
+
+    @property
+    def tiles_lie_together(self) -> bool:
+        """Whether packed keys lie tile by tile: there are whole ones only, and not too many."""
+        tiles = self.op.extents[N] // self.schedule.key_tile.data
+        _, _, most = self.target.max_grid
+        return self.schedule.in_registers and not self.ragged and tiles * self.op.batch <= most
 
     def packed_tile(self, name: str) -> PackedTile:
         """The same as it is read."""
@@ -204,10 +249,134 @@ class AttentionPlan:
     @property
     def workgroup_bytes(self) -> int:
         """Probabilities, a fragment of f32, two numbers for each row; and indices once."""
+        if self.schedule.in_registers:
+            return 0
         m, n, _ = self.schedule.instruction.sizes
         rows = self.schedule.rows
         subgroup_bytes = rows * self.probability_row * 2 + m * n * 4 + 2 * rows * 4
         return self.schedule.subgroups.data * subgroup_bytes + (max(m, n) * 4 if self.counts else 0)
+
+    @property
+    def shared_places(self) -> Fragment | None:
+        """
+        Where an accumulator's components lie, if those of the second product's first operand lie
+        there too; None where that is not known.
+        """
+        m, n, k = self.schedule.instruction.sizes
+        scores = self.target.fragment("Acc", (m, n), 32)
+        left = self.target.fragment("A", (m, k), bit_width(self.element))
+        if n != k or scores is None or left is None or "-" in scores.lane:
+            return None
+        same = (scores.lane, scores.component) == (left.lane, left.component)
+        return scores if same else None
+
+    def deal(self, name: str) -> Deal:
+        """How rows of q, k or v are read in wide pieces; raises `ScheduleDoesNotFit`."""
+        deals = [deal for v in WIDTHS if (deal := self._deal(name, v)) is not None]
+        if not deals:
+            raise ScheduleDoesNotFit(
+                f"{name}: vectors, but neighbours along its rows cannot be loaded as one: direct "
+                "packs them"
+            )
+        return min(deals, key=lambda deal: (deal.count, -deal.vector))
+
+    def _deal(self, name: str, vector: int) -> Deal | None:
+        """The same with so many elements at a time, None if that is not possible."""
+        m, n, k = self.schedule.instruction.sizes
+        _, _, d, e = self.op.extents
+        bits = bit_width(self.element)
+        right = self.target.fragment("B", (k, n), bits)
+        if right is None or vector * bits > MOST_BITS:
+            return None
+        alike = ("q", "k") if name in "qk" else ("v",)
+        shared = {value for other in alike if (value := self.value(other)) is not None}
+        names = {other for other in "qkv" if self.value(other) in shared} | set(alike)
+        if any(self.layout(other).run(self.head_walk(other)) % vector for other in names):
+            return None
+        if name == "v":
+            deal = Deal(right, "c", vector, e)
+            return deal if vector % deal.share == 0 else None
+        deal = Deal(right, "r", vector, d)
+        left = self.target.fragment("A", (m, k), bits)
+        if left is None or vector % deal.share:
+            return None
+        of_q = Deal(left, "c", vector, d)
+        if of_q.weights != deal.weights:
+            return None
+        return of_q if name == "q" else deal
+
+    def element_of(self, name: str) -> Attribute:
+        """Of an operand by its name in `LOOPS_OF`."""
+        value = self.value(name)
+        assert value is not None
+        return element_type_of(value)
+
+    @property
+    def _column_weights(self) -> dict[int, int]:
+        """What each bit of a column of the result's fragments adds to the element's number."""
+        if self.path("v") == "vectors":
+            return self.deal("v").weights
+        return {bit: 1 << bit for bit in range(self.schedule.instruction.sizes[1].bit_length() - 1)}
+
+    def column_of(self, number: int, column: int) -> int:
+        """The element of a value that is at a column of one of the result's fragments."""
+        if self.path("v") == "vectors":
+            return self.deal("v").element(number, column)
+        return number * self.schedule.instruction.sizes[1] + column
+
+    @property
+    def lane_columns(self) -> list[tuple[int, int]]:
+        """Bits of an invocation's number, and what bits of its elements' numbers they are."""
+        assert self.shared_places is not None
+        weights = self._column_weights
+        return [
+            (bit, weights[int(name[1:])].bit_length() - 1)
+            for bit, name in enumerate(self.shared_places.lane)
+            if name[0] == "c"
+        ]
+
+    @property
+    def most_lane_column(self) -> int:
+        """The greatest number of an element that an invocation's first one has."""
+        return sum(1 << place for _, place in self.lane_columns)
+
+    @property
+    def stored_at_once(self) -> int:
+        """Elements of the result that are neighbours in an invocation and in memory."""
+        assert self.shared_places is not None
+        weights = self._column_weights
+        names = self.shared_places.component
+        own = {weights[int(name[1:])] for name in names if name[0] == "c"}
+        if self.path("v") == "vectors":
+            deal = self.deal("v")
+            own |= {deal.share << i for i in range((deal.fragments).bit_length() - 1)}
+        width, most = 1, MOST_BITS // bit_width(self.element_of("result"))
+        run = self.layout("result").run(2)
+        while width in own and width < most and run % (2 * width) == 0:
+            width *= 2
+        # Below a word nothing is moved as one.
+        return width
+
+    def operand_type(self, name: str) -> CooperativeMatrixType:
+        """Of fragments of q, k or v."""
+        m, n, k = self.schedule.instruction.sizes
+        left = name == "q"
+        rows, columns = (m, k) if left else (k, n)
+        use = CooperativeMatrixUse.MatrixAKHR if left else CooperativeMatrixUse.MatrixBKHR
+        return CooperativeMatrixType(rows, columns, self.element, Scope.Subgroup, use)
+
+    def head_walk(self, name: str) -> int:
+        """The walk of the layout of q, k or v that goes along the head."""
+        return 1 + LOOPS_OF[name].index(E if name == "v" else D)
+
+    def line(self, name: str) -> int:
+        """Rows of q, k or v that a line of fragments has."""
+        m, n, k = self.schedule.instruction.sizes
+        return {"q": m, "k": n, "v": k}[name]
+
+    def extent_along(self, name: str) -> Size:
+        """Rows of q, k or v."""
+        return self.extents[M if name == "q" else N]
 
     @property
     def counts(self) -> bool:
@@ -217,7 +386,12 @@ class AttentionPlan:
     @property
     def ragged(self) -> bool:
         """Whether the last tile of keys goes beyond them."""
-        return self.op.extents[N] % self.schedule.key_tile.data != 0
+        return not is_multiple(self.extents[N], self.schedule.key_tile.data)
+
+    @property
+    def ends_within(self) -> bool:
+        """Whether the last tile of queries goes beyond them."""
+        return not is_multiple(self.extents[M], self.schedule.query_tile.data)
 
     @property
     def registers(self) -> int:
@@ -225,6 +399,8 @@ class AttentionPlan:
         32-bit registers that fragments take: what the loop carries, the scores, and the operands of
         one product.
         """
+        if self.schedule.in_registers:
+            return self._registers_without_memory
         _, n, k = self.schedule.instruction.sizes
         strips, size = self.schedule.strips, self.target.subgroup_size
         m = self.schedule.instruction.sizes[0]
@@ -235,31 +411,50 @@ class AttentionPlan:
         return carried + scores + queries + operands + (2 * self.components if self.counts else 0)
 
     @property
+    def _registers_without_memory(self) -> int:
+        """The same where probabilities stay in registers."""
+        m, _, k = self.schedule.instruction.sizes
+        schedule, size = self.schedule, self.target.subgroup_size
+        carried = schedule.strips * self.columns * self.components
+        scores = schedule.strips * self.key_fragments * self.components
+        queries = schedule.strips * self.steps * ceil_div(m * k, 2 * size)
+        if schedule.scores_ahead:
+            scores *= 2
+        return carried + scores + scores // 2 + queries
+
+    @property
+    def words_ahead(self) -> int:
+        """Registers of what is read before it is needed, which a driver may still read later."""
+        _, n, k = self.schedule.instruction.sizes
+        fragment = self.key_fragments * ceil_div(n * k, 2 * self.target.subgroup_size)
+        keys = self.steps if self.schedule.reads_ahead("keys") else 0
+        values = self.columns if self.schedule.reads_ahead("values") else 0
+        return fragment * (keys + values)
+
+    @property
     def mask_in_fragments(self) -> bool:
         """Whether the mask is loaded cooperatively: whole tiles, aligned, keys side by side."""
         if self.op.mask is None:
             return False
         layout = self.layout("mask")
-        m, n, _, _ = self.op.extents
         rows, keys = layout.walks[1], layout.walks[2]
-        whole = n % self.schedule.key_tile.data == 0
-        whole &= not rows or m % self.schedule.query_tile.data == 0
+        whole = not self.ragged and (not rows or not self.ends_within)
         if not whole or not keys or keys[0].stride != 1:
             return False
-        unit = self._alignment(self.schedule.instruction.sizes[1], _element(self.op.mask))
+        unit = self._alignment(self.schedule.instruction.sizes[1], element_type_of(self.op.mask))
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
         return all(is_multiple(step, unit) for step in steps)
 
     @property
     def stored_in_fragments(self) -> bool:
         """Whether the result is stored cooperatively."""
-        result = _element(self.op.out)
+        result = element_type_of(self.op.out)
         if isinstance(result, BFloat16Type):
             return False
         layout = self.layout("result")
-        m, _, _, e = self.op.extents
+        _, _, _, e = self.extents
         _, n, _ = self.schedule.instruction.sizes
-        if m % self.schedule.query_tile.data or e % n:
+        if self.ends_within or e % n:
             return False
         if not layout.is_contiguous(2):
             return False
@@ -304,19 +499,18 @@ class AttentionPlan:
         return max(1, min(self.target.cooperative_matrix_alignment, columns * size) // size)
 
 
-def _element(value: SSAValue) -> Attribute:
+def element_type_of(value: SSAValue) -> Attribute:
     type = value.type
     assert isinstance(type, TensorType | MemRefType)
     return type.element_type
 
 
-def _shape(value: SSAValue) -> Sequence[int]:
-    type = value.type
-    assert isinstance(type, TensorType | MemRefType)
-    return type.get_shape()
-
-
 Plan: TypeAlias = AttentionPlan | LanesPlan
+
+
+def side_by_side(target: Target) -> int:
+    """Subgroups of a workgroup that do not delay one another."""
+    return min(SIDE_BY_SIDE, target.residency.subgroups)
 
 
 def plan_attention(op: AttentionOp, schedule: Schedule, target: Target) -> Plan:
@@ -336,8 +530,6 @@ def check_attention(plan: Plan) -> None:
 
 def not_by_matrices(op: AttentionOp) -> Iterator[str]:
     """What an attention has that no schedule by matrices knows."""
-    if op.is_dynamic:
-        yield "sizes are known only when the program runs, and fragments need them before"
     for name in ("window", "cap", "parts"):
         if name in op.properties:
             yield f"a {name}, which multiply-adds know: #schedule.attention_lanes"
@@ -349,9 +541,15 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
     for missing in not_by_matrices(op):
         yield missing
         return
+    if op.is_dynamic and set(schedule.paths) != {"vectors"}:
+        yield (
+            "sizes are known only when the program runs, and fragments need them before: q, k and "
+            "v = vectors would not"
+        )
+        return
     _, _, d, e = op.extents
     yield from _unsupported(plan.element, d, e, target)
-    if any(_element(value) != plan.element for value in (op.key, op.value)):
+    if any(element_type_of(value) != plan.element for value in (op.key, op.value)):
         yield "queries, keys and values differ in their element type"
         return
     listed = list(shapes_of(plan.element, target))
@@ -360,8 +558,8 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         given = "x".join(map(str, schedule.instruction.sizes))
         yield f"coopmat {given}: {target.name} has {shapes}"
         return
-    if not isinstance(_element(op.out), Float16Type | BFloat16Type | Float32Type):
-        yield f"the result is f16, bf16 or f32, not {_element(op.out)}"
+    if not isinstance(element_type_of(op.out), Float16Type | BFloat16Type | Float32Type):
+        yield f"the result is f16, bf16 or f32, not {element_type_of(op.out)}"
     if plan.invocations > target.max_invocations:
         yield (
             f"{schedule.subgroups.data} subgroups of {target.subgroup_size} are {plan.invocations} "
@@ -372,19 +570,26 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             f"Workgroup memory of {plan.workgroup_bytes} bytes exceeds {target.name}'s "
             f"{target.workgroup_memory_bytes}: fewer subgroups, rows or keys would fit"
         )
-    if plan.registers > MOST_REGISTERS and _parallel(target) > 1:
+    if plan.registers > MOST_REGISTERS and side_by_side(target) > 1:
         # Where one subgroup fills a unit, registers are memory anyway.
         yield (
             f"fragments take {plan.registers} registers of an invocation, at most "
             f"{MOST_REGISTERS} do: fewer rows a subgroup or a smaller key_tile would fit"
         )
+    if schedule.in_registers and plan.shared_places is None:
+        yield (
+            f"probabilities = registers, but {target.name} does not say that components of "
+            "accumulators lie where those of A do: memory takes any places"
+        )
     for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
-        if count > limit:
+        if not is_dynamic(count) and count > limit:
             yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
     for name in "qkv":
         value = plan.value(name)
         packed = value is not None and isinstance(value.owner, PackedViewOp)
-        if plan.path(name) == "rows":
+        if plan.path(name) == "vectors":
+            yield from vectors_fit(plan, name)
+        elif plan.path(name) == "rows":
             if packed:
                 yield f"{name}: rows, but the operand is packed into fragments: direct reads it"
             else:
@@ -393,124 +598,14 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
 
 
-SUBGROUPS = (4, 8, 2, 1)
-STRIPS = (2, 1)
-KEY_FRAGMENTS = (2, 4, 1)
-"""
-Of scores along a tile of keys, best first: with 4, and fewer steps, the H200 is slower
-(benchmarks/results/h200-attention-schedules.json).
-"""
-
-FEW_TILES = 2
-"""Tiles of queries up to which packing keys and values does not pay."""
-
-SIDE_BY_SIDE = 4
-"""Subgroups that a unit computes without one delaying another."""
-
-TWO_STRIPS = 1.3
-"""Time of two strips of rows, which share the fragments of keys and values, in that of one."""
-
-
-def choose_attention(op: AttentionOp, target: Target) -> Schedule:
-    """
-    By matrices where the target has them and there are rows enough to fill them.
-
-    Raises `ScheduleDoesNotFit` where nothing fits.
-    """
-    if is_few(op, target):
-        return choose_lanes(op, target)
+def vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
+    if not plan.schedule.in_registers:
+        yield f"{name}: vectors, which needs probabilities = registers"
+        return
+    if name != "v" and plan.path("q") != plan.path("k"):
+        yield f"{name}: vectors, but then q and k have to be vectors both"
+        return
     try:
-        return choose_matrices(op, target)
-    except ScheduleDoesNotFit:
-        if is_better_apart(op, target):
-            raise
-        return choose_lanes(op, target)
-
-
-def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """Whether there are rows enough for two products by matrices to beat one kernel without."""
-    name = type_name(_element(op.query), True)
-    alike = all(_element(value) == _element(op.query) for value in (op.key, op.value))
-    plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    matrices = alike and any(target.properties_for((name, name, "f32")))
-    return matrices and _parallel(target) > 1 and typical(plan.row_count) > MANY_ROWS
-
-
-def is_few(op: AttentionOp, target: Target) -> bool:
-    """Whether there are so few rows to a matrix of keys that multiply-adds keep up with memory."""
-    plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    return typical(plan.row_count) <= MOST_ROWS
-
-
-def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
-    """
-    The schedule with the least estimated time: rounds of workgroups, times what one of them takes.
-
-    Of instructions the first is taken that fits at all.
-    Raises `ScheduleDoesNotFit` where none fits.
-    """
-    reasons: list[str] = list(not_by_matrices(op))
-    if reasons:
-        raise ScheduleDoesNotFit(reasons[0])
-    for shape in list(shapes_of(_element(op.query), target)) or [(16, 16, 16)]:
-        best: tuple[float, AttentionAttr] | None = None
-        for candidate in _candidates(op, target, shape):
-            misfits = list(problems(candidate))
-            reasons += misfits
-            seconds = _cost(candidate)
-            if not misfits and (best is None or seconds < best[0]):
-                best = seconds, candidate.schedule
-        if best is not None:
-            return best[1]
-    raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
-
-
-def _parallel(target: Target) -> int:
-    """Subgroups of a workgroup that do not delay one another."""
-    return min(SIDE_BY_SIDE, target.residency.subgroups)
-
-
-def _candidates(
-    op: AttentionOp, target: Target, shape: tuple[int, int, int]
-) -> Iterator[AttentionPlan]:
-    subgroups_of, strips_of, counts = SUBGROUPS, STRIPS, KEY_FRAGMENTS
-    if op.offset is not None:
-        # Less is wasted at the mask's edge, and registers are left for what is computed there.
-        strips_of, counts = (1,), (4, 2, 1)
-    if _parallel(target) == 1:
-        # A driver for a processor: long code takes it seconds to compile, and lavapipe takes a
-        # subgroup's barrier for the workgroup's.
-        subgroups_of, strips_of, counts = (1,), (1,), (2, 1)
-    for strips, count, subgroups in product(strips_of, counts, subgroups_of):
-        tile, keys = subgroups * strips * shape[0], count * max(shape[1:])
-        if count == 1 or keys < 2 * op.extents[N]:
-            schedule = _with_paths(op, target, tile, keys, subgroups, shape)
-            yield AttentionPlan(op, schedule, target)
-
-
-def _cost(plan: AttentionPlan) -> float:
-    rounds = ceil_div(plan.grid[0] * plan.op.batch, plan.target.compute_units)
-    waits = max(1.0, plan.schedule.subgroups.data / _parallel(plan.target))
-    spilled = plan.registers > REGISTERS and _parallel(plan.target) > 1
-    spills = SPILLS * plan.registers / REGISTERS if spilled else 1.0
-    return rounds * waits * spills * (TWO_STRIPS if plan.schedule.strips > 1 else 1.0)
-
-
-def _with_paths(
-    op: AttentionOp,
-    target: Target,
-    tile: int,
-    keys: int,
-    subgroups: int,
-    shape: tuple[int, int, int],
-) -> AttentionAttr:
-    """Fragments from where operands lie if that is possible and packing would not pay."""
-    instruction = InstructionAttr("coopmat", shape)
-    plan = AttentionPlan(op, AttentionAttr(tile, keys, subgroups, instruction), target)
-    paths = ["direct", "direct", "direct"]
-    few = plan.grid[0] <= FEW_TILES
-    for position, name in enumerate("qkv"):
-        if (name == "q" or few) and not any(plan.rows_fit(name)):
-            paths[position] = "rows"
-    q, k, v = paths
-    return AttentionAttr(tile, keys, subgroups, instruction, (q, k, v))
+        plan.deal(name)
+    except ScheduleDoesNotFit as error:
+        yield str(error)

@@ -52,7 +52,8 @@ MOST_ROWS = 8
 MOST_KEYS = 4
 """Loaded at a time."""
 
-SUBGROUPS = 4
+SUBGROUPS = {"rows": 4, "keys": 8}
+"""Of a workgroup. Across keys more of them leave fewer parts to merge."""
 
 SIDE_BY_SIDE = 64
 """Bytes of a key that neighbouring invocations read at least: less wastes what memory delivers."""
@@ -63,13 +64,15 @@ FEWEST_STEPS = 2
 LONG_PAST = 4096
 """Keys that are reckoned with where their number is open."""
 
-AHEAD = 0
+AHEAD = 2
 
-MOST_PARTS = 64
+VOTES = True
+
+MOST_PARTS = 32
 """That a merge reads for each row."""
 
 WAVES = 2
-"""Workgroups for each compute unit with one subgroup at a time; twice as many hide latencies."""
+"""Workgroups for each compute unit."""
 
 M, N, D, E = range(len(LOOPS))
 OUTER, SHARED, FIRST, SECOND = range(4)
@@ -240,6 +243,11 @@ class LanesPlan:
         return not self.across_rows and self.target.residency.subgroups > 1
 
     @property
+    def votes(self) -> bool:
+        """Whether a subgroup agrees by a vote to leave its results as they are."""
+        return VOTES and self.one_loop and "subgroup-arithmetic" in self.target.features
+
+    @property
     def ahead(self) -> int:
         return AHEAD if self.one_loop else 0
 
@@ -357,7 +365,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     first = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
     rows = max(1, min(MOST_ROWS, typical(first.row_count)))
     across = "rows" if typical(first.row_count) > MOST_ROWS else "keys"
-    subgroups = min(SUBGROUPS, target.residency.subgroups)
+    subgroups = min(SUBGROUPS[across], target.residency.subgroups)
     least = SIDE_BY_SIDE // (first.vector("k") * bit_width(first.element("k")) // 8)
     most = min(target.subgroup_size, _power_of_two(max(map(first.vectors, "kv"))))
     lanes = min(least, most)
@@ -405,6 +413,5 @@ def parts_for(plan: LanesPlan, most: int | None = None) -> int:
     count = max(typical(keys), LONG_PAST) if is_dynamic(keys) else keys
     count = count if most is None else min(count, most)
     tiles, batch, _ = plan.grid
-    waves = WAVES * min(2, plan.target.residency.subgroups)
-    wanted = waves * plan.target.compute_units // (typical(tiles) * typical(batch))
+    wanted = WAVES * plan.target.compute_units // (typical(tiles) * typical(batch))
     return max(1, min(MOST_PARTS, wanted, count // (FEWEST_STEPS * plan.step)))

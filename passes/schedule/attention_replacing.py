@@ -31,7 +31,7 @@ from xdsl_spirv.passes.analysis.local_sizes import SizeCode
 from xdsl_spirv.passes.analysis.sizes import extent, extents
 from xdsl_spirv.passes.graph.attention_patterns import Band
 from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place, whole
-from xdsl_spirv.passes.schedule.attention import choose_attention
+from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, parts_for
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target

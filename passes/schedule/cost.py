@@ -4,7 +4,8 @@ What a schedule is likely to cost, to choose among those that fit.
 Workgroups go round the compute units in rounds; a round takes as long as a tile's multiplications
 at the rate that the target's file gives for the candidate, and all of them at least as long as one
 takes that has a unit for itself. Where the file gives no rate, one is made up
-from how much of a tile must be fetched for how many multiplications. Packing an operand costs the
+from how much of a tile must be fetched for how many multiplications. Storing the results comes on
+top, at the rate that the file gives for their way. Packing an operand costs the
 traffic of a copy, unless the operand is a weight: it is then packed once.
 """
 
@@ -13,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl_spirv.dialects.schedule import ContractionAttr
-from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.dialects.schedule import ContractionAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
 from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
 from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, ceil_div
@@ -60,7 +61,21 @@ def cost(plan: Plan, rate: float | None, alone: float | None = None) -> float:
     rate = rate or _guess(plan)
     work = units * tile / (share * 1e12)
     shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
-    return max(shared, work / (alone or rate)) + _packing(plan)
+    return max(shared, work / (alone or rate)) + _packing(plan) + _storing(plan)
+
+
+def _storing(plan: Plan) -> float:
+    """Seconds that results take on their way, where the target's file says at what rate."""
+    if not plan.is_cooperative or plan.contraction.is_dynamic:
+        return 0.0
+    _, n, _ = plan.schedule.instruction.sizes
+    seconds = 0.0
+    for result in plan.contraction.epilogue.results:
+        size = bit_width(result.element_type) // 8
+        way = "rows" if plan.stores_rows else f"fragments {n * size}"
+        if rate := plan.target.store_rates.get(way):
+            seconds += prod(static(result.shape)) * size / (rate * 1e12)
+    return seconds
 
 
 def _guess(plan: Plan) -> float:

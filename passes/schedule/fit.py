@@ -15,12 +15,15 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
+from xdsl_spirv.passes.schedule.k_order import orders_of
 from xdsl_spirv.passes.schedule.plan import (
     STRIP_BYTES,
     UNROLLED,
     PackedTile,
     Plan,
     StagedTile,
+    Tile,
+    UnpackedTile,
     ceil_div,
     moves_together,
     packing_for,
@@ -65,6 +68,8 @@ def problems_of(plan: Plan) -> Iterator[str]:
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if isinstance(tile, PackedTile):
             yield from _direct(name, tile, plan)
+        elif isinstance(tile, UnpackedTile):
+            yield from _unpacked(name, tile, plan)
         else:
             yield from _operand(name, tile, plan)
     yield from _limits(plan)
@@ -232,11 +237,44 @@ def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
         )
 
 
+def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
+    """Why an operand's fragments cannot be computed from planes."""
+    target = plan.target
+    if not plan.is_cooperative:
+        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
+        return
+    if tile.fragment is None:
+        yield (
+            f"{name}: direct, but the operand is unpacked and {target.name} does not list where "
+            "components of its fragments lie: use staged"
+        )
+        return
+    size = tile.unpacking.size
+    if tile.order is None:
+        groups = [order.group for order in orders_of(tile.fragment, tile.unpacking.sizes)]
+        yield (
+            f"{name}: direct, but the operand is unpacked: K = {plan.slice_depth} of a subgroup's "
+            f"tile is no multiple of the {min(groups)} elements that its invocations share out"
+            if groups
+            else f"{name}: direct, but the operand is unpacked {size} elements at a time, which "
+            f"{target.name}'s fragments do not share out: use staged"
+        )
+        return
+    other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
+    if not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:
+        yield (
+            f"{name}: direct, but the operand is unpacked: its order along K needs {rest} staged "
+            "by rows that lie along K"
+        )
+    elif size % other.vector:
+        yield f"{rest}: vector = {other.vector} does not divide units of {size} elements"
+
+
 def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
     """Why an operand cannot be packed as the schedule needs it, or is packed in another way."""
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
-    needed = packing_for(plan.contraction, plan.schedule, operand)
+    needed = packing_for(plan.contraction, plan.schedule, operand, plan.target)
     kind = "panels" if needed.is_panels else "direct"
     if packing_of(value) is None and storage(value)[0] is not value:
         yield f"{name}: {kind}, but the operand is computed or padded in the kernel: use staged"
@@ -254,7 +292,8 @@ def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
 
 def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:
     """All but how far zeros go."""
-    return packing.use, packing.fragment, packing.map, packing.sizes, packing.groups
+    meant = packing.use, packing.fragment, packing.map, packing.sizes, packing.groups
+    return *meant, packing.words
 
 
 def _stages(plan: Plan) -> Iterator[str]:
@@ -289,7 +328,7 @@ def _ahead(plan: Plan) -> Iterator[str]:
     if not plan.is_cooperative:
         yield f"ahead is for coopmat, not {plan.schedule.instruction.kind.data}"
     for name, tile in (("a", plan.a), ("b", plan.b)):
-        if isinstance(tile, PackedTile):
+        if not isinstance(tile, StagedTile):
             yield f"{name}: direct, beside an operand with ahead = 1: stage both"
         elif not tile.reads_ahead or tile.buffers != MOST_BUFFERS:
             yield f"{name}: fragments are loaded ahead of both operands, with buffers = 2 each"
@@ -307,10 +346,10 @@ def _rows(plan: Plan) -> Iterator[str]:
     contraction = plan.contraction
     results = contraction.epilogue.results
     m, n, _ = plan.schedule.instruction.sizes
-    if not plan.stored_directly or len(results) != 1:
-        yield "result = rows: it is no single result that fragments are stored to"
-    elif not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
+    if not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
         yield f"result = rows: {contraction.m} x {contraction.n} is not made of {m} x {n} fragments"
+    elif not plan.stored_directly or len(results) != 1:
+        yield "result = rows: it is no single result that fragments are stored to"
     elif not moves_together(
         contraction.layout_of_result(results[0].map, results[0].shape),
         bit_width(results[0].element_type) // 8,
@@ -351,9 +390,9 @@ def _limits(plan: Plan) -> Iterator[str]:
             )
 
 
-def _bytes(operand: SSAValue, tile: StagedTile | PackedTile) -> Size:
+def _bytes(operand: SSAValue, tile: Tile) -> Size:
     """The bytes of the largest buffer that an operand is in."""
-    if isinstance(tile, StagedTile) and tile.unpacking is not None:
+    if not isinstance(tile, PackedTile) and tile.unpacking is not None:
         planes = [plane.value for plane in tile.unpacking.planes]
         sizes = [bit_width(element_type(plane)) // 8 * prod(shape_of(plane)) for plane in planes]
         return max(sizes, key=typical)

@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     typical,
 )
 from xdsl_spirv.passes.analysis.combinations import UNROLLED as KEPT
-from xdsl_spirv.passes.analysis.combinations import combinations_of
+from xdsl_spirv.passes.analysis.combinations import UNROLLED_BESIDE, combinations_of
 from xdsl_spirv.passes.analysis.loops_access import crossing, fast_loops, tile_grid
 from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops, Stored
 from xdsl_spirv.passes.analysis.loops_nests import (
@@ -241,7 +241,7 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
     """Each invocation computes elements by itself."""
     busy = BUSY * target.compute_units
     elements = 1
-    if not reductions_of(nest) and nest.shape:
+    if nest.shape and _loads_vectors(nest):
         bits = _bits(nest, rows)
         for width in WIDTHS:
             fits = is_multiple(nest.shape[-1], width) and width * bits <= MOST_BITS
@@ -252,6 +252,24 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
     large = units >= MANY * busy and longest < SHORT
     alone = min(LARGE_WORKGROUP if large else WORKGROUP, target.max_invocations)
     return LoopsAttr(alone, _groups(units, alone, target), elements)
+
+
+def _loads_vectors(nest: Nest) -> bool:
+    """
+    Whether neighbours along the last dimension are computed from neighbours: what reductions there
+    are is short, and reads every operand along that dimension, as a window of channels does.
+    """
+    for loops, _ in reductions_of(nest):
+        steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
+        if is_dynamic(steps) or steps > UNROLLED_BESIDE or not loops.output_maps[0].results:
+            return False
+        last = loops.output_maps[0].results[-1]
+        for map in loops.input_maps:
+            if not map.results or map.results[-1] != last:
+                return False
+            if any(last in expr.dfs() for expr in map.results[:-1]):
+                return False
+    return True
 
 
 def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Target) -> int:

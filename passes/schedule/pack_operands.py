@@ -71,14 +71,16 @@ class PackOperandsPass(ModulePass):
             if not any(map(packs, paths)):
                 continue
             assert isinstance(root, LinalgStructuredOperation)
+            target = target_of(op, self.name)
             try:
                 contraction = contraction_of(root)
-                check(plan(contraction, schedule, target_of(op, self.name)))
+                check(plan(contraction, schedule, target))
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
             for number, path in enumerate(paths):
-                if packs(path):
-                    self._pack(contraction, schedule, number, packed)
+                if packs(path) and contraction.unpackings[number] is None:
+                    packing = packing_for(contraction, schedule, number, target)
+                    self._pack(contraction, packing, number, packed)
 
     def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:
         """Queries, keys and values, each as the schedule says."""
@@ -98,7 +100,7 @@ class PackOperandsPass(ModulePass):
     def _pack(
         self,
         contraction: Contraction,
-        schedule: ContractionAttr,
+        packing: PackingAttr,
         number: int,
         packed: Packed,
     ) -> None:
@@ -106,7 +108,6 @@ class PackOperandsPass(ModulePass):
         value = (contraction.a, contraction.b)[number]
         if packing_of(value) is not None:
             return
-        packing = packing_for(contraction, schedule, number)
         view = self._view(root, value, packing, packed)
         root.operands = [view if operand is value else operand for operand in root.operands]
         _drop_argument(root, value)

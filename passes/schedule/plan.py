@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType, i32
 from xdsl.ir import Attribute
@@ -33,7 +34,8 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, walk_size
 from xdsl_spirv.passes.analysis.unpacking import Unpacking
-from xdsl_spirv.targets import Target
+from xdsl_spirv.passes.schedule.k_order import KOrder, k_order
+from xdsl_spirv.targets import Fragment, Target
 
 
 def vector_type(element_type: Attribute, count: int) -> Attribute:
@@ -130,6 +132,8 @@ class StagedTile:
     """How its elements are computed from packed planes on their way, if they are."""
     reads_ahead: bool = False
     """Whether the fragments of a tile are loaded before the tile before is multiplied."""
+    order: KOrder | None = None
+    """The order along K in Workgroup memory, if it is that of the other operand's fragments."""
 
     @property
     def in_fragments(self) -> bool:
@@ -148,6 +152,11 @@ class StagedTile:
         if self.packed:
             return vector_type(i32, self.vector * self.element_bytes // WORD_BYTES)
         return vector_type(bits, self.vector)
+
+    @property
+    def piece_type(self) -> Attribute:
+        """The type that lies in Workgroup memory."""
+        return self.moved_type if self.order is None else vector_type(self.element_type, self.piece)
 
     @property
     def gathered(self) -> bool:
@@ -185,9 +194,14 @@ class StagedTile:
         return self.shape[1] // self.vector
 
     @property
+    def piece(self) -> int:
+        """Elements that lie side by side in Workgroup memory as they do in a vector."""
+        return self.vector if self.order is None else len(self.order.runs(self.vector)[0])
+
+    @property
     def stride(self) -> int:
-        """Vectors from one row to the next in Workgroup memory."""
-        return (self.shape[1] + self.padding) // self.vector
+        """Pieces from one row to the next in Workgroup memory."""
+        return (self.shape[1] + self.padding) // self.piece
 
     @property
     def vectors(self) -> int:
@@ -209,6 +223,40 @@ class StagedTile:
         """Whether some tile reaches beyond the operand along rows, columns."""
         rows, columns = zip(self.extent, self.shape, strict=True)
         return not is_multiple(*rows), not is_multiple(*columns)
+
+
+@dataclass(frozen=True)
+class UnpackedTile:
+    """
+    One operand whose fragments invocations compute from packed planes.
+
+    `shape` is the tile's along M or N, and along K; `extent` how many of both the operand has.
+    `order` is that of its elements along K; None where the target does not say where components
+    lie, or units do not fit the tile.
+    """
+
+    unpacking: Unpacking
+    shape: tuple[int, int]
+    extent: tuple[Size, Size]
+    element_type: Attribute
+    fragment: Fragment | None
+    order: KOrder | None
+    ahead: int = 0
+    """If not 0, planes are read a K tile before they are multiplied."""
+
+    workgroup_bytes = 0
+    k_axis = 1
+    packing = None
+
+    @property
+    def element_bytes(self) -> int:
+        return bit_width(self.element_type) // 8
+
+    @property
+    def guarded(self) -> tuple[bool, bool]:
+        """Whether some tile reaches beyond the operand along M or N, along K."""
+        outer, inner = zip(self.extent, self.shape, strict=True)
+        return not is_multiple(*outer), not is_multiple(*inner)
 
 
 @dataclass(frozen=True)
@@ -243,6 +291,9 @@ class PackedTile:
         return self.components * self.element_bytes // WORD_BYTES
 
 
+Tile: TypeAlias = StagedTile | PackedTile | UnpackedTile
+
+
 def k_axis_of(layout: Layout) -> int:
     """Which way an operand's tile lies: along K where that is contiguous or nothing is."""
     return 0 if layout.is_contiguous(OUTER) and not layout.is_contiguous(INNER) else 1
@@ -260,8 +311,8 @@ class Plan:
     contraction: Contraction
     schedule: ContractionAttr
     target: Target
-    a: StagedTile | PackedTile
-    b: StagedTile | PackedTile
+    a: Tile
+    b: Tile
 
     @property
     def staged(self) -> tuple[StagedTile, ...]:
@@ -292,7 +343,8 @@ class Plan:
         k, (_, _, tile_k) = self.contraction.k, self.schedule.tile
         if is_dynamic(k) or k % tile_k == 0 or k < LONG_LOOP * tile_k:
             return False
-        ahead = any(isinstance(tile, PackedTile) and tile.ahead for tile in (self.a, self.b))
+        direct = [tile for tile in (self.a, self.b) if not isinstance(tile, StagedTile)]
+        ahead = any(tile.ahead for tile in direct)
         guarded = any(tile.guarded[1 - tile.k_axis] for tile in self.staged)
         return self.is_cooperative and guarded and not (self.prefetches or ahead)
 
@@ -517,7 +569,7 @@ class Plan:
         strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
         return strips + sum(prod(shape) * self.result_bytes for shape in shapes)
 
-    def _tile_bytes(self, tile: StagedTile | PackedTile) -> int:
+    def _tile_bytes(self, tile: Tile) -> int:
         """Of an operand in Workgroup memory; small integers that no arithmetic is for are words."""
         size, words = tile.workgroup_bytes, isinstance(tile, StagedTile) and tile.packed
         feature = f"int{8 * tile.element_bytes}"
@@ -539,6 +591,7 @@ def staged_tile(
     fill: int = 0,
     packing: PackingAttr | None = None,
     unpacking: Unpacking | None = None,
+    order: KOrder | None = None,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = 1 if packed else k_axis_of(layout)
@@ -559,13 +612,18 @@ def staged_tile(
         packing,
         unpacking,
         path.ahead.data > 0,
+        order,
     )
 
 
 def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) -> Plan:
     """Pure arithmetic; whether the plan fits is asked of `fit.check`."""
 
-    def tile(operand: int, path: StagedAttr | DirectAttr) -> StagedTile | PackedTile:
+    unpacked = _unpacked(contraction, schedule, target)
+
+    def tile(operand: int, path: StagedAttr | DirectAttr) -> Tile:
+        if (own := unpacked[operand]) is not None:
+            return own
         element = contraction.element_types[operand]
         value = contraction.b if operand else contraction.a
         sizes = (contraction.m, contraction.n)
@@ -580,13 +638,15 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
             fill = fill_of(value)
             panels = None
             if packs(path):
-                panels = packing_of(value) or packing_for(contraction, schedule, operand)
+                panels = packing_of(value) or packing_for(contraction, schedule, operand, target)
                 layout = panel_layout(panels) if panels.is_panels else fragment_layout(panels)
                 depth = 1 if panels.is_panels else panels.fragment_sizes[1]
                 # A row of fragments is as long as all its elements, and one step along K.
                 outer = outer[0] * depth, walk_size(layout.walks[OUTER])
                 inner = inner[0] // depth, walk_size(layout.walks[INNER])
             unpacking = contraction.unpackings[operand]
+            other = unpacked[1 - operand]
+            order = None if other is None else other.order
             return staged_tile(
                 path,
                 element,
@@ -599,25 +659,56 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
                 fill,
                 panels,
                 unpacking,
+                order,
             )
-        packing = packing_of(value) or packing_for(contraction, schedule, operand)
+        packing = packing_of(value) or packing_for(contraction, schedule, operand, target)
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data)
 
     return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
 
 
+def _unpacked(
+    contraction: Contraction, schedule: ContractionAttr, target: Target
+) -> tuple[UnpackedTile | None, UnpackedTile | None]:
+    """The operands whose fragments are computed from planes."""
+    m, n, k = schedule.instruction.sizes
+    tiles: list[UnpackedTile | None] = []
+    shapes = (("A", (m, k)), ("B", (k, n)))
+    for operand, (path, (use, shape)) in enumerate(
+        zip((schedule.a, schedule.b), shapes, strict=True)
+    ):
+        unpacking = contraction.unpackings[operand]
+        if unpacking is None or not isinstance(path, DirectAttr):
+            tiles.append(None)
+            continue
+        element = contraction.element_types[operand]
+        fragment = target.fragment(use, shape, bit_width(element))
+        depth = schedule.tile[2] // schedule.slices
+        order = None if fragment is None else k_order(fragment, unpacking.sizes, depth)
+        tile = schedule.tile[operand], schedule.tile[2]
+        extent = (contraction.m, contraction.n)[operand], contraction.k
+        ahead = path.ahead.data
+        tiles.append(UnpackedTile(unpacking, tile, extent, element, fragment, order, ahead))
+    return tiles[0], tiles[1]
+
+
 def packs(path: StagedAttr | DirectAttr) -> bool:
-    """Whether an operand with this path is packed before it is read."""
+    """Whether an operand with this path is packed before it is read, unless planes are."""
     return isinstance(path, DirectAttr) or path.in_panels or path.in_fragments
 
 
-def packing_for(contraction: Contraction, schedule: ContractionAttr, operand: int) -> PackingAttr:
+def packing_for(
+    contraction: Contraction, schedule: ContractionAttr, operand: int, target: Target
+) -> PackingAttr:
     """How A (0) or B (1) is packed for a schedule that reads it directly, or in panels."""
     sizes, tile = schedule.instruction.sizes, schedule.tile
     path = (schedule.a, schedule.b)[operand]
     in_panels = isinstance(path, StagedAttr) and path.in_panels
     fragment = (1, tile[2]) if in_panels else (sizes[operand], sizes[2])
-    return contraction.packing(operand, fragment, (tile[operand], tile[2]))
+    bytes = prod(fragment) * bit_width(contraction.element_types[operand]) // 8
+    order = target.word_order.get("AB"[operand], ())
+    words = order if bytes == len(order) * WORD_BYTES * target.subgroup_size else ()
+    return contraction.packing(operand, fragment, (tile[operand], tile[2]), words)
 
 
 def panel_layout(packing: PackingAttr) -> Layout:

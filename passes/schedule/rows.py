@@ -246,6 +246,8 @@ class RowsPlan:
                 f"columns = {schedule.columns.data} are not a multiple of the {self.side_by_side} "
                 "that one load has"
             )
+        if schedule.digits.data and self.total_type != f32:
+            yield f"digits are added up in f32, not in {self.total_type}: use digits = 0"
         if self.invocations > target.max_invocations:
             most = target.max_invocations // size
             yield (

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.scalars.values import Values, element_of
-from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
+from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp
 from xdsl_spirv.dialects.spirv import arithmetic, constants, logic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.composite import (
@@ -36,6 +36,7 @@ from xdsl_spirv.dialects.spirv.control_flow import (
 )
 from xdsl_spirv.dialects.spirv.enums import (
     BuiltIn,
+    LoopControl,
     MemoryAccess,
     Scope,
     StorageClass,
@@ -230,7 +231,7 @@ def for_loop(code: KernelCode, op: Operation) -> None:
         code.type(argument.type, op)
     bounds = code.value(loop.lb), code.value(loop.ub), code.value(loop.step)
     initial = [code.value(value) for value in loop.iter_args]
-    control = code.device.loop_control
+    control = LoopControl.DontUnroll if KEEP_LOOP in op.attributes else code.device.loop_control
     results = code.loop(bounds, initial, body, logic.SLessThanOp, control)
     code.values |= zip(loop.results, results, strict=True)
 

@@ -28,7 +28,7 @@ from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, PhysicalDevice
 from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
-from xdsl_spirv.runtime.vulkan.work import SHARED, Step, Work
+from xdsl_spirv.runtime.vulkan.work import SHARED, Matrix, Step, Work
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
 NAME = "vulkan"
@@ -99,6 +99,8 @@ class VulkanDevice(Executor[LoadedWork]):
         super().__init__(timeout)
         self.logical: list[LogicalDevice] = []
         self.loaded: list[LoadedWork] = []
+        self.known_maps: dict[str, frozenset[Matrix]] = {}
+        """By a target's name, the matrices that lie here as its component map says."""
 
     @property
     def info(self) -> DeviceInfo:
@@ -141,6 +143,27 @@ class VulkanDevice(Executor[LoadedWork]):
                 )
         return list(dict.fromkeys(lacking))
 
+    def _other_maps(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
+        """The matrices of which invocations hold other components than the work relies on."""
+        if work.component_map is None:
+            return []
+        from xdsl_spirv.runtime.vulkan.component_maps import matrices_of, other_maps
+
+        def run(probe: Work, numbers: bytes) -> bytes:
+            loaded = self.load(probe)
+            try:
+                return bytes(loaded.run({"numbers": numbers}, self.timeout)["held"])
+            finally:
+                self.unload(loaded)
+
+        wanted = matrices_of(matrix for need in needs.values() for matrix in need.matrices)
+        unknown = wanted - self.known_maps.get(work.component_map, frozenset())
+        others = other_maps(work.component_map, unknown, run)
+        if not others:
+            known = self.known_maps.get(work.component_map, frozenset())
+            self.known_maps[work.component_map] = known | unknown
+        return others
+
     def load(self, work: Work, statistics: bool = False) -> LoadedWork:
         """
         Make pipelines and buffers, and upload the weights.
@@ -151,7 +174,7 @@ class VulkanDevice(Executor[LoadedWork]):
         needs = needs_of(work)
         for step in work.steps:
             check_constants(step, needs[step.kernel])
-        missing = self._lacks(work, needs)
+        missing = self._lacks(work, needs) or self._other_maps(work, needs)
         if missing:
             made_for = f" (it is compiled for {work.target})" if work.target else ""
             raise MisfitError(

@@ -48,6 +48,7 @@ def work_of(program: Program) -> Work:
         ),
         subgroup_size=manifest.subgroup_size,
         target=manifest.target,
+        component_map=manifest.component_map,
         weights={name: bytes_of(np.asarray(array)) for name, array in program.weights.items()},
     )
 

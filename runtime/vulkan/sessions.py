@@ -291,6 +291,7 @@ class VulkanSession(Session):
             steps=tuple(step for plan in self.plans.values() for step in plan.steps()),
             subgroup_size=manifest.subgroup_size,
             target=manifest.target,
+            component_map=manifest.component_map,
             weights={n: bytes_of(np.asarray(a)) for n, a in values.items() if n in buffers},
             routines={name: plan.routine for name, plan in self.plans.items()},
         )

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from xdsl_spirv.runtime.errors import ProgramError
 
 BufferKind = Literal["input", "weight", "state", "output", "temporary"]
 SHARED = ("weight", "state")
 """Buffers that all routines have together."""
+
+
+Matrix: TypeAlias = tuple[str, tuple[int, int], str]
+"""A cooperative matrix: its use (A, B, Acc), rows and columns, and the type of its components."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class Work:
     subgroup_size: int | None = None
     target: str = ""
     """What it was compiled for, for messages."""
+    component_map: str | None = None
+    """The target on whose component map kernels rely, if any do."""
     weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
     """Also what states hold at first."""
     routines: Mapping[str, Routine] = field(default_factory=dict[str, Routine])

@@ -130,6 +130,9 @@ class GlobalTable:
         for row in range(index.first_function):
             name, words = index.name(row), index.rows[row]
             index.at = row
+            for id in index.parts(row):
+                if index.definitions.get(id, 0) >= row:
+                    raise index.error(f"%{id} is used before it is defined")
             if name in VARIABLES or name in SPECIALIZABLE:
                 self.symbol(index.word(words, 2))
             elif name in EXTENDED:

@@ -8,8 +8,8 @@ instruction that is being decoded (`at`) for their place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import NamedTuple
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import BytesAttr, StringAttr
@@ -101,10 +101,34 @@ class ModuleIndex:
                 raise self.error(f"%{result} has been defined before")
             definitions[result] = row
 
+    @cached_property
+    def _labels(self) -> np.ndarray[Any, Any]:
+        return np.flatnonzero(self.raw.opcodes == opcode_of("OpLabel"))
+
+    def in_one_block(self, row: int, below: int) -> bool:
+        """Whether no block begins between an instruction and another one further down."""
+        return row < below and not np.diff(np.searchsorted(self._labels, (row, below)))[0]
+
     def name(self, row: int) -> str | None:
         """The instruction's name, None if the opcode is unknown."""
         known = facts(self.opcodes[row])
         return None if known is None else known.name
+
+    def parts(self, row: int) -> Sequence[int]:
+        """What a constant or an array's type is made of, for which none of them can stand."""
+        name, words = self.name(row), self.rows[row]
+        match name:
+            case "OpSpecConstantOp":
+                kinds = ("IdRef", "IdResultType")
+                return [int(o.value) for o in self.raw[row].operands if o.kind in kinds]
+            case "OpTypeArray":
+                return words[2:4]
+            case "OpConstantComposite" | "OpSpecConstantComposite":
+                return [*words[1:2], *words[3:]]
+            case "OpConstant" | "OpSpecConstant":
+                return words[1:2]
+            case _:
+                return ()
 
     def functions(self) -> Iterator[range]:
         """The instructions of each function, from OpFunction to OpFunctionEnd."""

@@ -56,6 +56,13 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """Types nested deeper than this are refused: attributes are made, compared, printed recursively."""
 
+MAX_PARTS = 4096
+"""
+Types of more parts are refused: members, elements, and theirs again wherever they stand.
+
+A type is written out at each use, and a struct of twice the same struct doubles its text.
+"""
+
 MAX_INTEGER_BITS = 4096
 """Of an integer type: SPV_ALTERA_arbitrary_precision_integers' compilers stop far below it."""
 
@@ -100,7 +107,10 @@ class TypeReader:
         """Wanted identifier -> the first number that may be free behind it."""
         self._structs: dict[Attribute, int] = {}
         self._referred: set[int] = set()
-        self._depth = 0
+        self._parts: dict[int, int] = {}
+        """How many parts a type has, with itself."""
+        self._counts: list[int] = []
+        """Those of the types that are being read, so far."""
         self._makers: dict[str, Callable[[Sequence[int]], Attribute]] = {
             "OpTypeVoid": lambda words: NoneType(),
             "OpTypeBool": lambda words: IntegerType(1),
@@ -125,6 +135,8 @@ class TypeReader:
         """The type with this id. Raises `SPIRVDecodeError` if there is none."""
         known = self.known.get(id)
         if known is not None:
+            if self._counts:
+                self._counts[-1] += self._parts.get(id, 1)
             return known
         if id in self._open:
             return self._reference(id)
@@ -132,11 +144,15 @@ class TypeReader:
         name = None if row is None else self.index.name(row)
         if row is None or name is None or not name.startswith("OpType"):
             raise self.index.error(f"%{id} is no type")
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
+        self._counts.append(1)
+        if len(self._counts) > MAX_DEPTH:
             raise self.index.error(f"types are nested more than {MAX_DEPTH} deep")
         attribute = self._make(name, row)
-        self._depth -= 1
+        parts = self._parts[id] = self._counts.pop()
+        if parts > MAX_PARTS:
+            raise self.index.error(f"a type has more than {MAX_PARTS} parts")
+        if self._counts:
+            self._counts[-1] += parts
         if not self._referred:
             self.known[id] = attribute
         return attribute

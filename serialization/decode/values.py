@@ -33,18 +33,29 @@ class Scope:
     last: Operation | None = None
     """What was repeated behind the construct last."""
     ids: list[int] = field(default_factory=list[int])
+    given: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Values of the region that become results, behind those that there are."""
+    results: list[OpResult] = field(default_factory=list[OpResult])
+    """The results that they become, which the construct has when the function is finished."""
 
     def give(self, value: SSAValue) -> SSAValue:
         """A value of the region as a result of the construct."""
+        op = self.op
+        if op is None:
+            raise ValueError("the construct is not finished")
+        self.given.append(value)
+        self.results.append(OpResult(value.type, op, len(op.results) + len(self.results)))
+        return self.results[-1]
+
+    def finish(self) -> None:
+        """Give the construct its results: one by one they would take the square of their number."""
         op = self.op
         last = None if op is None else op.body.blocks.last
         merge = None if last is None else last.last_op
         if op is None or merge is None:
             raise ValueError("the construct is not finished")
-        merge.operands = [*merge.operands, value]
-        result = OpResult(value.type, op, len(op.results))
-        op.results = SSAValues((*op.results, result))
-        return result
+        merge.operands = [*merge.operands, *self.given]
+        op.results = SSAValues((*op.results, *self.results))
 
 
 class Values:
@@ -61,6 +72,8 @@ class Values:
         self._awaited: dict[int, SSAValue] = {}
         self._undefined: dict[Attribute, SSAValue] = {}
         self._scope = Scope(None, None)
+        self._giving: list[Scope] = []
+        """Constructs whose values are used behind them."""
 
     def value(self, id: int) -> SSAValue:
         """The value of an id where the function is read. Raises `SPIRVDecodeError`."""
@@ -91,7 +104,13 @@ class Values:
         self._scope = scope.around
 
     def finish(self) -> None:
-        """Raises `SPIRVDecodeError` if something is used that is nowhere defined."""
+        """
+        Give constructs their results.
+
+        Raises `SPIRVDecodeError` if something is used that is nowhere defined.
+        """
+        for scope in self._giving:
+            scope.finish()
         if self._awaited:
             raise self.index.error(f"%{next(iter(self._awaited))} is used before it is defined")
 
@@ -126,6 +145,8 @@ class Values:
         else:
             around = scope
             while around is not None and not around.is_open:
+                if not around.given:
+                    self._giving.append(around)
                 value = around.give(value)
                 around = around.around
         self._visible[id] = value
@@ -152,6 +173,8 @@ class Values:
         """A stand-in for a value that comes later: a block that is never reached may use it."""
         known = self._awaited.get(id)
         if known is None:
+            if self.index.in_one_block(self.index.at, row):
+                raise self.index.error(f"%{id} is used before it is defined")
             entry = facts(self.index.opcodes[row])
             if entry is None or not entry.has_type:
                 raise self.index.error(f"%{id} is no value")

@@ -56,6 +56,7 @@ PASSES: dict[str, str] = {
     "update-states": "passes.graph.update_states:UpdateStatesPass",
     "join-dispatches": "passes.graph.join_dispatches:JoinDispatchesPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
+    "fold-norms": "passes.schedule.fold_norms:FoldNormsPass",
     "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
     "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
@@ -98,6 +99,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "form-attention": ("math.exp", "math.exp2", "linalg.exp"),
     "join-products": ("schedule.attention",),
     "update-states": ("program.state",),
+    "fold-norms": ("schedule.rows",),
     "pack-operands": (
         "schedule.attention",
         "schedule.direct",

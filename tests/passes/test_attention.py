@@ -31,7 +31,7 @@ from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.passes.schedule.attention import choose_attention
+from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program

@@ -161,6 +161,45 @@ SIBLINGS = """func.func @main(%a: tensor<4xf32>, %b: tensor<6xf32>)
   func.return %r, %s : tensor<4xf32>, tensor<6xf32>
 }"""
 
+NORMED = """func.func @main(%x: tensor<1x64xf32>, %w: tensor<48x64xf32>) -> tensor<1x48xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e : tensor<1xf32>) -> tensor<1xf32>
+  %sum = linalg.generic {
+      indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>],
+      iterator_types = ["parallel", "reduction"]
+    } ins(%x : tensor<1x64xf32>) outs(%zeros : tensor<1xf32>) {
+  ^bb0(%a: f32, %t: f32):
+    %p = arith.mulf %a, %a : f32
+    %s = arith.addf %t, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1xf32>
+  %en = tensor.empty() : tensor<1x64xf32>
+  %y = linalg.generic {
+      indexing_maps = [
+        affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>, affine_map<(m, k) -> (m, k)>
+      ], iterator_types = ["parallel", "parallel"]
+    } ins(%x, %sum : tensor<1x64xf32>, tensor<1xf32>) outs(%en : tensor<1x64xf32>) {
+  ^bb0(%a: f32, %s: f32, %o: f32):
+    %r = arith.mulf %a, %s : f32
+    linalg.yield %r : f32
+  } -> tensor<1x64xf32>
+  %er = tensor.empty() : tensor<1x48xf32>
+  %zr = linalg.fill ins(%zero : f32) outs(%er : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %r = linalg.generic {
+      indexing_maps = [
+        affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+        affine_map<(m, n, k) -> (m, n)>
+      ], iterator_types = ["parallel", "parallel", "reduction"]
+    } ins(%y, %w : tensor<1x64xf32>, tensor<48x64xf32>) outs(%zr : tensor<1x48xf32>) {
+  ^bb0(%a: f32, %b: f32, %t: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %t, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x48xf32>
+  func.return %r : tensor<1x48xf32>
+}"""
+
 IDENTICAL = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   func.return %a : tensor<4xf32>
 }"""
@@ -277,6 +316,10 @@ CASES: dict[str, tuple[str, str, str]] = {
     "join-dispatches": (SIBLINGS, "form-dispatches", "join-dispatches"),
     "assign-schedule": (
         matmul("f16", "f32"), "linalg-to-contraction,form-dispatches", LAVAPIPE
+    ),
+    "fold-norms": (
+        NORMED, "linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200}",
+        "fold-norms",
     ),
     "pack-operands": (
         matmul("f16", "f32").replace("linalg.matmul ins", f"linalg.matmul {DIRECT} ins"),

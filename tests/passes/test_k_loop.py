@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
+from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
@@ -101,6 +102,73 @@ def test_what_is_read_in_place_of_an_element_outside_does_not_count():
     assert np.isfinite(result[1:, 1:]).all()
     assert not np.isfinite(result[0]).any()
     assert not np.isfinite(result[:, 0]).any()
+
+
+PANELS = "staged<padding = 16, vector = 8, buffers = 2, ahead = 1, layout = panels>"
+
+PIPELINES = {
+    "one tile ahead": ("stages = 2", 48),
+    "two ahead, stored first": ("stages = 3, first = store", 72),
+    "three ahead": ("stages = 4", 60),
+    "four ahead, more than there are": ("stages = 5, first = store", 30),
+    "no loop": ("stages = 3", 12),
+}
+
+
+@pytest.mark.parametrize(("stages", "depth"), PIPELINES.values(), ids=PIPELINES)
+def test_fragments_of_a_tile_are_loaded_before_the_tile_before_is_multiplied(
+    stages: str, depth: int
+):
+    sizes = {"m": 21, "n": 39, "k": depth}
+    operands = ("m", "k"), ("n", "k")
+    workload = Workload("matmul", sizes, *operands, ("m", "n"), "s8 -> s32")
+    _check(workload, f"a = {PANELS}, b = {PANELS}, {stages}", "lavapipe")
+
+
+FRAGMENTS = "staged<vector = 8, layout = fragments>"
+TWICE = "staged<vector = 8, buffers = 2, layout = fragments>"
+
+STAGED_FRAGMENTS = {
+    "beside direct ones": f"a = {FRAGMENTS}, b = {AHEAD}, stages = 2, first = store",
+    "two buffers": f"a = {TWICE}, b = {AHEAD}, stages = 2",
+    "both": f"a = {FRAGMENTS}, b = {FRAGMENTS}",
+    "slices of K": "workgroup_tile = [16, 16, 32], subgroups = [2, 1, 2], "
+    f"instruction = coopmat 8x8x8, a = {FRAGMENTS}, b = direct",
+}
+
+
+@pytest.mark.parametrize("schedule", STAGED_FRAGMENTS.values(), ids=STAGED_FRAGMENTS)
+def test_fragments_pass_through_workgroup_memory(schedule: str):
+    sizes = {"m": 21, "n": 39, "k": 41}
+    workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"))
+    _check(workload, schedule, "lavapipe")
+
+
+@pytest.mark.parametrize("types", ["f16 -> f32", "f16 -> f16", "s8 -> s32"])
+@pytest.mark.parametrize("tile", ["[16, 16, 16]", "[32, 48, 16]"])
+def test_results_are_stored_row_by_row(types: str, tile: str):
+    workload = Workload(
+        "matmul", {"m": 40, "n": 48, "k": 20}, ("m", "k"), ("k", "n"), ("m", "n"), types
+    )
+    schedule = f"workgroup_tile = {tile}, subgroups = [2, 1], instruction = coopmat 8x8x8"
+    _check(workload, f"{schedule}, a = {ONE}, b = {ONE}, result = rows", "lavapipe")
+
+
+WRONG = {
+    "result = rows: 21 x 39": f"a = {ONE}, b = {ONE}, result = rows",
+    "stage both": f"a = {PANELS}, b = direct, stages = 2",
+    "buffers = 2 each": f"a = {PANELS}, b = {TWO}, stages = 2",
+    "stages = 3: at most 2": f"a = {ONE}, b = {ONE}, stages = 3",
+    "vector = 8 and padding = 0": "a = staged<vector = 4, layout = fragments>, b = direct",
+}
+
+
+@pytest.mark.parametrize(("message", "schedule"), WRONG.items(), ids=WRONG)
+def test_what_does_not_fit_is_refused(message: str, schedule: str):
+    sizes = {"m": 21, "n": 39, "k": 48}
+    workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"))
+    with pytest.raises(PassFailedException, match=message):
+        _compiled(workload, schedule, "lavapipe")
 
 
 def test_groups_go_round_a_batch():

@@ -206,6 +206,12 @@ SCHEDULES = [
         "nvidia-h200",
         "rows = 1, columns = 4, lanes = 32, steps = 1, bytes = 4, groups = 2, subgroups = [2, 1]",
     ),
+    (
+        "lavapipe",
+        "rows = 2, columns = 4, lanes = 8, steps = 1, groups = 3, digits = 3, subgroups = [2, 1]",
+    ),
+    ("lavapipe", "rows = 3, columns = 1, lanes = 4, steps = 1, digits = 2, subgroups = [2, 1]"),
+    ("nvidia-h200", "rows = 1, columns = 2, lanes = 32, steps = 1, digits = 3, subgroups = [1, 1]"),
 ]
 
 
@@ -227,6 +233,39 @@ def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
     numbers = np.stack([q & 15, q >> 4], 2)
     w = numbers * d.astype(np.float64)[..., None, None] + m[..., None, None]
     assert np.array_equal(result, x.reshape(rows, -1) @ w.reshape(n, -1).T)
+
+
+DIGITS = "rows = 1, columns = 4, lanes = 8, steps = 1, groups = 2, digits = 3, subgroups = [2, 1]"
+
+
+def test_digits_of_rows():
+    """Rows of many magnitudes: off by what 22 bits of a unit's greatest say, and by f32's sums."""
+    n, blocks, rows = 8, 10, 5
+    program = compile_module(parse_text(packed(n, blocks, rows, DIGITS)), "lavapipe")
+    assert any("spirv.SDot" in code.text for code in program.code.values())
+    rng = np.random.default_rng(1)
+    x = rng.normal(0, 1, (rows, blocks, 2, 16)) * 10 ** rng.uniform(-9, 9, (rows, blocks, 1, 1))
+    x = (x * 10 ** rng.uniform(-4, 4, x.shape)).astype(np.float32)
+    x[1], x[2, 3, 1, 5], x[3, 0, 0, 0], x[4] = 0, np.inf, np.nan, x[4] * np.float32(1e-38)
+    q = rng.integers(0, 256, (n, blocks, 16)).astype(np.uint8)
+    d, m = (rng.normal(0, 1, (n, blocks)).astype(np.float16) for _ in range(2))
+    names = [buffer.name for buffer in program.manifest.inputs]
+    inputs = dict(zip(names, (x, q.view(np.int8), d, m), strict=True))
+    (result,) = run(program, inputs, checks=Checks.all(stop=True)).values()
+    products = np.stack([q & 15, q >> 4], 2) * d.astype(np.float64)[..., None, None]
+    minima = np.broadcast_to(m.astype(np.float64)[..., None, None], products.shape)
+    wide = x.astype(np.float64)
+    greatest = np.broadcast_to(abs(wide).max((2, 3), keepdims=True), x.shape)
+    terms = abs(wide), abs(products) + abs(minima)
+    exact, bound, off = (
+        np.einsum("rbhj,nbhj->rn", a, b)
+        for a, b in ((wide, products + minima), terms, (greatest, abs(products)))
+    )
+    for row in (0, 1, 4):
+        allowed = 2.0**-22 * off[row] + 32 * blocks * 2.0**-23 * bound[row] + 1e-37
+        assert (abs(result[row] - exact[row]) <= allowed).all()
+    assert (result[1] == 0).all()
+    assert np.isnan(result[2:4]).all()
 
 
 def packed(n: int, blocks: int, rows: int, schedule: str | None = None) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Block, Region
 
 from xdsl_spirv.compare import check as compare
@@ -19,7 +20,9 @@ from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import F16, F32, U8, Element, Tensor
 from xdsl_spirv.interpreter import reference
-from xdsl_spirv.runtime import Program
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.schedule.tuned import parse_schedule
+from xdsl_spirv.runtime import Program, run
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -62,7 +65,12 @@ def planes_of(format: BlockFormat, rows: int, columns: int) -> dict[str, Array]:
 
 
 def model(
-    format: BlockFormat, m: int | None, planes: dict[str, Array], element: Element, turned: bool
+    format: BlockFormat,
+    m: int | None,
+    planes: dict[str, Array],
+    element: Element,
+    turned: bool,
+    schedule: str = "",
 ) -> ImportedModel:
     """x times the transposed weights; from `turned` ones, as they are."""
     rows, blocks, *_ = next(iter(planes.values())).shape
@@ -80,6 +88,9 @@ def model(
         b.convert(x, element), maps[0], weights, maps[1], [x.sizes[0], rows], 3, F32
     )
     result = b.value(product)
+    if schedule:
+        assert isinstance(result.owner, GenericOp)
+        result.owner.attributes["schedule"] = parse_schedule(schedule)
     entry.add_op(ReturnOp(result))
     type = FunctionType.from_lists([a.type for a in entry.args], [result.type])
     function = FuncOp("main", type, Region(entry))
@@ -127,3 +138,45 @@ def test_one_kernel_reads_planes(name: str, m: int | None, k: int, n: int, targe
     )
     epsilon = 2.0**-9 if halves else 2.0**-20
     check(program, m or 35, numbers(format, planes), epsilon, "interpreter")
+
+
+DIRECT = [
+    # Whole units, halves of them, quarters; slices of K; a unit for each of eight invocations.
+    ("Q4_1", 20, 160, 40, "nvidia-h200", "[16, 32, 128], subgroups = [1, 2]", ""),
+    ("Q4_K", 37, 256, 33, "nvidia-h200", "[32, 32, 64], subgroups = [1, 2]", "<ahead = 1>"),
+    ("Q6_K", None, 256, 24, "nvidia-h200", "[16, 16, 32], subgroups = [1, 1]", "<ahead = 1>"),
+    ("Q8_0", 16, 288, 40, "nvidia-h200", "[16, 16, 128], subgroups = [1, 1, 2]", ""),
+    ("Q5_0", 17, 160, 24, "amd-rdna4", "[16, 16, 128], subgroups = [1, 1]", ""),
+    ("8 bits", 9, 112, 13, "lavapipe", "[8, 8, 128], subgroups = [1, 1]", "<ahead = 1>"),
+]
+
+
+@pytest.mark.parametrize(("name", "m", "k", "n", "target", "tile", "ahead"), DIRECT)
+def test_fragments_are_computed_by_those_that_hold_them(
+    name: str, m: int | None, k: int, n: int, target: str, tile: str, ahead: str
+) -> None:
+    format = FORMATS.get(name) or FEW[name]
+    planes = planes_of(format, n, k)
+    size = 8 if target == "lavapipe" else 16
+    schedule = (
+        f"#schedule.contraction<workgroup_tile = {tile}, instruction = "
+        f"coopmat {size}x{size}x{size}, a = staged<padding = 8, vector = 4>, b = direct{ahead}>"
+    )
+    program = compile(model(format, m, planes, F16, n % 2 == 0, schedule), target)
+    assert program.manifest.component_map == target
+    assert len(program.manifest.dispatches) == 1
+    check(program, m or 35, numbers(format, planes), 2.0**-9, "interpreter")
+
+
+def test_computed_fragments_under_all_checks() -> None:
+    format = FORMATS["Q4_1"]
+    planes = planes_of(format, 24, 96)
+    schedule = (
+        "#schedule.contraction<workgroup_tile = [16, 32, 64], subgroups = [1, 2], instruction = "
+        "coopmat 16x16x16, a = staged<padding = 8, vector = 4>, b = direct>"
+    )
+    program = compile(model(format, 17, planes, F16, False, schedule), "nvidia-h200")
+    checks = Checks.all()
+    x = np.random.default_rng(1).normal(0, 1, (17, 96)).astype(np.float32)
+    run(program, {"x": x}, checks=checks)
+    assert not checks.report, str(checks.report)

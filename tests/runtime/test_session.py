@@ -22,51 +22,15 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.session import Session
-
-MAPS = """
-#id = affine_map<(i, j) -> (i, j)>
-#row = affine_map<(m, n, k) -> (m, k)>
-#column = affine_map<(m, n, k) -> (n, k)>
-#result = affine_map<(m, n, k) -> (m, n)>
-"""
-
-
-def scores(name: str, rows: str, capacity: int = 32, first: str = "dense<0.0>") -> str:
-    """exp(x w) goes into a cache at `past`; the result is x times what the cache holds by then."""
-    x, n, e = (f"tensor<{rows}x8xf32>", "%n", "%n") if rows == "?" else ("", rows, "")
-    x, both = x or f"tensor<{rows}x8xf32>", f"{e}, %total" if e else "%total"
-    k, s = f"tensor<{capacity}x8xf32>", f"tensor<{rows}x?xf32>"
-    return f"""
-func.func @{name}(%x: {x} {{program.name = "x", program.sizes = ["n", ""]}},
-    %past: index {{program.name = "past"}}, %w: tensor<8x8xf32> {{program.name = "w"}},
-    %k: {k} {{program.name = "k", program.state = 1 : i64, program.value = {first} : {k}}})
-    -> ({s}, {k}) {{
-  %c0 = arith.constant 0 : index
-  %n = tensor.dim %x, %c0 : {x}
-  %z = arith.constant 0.0 : f32
-  %e0 = tensor.empty({e}) : {x}
-  %i0 = linalg.fill ins(%z : f32) outs(%e0 : {x}) -> {x}
-  %new = linalg.matmul ins(%x, %w : {x}, tensor<8x8xf32>) outs(%i0 : {x}) -> {x}
-  %y = linalg.exp ins(%new : {x}) outs(%e0 : {x}) -> {x}
-  %k1 = tensor.insert_slice %y into %k[%past, 0] [{n}, 8] [1, 1] : {x} into {k}
-  %total = arith.addi %past, %n : index
-  %keys = tensor.extract_slice %k1[0, 0] [%total, 8] [1, 1] : {k} to tensor<?x8xf32>
-  %e = tensor.empty({both}) : {s}
-  %i = linalg.fill ins(%z : f32) outs(%e : {s}) -> {s}
-  %s = linalg.matmul indexing_maps = [#row, #column, #result]
-      ins(%x, %keys : {x}, tensor<?x8xf32>) outs(%i : {s}) -> {s}
-  return %s, %k1 : {s}, {k}
-}}"""
-
-
-WEIGHT = np.random.default_rng(5).uniform(-1, 1, (8, 8)).astype("f4")
-FUNCTIONS = ("prefill", "decode")
-
-
-def compiled(capacity: int = 32, weight: Array = WEIGHT, first: str = "dense<0.0>") -> Program:
-    functions = (scores(n, r, capacity, first) for n, r in zip(FUNCTIONS, "?1", strict=True))
-    module = parse_text(MAPS + "\n".join(functions))
-    return compile_module(module, "lavapipe", weights={"w": weight}, functions=FUNCTIONS)
+from xdsl_spirv.testing.state_programs import (
+    FUNCTIONS,
+    MAPS,
+    WEIGHT,
+    compiled,
+    expected,
+    rows,
+    scores,
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +42,6 @@ def program() -> Program:
 def session(program: Program) -> Iterator[Session]:
     with program.session() as session:
         yield session
-
-
-def rows(n: int, seed: int = 1) -> Array:
-    return np.random.default_rng(seed).uniform(-1, 1, (n, 8)).astype("f4")
-
-
-def expected(cache: Array, x: Array, past: int) -> Array:
-    cache[past : past + len(x)] = np.exp(x @ WEIGHT)
-    return x @ cache[: past + len(x)].T
 
 
 STEPS = (("prefill", 5), ("decode", 1), ("decode", 1), ("prefill", 3), ("prefill", 0))

@@ -228,3 +228,46 @@ def test_sizes_that_are_known_only_at_run_time(tmp_path: Path, capsys: pytest.Ca
 def test_ranges():
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7, 8"
     assert ranges([3]) == "3"
+
+
+def table(text: str) -> list[list[str]]:
+    """The cells of the text's table, without its head."""
+    lines = text[re.search(r"^ *# ", text, re.MULTILINE).start() :].split("\n\n")[0].splitlines()
+    return [re.split(r"  +", line.strip()) for line in lines[1:]]
+
+
+def test_rows_are_sorted_and_say_their_share(matmuls: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["explain", matmuls, "--target", "nvidia-h200", "--sort", "work"]) == 0
+    rows = table(capsys.readouterr().out)
+    assert [row[0] for row in rows] == ["0", "1"]
+    assert [row[4] for row in rows] == ["246 kFLOP", "61.4 kFLOP"]
+    shares = [float(row[7].removesuffix(" %")) for row in rows]
+    assert sum(shares) == pytest.approx(100, abs=0.2)
+    assert main(["explain", matmuls, "--target", "nvidia-h200", "--sort", "share"]) == 0
+    sorted_shares = [float(row[7].removesuffix(" %")) for row in table(capsys.readouterr().out)]
+    assert sorted_shares == sorted(shares, reverse=True)
+
+
+REPEATED = """
+func.func @main(%A: tensor<64x64xf16>, %B: tensor<64x64xf16>) -> tensor<64x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<64x64xf16>
+  %i = linalg.fill ins(%zero : f16) outs(%e : tensor<64x64xf16>) -> tensor<64x64xf16>
+  %r0 = linalg.matmul ins(%A, %B : tensor<64x64xf16>, tensor<64x64xf16>)
+                      outs(%i : tensor<64x64xf16>) -> tensor<64x64xf16>
+  %r1 = linalg.matmul ins(%r0, %B : tensor<64x64xf16>, tensor<64x64xf16>)
+                      outs(%i : tensor<64x64xf16>) -> tensor<64x64xf16>
+  return %r1 : tensor<64x64xf16>
+}
+"""
+
+
+def test_dispatches_of_a_kernel_are_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "repeated.mlir"
+    path.write_text(REPEATED)
+    assert main(["explain", str(path), "--target", "nvidia-h200", "--group"]) == 0
+    (row,) = table(capsys.readouterr().out)
+    assert row[0] == "0, 1"
+    assert row[4] == "1.05 MFLOP"
+    assert row[7] == "100.0 %"
+    assert "(2 times)" in " ".join(row)

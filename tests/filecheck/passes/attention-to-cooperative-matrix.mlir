@@ -42,7 +42,7 @@ func.func @main(%Q: tensor<16x2048x64xf16>, %K: tensor<16x128x64xf16>, %V: tenso
   %r = schedule.dispatch(%Q, %K, %V) : (tensor<16x2048x64xf16>, tensor<16x128x64xf16>, tensor<16x128x64xf16>) -> tensor<16x2048x64xf16> {
   ^bb0(%q: tensor<16x2048x64xf16>, %k: tensor<16x128x64xf16>, %v: tensor<16x128x64xf16>):
     %e = tensor.empty() : tensor<16x2048x64xf16>
-    %o = schedule.attention %q, %k, %v into %e loops = [16, 2048, 128, 64, 64] maps = [affine_map<(b, m, n, d, e) -> (b, m, d)>, affine_map<(b, m, n, d, e) -> (b, n, d)>, affine_map<(b, m, n, d, e) -> (b, n, e)>, affine_map<(b, m, n, d, e) -> (b, m, e)>] scale = 1.250000e-01 : tensor<16x2048x64xf16>, tensor<16x128x64xf16>, tensor<16x128x64xf16> into tensor<16x2048x64xf16> -> tensor<16x2048x64xf16>
+    %o = schedule.attention %q, %k, %v into %e loops = [16, 2048, 128, 64, 64] maps = [affine_map<(b, m, n, d, e) -> (b, m, d)>, affine_map<(b, m, n, d, e) -> (b, n, d)>, affine_map<(b, m, n, d, e) -> (b, n, e)>, affine_map<(b, m, n, d, e) -> (b, m, e)>] scale = 1.250000e-01 {schedule = #schedule.attention<query_tile = 128, key_tile = 32, subgroups = 4, instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>} : tensor<16x2048x64xf16>, tensor<16x128x64xf16>, tensor<16x128x64xf16> into tensor<16x2048x64xf16> -> tensor<16x2048x64xf16>
     schedule.yield %o : tensor<16x2048x64xf16>
   }
   func.return %r : tensor<16x2048x64xf16>
@@ -60,7 +60,7 @@ func.func @causal(%Q: tensor<256x32xbf16>, %V: tensor<256x32xbf16>) -> tensor<25
   %r = schedule.dispatch(%Q, %V) : (tensor<256x32xbf16>, tensor<256x32xbf16>) -> tensor<256x32xf32> {
   ^bb0(%q: tensor<256x32xbf16>, %v: tensor<256x32xbf16>):
     %e = tensor.empty() : tensor<256x32xf32>
-    %o = schedule.attention %q, %q, %v into %e loops = [256, 256, 32, 32] maps = [affine_map<(m, n, d, e) -> (m, d)>, affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>] scale = 1.0 causal = 0 : tensor<256x32xbf16>, tensor<256x32xbf16>, tensor<256x32xbf16> into tensor<256x32xf32> -> tensor<256x32xf32>
+    %o = schedule.attention %q, %q, %v into %e loops = [256, 256, 32, 32] maps = [affine_map<(m, n, d, e) -> (m, d)>, affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>] scale = 1.0 causal = 0 {schedule = #schedule.attention<query_tile = 64, key_tile = 64, subgroups = 4, instruction = coopmat 16x16x16, q = rows, k = direct, v = direct>} : tensor<256x32xbf16>, tensor<256x32xbf16>, tensor<256x32xbf16> into tensor<256x32xf32> -> tensor<256x32xf32>
     schedule.yield %o : tensor<256x32xf32>
   }
   func.return %r : tensor<256x32xf32>

@@ -4,8 +4,8 @@
 // One query of 4 heads that share keys, of which as many are seen as the caller says: keys in parts.
 // CHECK:      schedule.dispatch(%q, %keys, %values, %count)
 // CHECK:        schedule.attention %{{.*}} numbers %{{.*}} loops = [4, 1, -9223372036854775808, 64, 64]
-// CHECK-SAME:     parts = 64
-// CHECK-SAME:     into tensor<64x4x1x66xf32>
+// CHECK-SAME:     parts = 32
+// CHECK-SAME:     into tensor<32x4x1x66xf32>
 // CHECK:      schedule.dispatch(%
 // CHECK:        schedule.attention_merge {{.*}} loops = [4, 1, 64]
 
@@ -18,7 +18,7 @@
 // KERNEL:         math.exp2
 // KERNEL:       gpu.barrier
 // KERNEL:       sym_name = "attention_4x1xDx64x64"
-// KERNEL:       sym_name = "attention_merge_64x4x64"
+// KERNEL:       sym_name = "attention_merge_32x4x64"
 func.func @main(%q: tensor<4x1x64xf16>, %keys: tensor<4096x64xf16>, %values: tensor<4096x64xf16>, %count: index) -> tensor<4x1x64xf32> {
   %zero = arith.constant 0.0 : f32
   %least = arith.constant 0xFF800000 : f32

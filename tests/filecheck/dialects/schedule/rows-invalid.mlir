@@ -5,7 +5,7 @@
 
 // -----
 
-// CHECK: 'outputs' is not one of rows, columns, lanes, steps, bytes, groups, subgroups
+// CHECK: 'outputs' is not one of rows, columns, lanes, steps, bytes, groups, digits, subgroups
 "test.op"() {schedule = #schedule.rows<outputs = 4>} : () -> ()
 
 // -----
@@ -22,3 +22,8 @@
 
 // CHECK: bytes is 32: a load has at most 16
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 1, lanes = 32, steps = 1, bytes = 32, subgroups = [1, 1]>} : () -> ()
+
+// -----
+
+// CHECK: digits is 1: 0, 2 or 3 are possible
+"test.op"() {schedule = #schedule.rows<rows = 1, columns = 1, lanes = 32, steps = 1, digits = 1, subgroups = [1, 1]>} : () -> ()

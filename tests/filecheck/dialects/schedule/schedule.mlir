@@ -5,6 +5,8 @@
 "test.op"() {schedule = #schedule.contraction<workgroup_tile = [128, 128, 32], subgroups = [2, 2], instruction = coopmat 16x16x16, a = staged<padding = 8, vector = 4>, b = staged<>>} : () -> ()
 // CHECK: a = staged<padding = 8, vector = 8, buffers = 2>, b = staged<padding = 8, vector = 8>, stages = 2, raster = columns>
 "test.op"() {schedule = #schedule.contraction<instruction = coopmat 16x8x16, workgroup_tile = [16, 8, 16], subgroups = [1, 1], b = staged<vector = 8, padding = 8>, a = staged<padding = 8, vector = 8, buffers = 2>, raster = columns, stages = 2>} : () -> ()
+// CHECK: a = staged<padding = 16, vector = 16, buffers = 2, ahead = 1, layout = panels>, b = staged<padding = 0, vector = 8, layout = fragments>, stages = 3, raster = rows<4>, first = store, result = rows>
+"test.op"() {schedule = #schedule.contraction<workgroup_tile = [256, 128, 32], subgroups = [4, 2], instruction = coopmat 16x16x32, a = staged<padding = 16, vector = 16, buffers = 2, ahead = 1, layout = panels>, b = staged<vector = 8, layout = fragments>, stages = 3, raster = rows<4>, result = rows, first = store>} : () -> ()
 // CHECK: #schedule.instruction<coopmat 16x8x32>, #schedule.staged<padding = 16, vector = 16>
 "test.op"() {parts = [#schedule.instruction<coopmat 16x8x32>, #schedule.staged<padding = 16, vector = 16>]} : () -> ()
 

@@ -1,0 +1,104 @@
+"""
+Logits of a llama of random weights in f32 from the same packed blocks, by numpy and PyTorch.
+
+Weights are dequantized by PyPI's `gguf` and made matrix by matrix where they are multiplied, on a
+GPU if PyTorch has one, so that a model of any size fits. Keys and values are rounded to f16, as the
+cache holds them; nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gguf
+import numpy as np
+from device_runs import CUDA, torch
+from llama_peer import Shapes
+
+EPSILON = 1e-5
+BASE = 500000.0
+
+Blocks = Callable[[Any, int, float], Any]
+"""The distinct blocks of a tensor of a format, of so many and of a deviation."""
+
+
+class Reference:
+    """The model's forward pass over tokens from nothing."""
+
+    def __init__(self, shapes: Shapes, type: Any, blocks: Blocks):
+        self.shapes, self.type, self.blocks = shapes, type, blocks
+        self.known: dict[tuple[int, int], Any] = {}
+
+    def _numbers(self, rows: int, columns: int) -> Any:
+        """The distinct numbers of a matrix, which repeats them."""
+        elements, _ = gguf.GGML_QUANT_SIZES[self.type]
+        blocks = self.blocks(self.type, rows * columns // elements, columns**-0.5)
+        key = len(blocks), columns
+        if key not in self.known:
+            numbers = gguf.quants.dequantize(blocks, self.type).reshape(-1)
+            self.known[key] = torch.from_numpy(numbers).cuda() if CUDA else numbers
+        return self.known[key]
+
+    def _rows(self, numbers: Any, rows: Any, columns: int) -> Any:
+        """Some rows of a matrix."""
+        places = (rows[:, None] * columns + np.arange(columns)) % len(numbers)
+        return numbers[torch.from_numpy(places).cuda()].cpu().numpy() if CUDA else numbers[places]
+
+    def _product(self, x: Any, rows: int) -> Any:
+        """Rows of activations times a matrix of so many rows, transposed."""
+        numbers, columns = self._numbers(rows, x.shape[1]), x.shape[1]
+        if not CUDA:
+            return x @ np.resize(numbers, (rows, columns)).T
+        copies = -(-rows * columns // len(numbers))
+        matrix = numbers.repeat(copies)[: rows * columns].view(rows, columns)
+        return (torch.from_numpy(x).cuda() @ matrix.T).cpu().numpy()
+
+    def _normal(self, x: Any) -> Any:
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPSILON))
+
+    def _turned(self, x: Any) -> Any:
+        """Heads x tokens x head, each pair of neighbours turned by its token's angle."""
+        half = x.shape[-1] // 2
+        angles = np.outer(np.arange(x.shape[1]), BASE ** (-np.arange(half) / half))
+        cosine, sine = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+        even, odd = x[..., 0::2], x[..., 1::2]
+        pairs = np.stack((even * cosine - odd * sine, even * sine + odd * cosine), -1)
+        return pairs.reshape(x.shape)
+
+    def _attended(self, x: Any) -> Any:
+        s, tokens = self.shapes, x.shape[0]
+        q, k, v = (
+            self._product(x, count * s.head).reshape(tokens, count, s.head).transpose(1, 0, 2)
+            for count in (s.heads, s.kv_heads, s.kv_heads)
+        )
+        q, k = self._turned(q), self._turned(k)
+        k, v = (t.astype(np.float16).astype(np.float32) for t in (k, v))
+        k, v = (np.repeat(t, s.heads // s.kv_heads, 0) for t in (k, v))
+        scores = q @ k.transpose(0, 2, 1) * np.float32(s.head**-0.5)
+        scores = np.where(np.triu(np.ones((tokens, tokens), bool), 1), -np.inf, scores)
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        merged = (powers / powers.sum(-1, keepdims=True)) @ v
+        merged = np.ascontiguousarray(merged.transpose(1, 0, 2).reshape(tokens, -1))
+        return self._product(merged.astype(np.float32), s.width)
+
+    def logits(self, tokens: Any) -> Any:
+        """Those behind the last token."""
+        s = self.shapes
+        x = self._rows(self._numbers(s.vocabulary, s.width), np.asarray(tokens, np.int64), s.width)
+        for _ in range(s.blocks):
+            x = x + self._attended(self._normal(x))
+            normal = self._normal(x)
+            gate, up = self._product(normal, s.hidden), self._product(normal, s.hidden)
+            x = x + self._product(gate / (1 + np.exp(-gate)) * up, s.width)
+        return self._product(self._normal(x[-1:]), s.vocabulary)
+
+
+def compared(logits: Any, expected: Any) -> dict[str, float | bool]:
+    """How near logits are to the reference's."""
+    a, b = (np.asarray(x, np.float64).reshape(-1) for x in (logits, expected))
+    return {
+        "cosine": round(float(a @ b / np.sqrt((a @ a) * (b @ b))), 7),
+        "largest_error": round(float(np.abs(a - b).max() / np.abs(b).max()), 6),
+        "same_token": bool(a.argmax() == b.argmax()),
+    }

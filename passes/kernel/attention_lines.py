@@ -1,0 +1,227 @@
+"""
+Fragments of an attention's operands line by line, where probabilities stay in registers.
+
+A line is what one fragment along queries or keys has along the head: `at` gives what reads the
+words of a line, so that words can wait in registers, and `fragments` makes the line's fragments of
+them. Words come from packed fragments, from cooperative loads, or (`vectors`) from where the
+operand lies, in pieces as wide as an invocation can load.
+
+The last needs to know which component is where (CM-18). A product does not care in which order it
+goes along its inner loop, nor in which order columns of the result stand, if all who take part
+agree. So elements are dealt out such that an invocation's components along the head are neighbours:
+of `count` fragments side by side it holds `vector` elements that follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeAlias
+
+from xdsl.dialects.builtin import VectorType, i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp, bit_width
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.attention_operands import RowFragments, offset_along
+from xdsl_spirv.passes.kernel.component_places import number_of_bits
+from xdsl_spirv.passes.kernel.packed import Share, zero_of
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.plan import vector_type
+
+WORD_BITS = 32
+
+Words: TypeAlias = list[SSAValue]
+Reader: TypeAlias = Callable[[int], Words]
+"""The words of the line that is so many lines further."""
+
+
+class Lines(Protocol):
+    """Reads q, k or v."""
+
+    def at(self, first: Index, guarded: bool) -> Reader:
+        """What reads lines from one on; `guarded` if some may lie outside of the operand."""
+        ...
+
+    def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
+        """The fragments of a line."""
+        ...
+
+
+def lines_of(
+    b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
+) -> Lines:
+    """The reader of q, k or v, as the schedule says."""
+    value = plan.value(name)
+    assert value is not None
+    count = plan.columns if name == "v" else plan.steps
+    match plan.path(name):
+        case "vectors":
+            return VectorLines(b, plan, name, value, batch, lane)
+        case "rows":
+            return RowLines(RowFragments(b, plan, name, value, batch), name, count)
+        case _:
+            assert isinstance(value.owner, PackedViewOp)
+            return PackedLines(b, plan, name, value.owner.source, batch, lane)
+
+
+class PackedLines:
+    """Packed fragments: one load each."""
+
+    def __init__(
+        self,
+        b: KernelEmitter,
+        plan: AttentionPlan,
+        name: str,
+        memory: SSAValue,
+        batch: Index,
+        lane: SSAValue,
+    ):
+        tile = plan.packed_tile(name)
+        self.b, self.share = b, Share(b, memory, tile)
+        pieces, inner_count, outer_count, _ = tile.packing.shape
+        along_k = outer_count * tile.subgroup_size
+        steps = (tile.subgroup_size, along_k)
+        self.line, self.step = steps if name != "v" else steps[::-1]
+        # What tiles are apart, for each line of one.
+        self.pitch = self.line
+        if name == "k" and plan.tiles_lie_together:
+            self.pitch = inner_count * along_k // plan.key_fragments
+            pieces = pieces // plan.op.batch
+            inner_count *= pieces
+        self.start = b.plus(b.times(batch, inner_count * along_k), lane)
+        self.count = plan.columns if name == "v" else plan.steps
+
+    def at(self, first: Index, guarded: bool) -> Reader:
+        b = self.b
+        begin = b.plus(self.start, b.times(first, self.pitch))
+
+        def read(line: int) -> Words:
+            places = (line * self.line + i * self.step for i in range(self.count))
+            return [self.share.load(b.plus(begin, place)) for place in places]
+
+        return read
+
+    def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
+        return map(self.share.fragment, words)
+
+
+class RowLines:
+    """Cooperative loads from where the operand lies."""
+
+    def __init__(self, source: RowFragments, name: str, count: int):
+        self.source, self.name, self.count = source, name, count
+
+    def at(self, first: Index, guarded: bool) -> Reader:
+        def read(line: int) -> Words:
+            number = self.source.b.plus(first, line)
+            if self.name == "v":
+                return [self.source.load(i, number) for i in range(self.count)]
+            return [self.source.load(number, i) for i in range(self.count)]
+
+        return read
+
+    def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
+        return iter(words)
+
+
+class VectorLines:
+    """Rows of the operand in wide pieces, of which each invocation has its own components."""
+
+    def __init__(
+        self,
+        b: KernelEmitter,
+        plan: AttentionPlan,
+        name: str,
+        memory: SSAValue,
+        batch: Index,
+        lane: SSAValue,
+    ):
+        self.b, self.plan, self.name = b, plan, name
+        self.deal = plan.deal(name)
+        self.vector = self.deal.vector
+        head = plan.head_walk(name)
+        self.rows = 3 - head
+        self.layout = plan.layout(name).in_vectors(head, self.vector)
+        self.size = plan.extent_along(name)
+        self.type = plan.operand_type(name)
+        words = self.vector * bit_width(plan.element) // WORD_BITS
+        self.moved = vector_type(i32, words)
+        self.view = b.at_top(FlatViewOp(memory, self.moved), f"{name}_vectors")
+        self.words = words
+        self.piece = VectorType(plan.element, [WORD_BITS // bit_width(plan.element)])
+        self.start = b.plus(offset_along(b, self.layout, 0, batch), self.layout.start)
+        self.lane_row = number_of_bits(b, lane, self.deal.lane_row_bits)
+        self.lane_vector = number_of_bits(b, lane, self.deal.lane_vector_bits)
+        _, _, d, e = plan.extents
+        self.width = (e if name == "v" else d) // self.vector
+        self.line = plan.line(name)
+
+    def at(self, first: Index, guarded: bool) -> Reader:
+        b = self.b
+        row = b.plus(b.times(first, self.line), self.lane_row)
+        begin = b.plus(self.start, self._along(row))
+
+        def read(line: int) -> Words:
+            words: Words = []
+            for offset in self.deal.rows:
+                place = line * self.line + offset
+                if not guarded:
+                    words += self._read_row(begin, self._along(place), True)
+                    continue
+                own = b.plus(row, place)
+                inside = b.below(own, self.size)
+                own = b.select(inside, own, 0)
+                words += self._read_row(b.plus(self.start, self._along(own)), 0, inside)
+            return words
+
+        return read
+
+    def _along(self, row: Index) -> Index:
+        return offset_along(self.b, self.layout, self.rows, row)
+
+    def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
+        """The pieces of one row; 0 where the head ends before, and where there is no such value."""
+        b = self.b
+        words: Words = []
+        at = b.plus(begin, self.lane_vector)
+        for block in range(self.deal.blocks):
+            first = block * self.deal.block_vectors
+            place = b.plus(at, b.plus(offset, first))
+            exists: Condition = True
+            if first + self.deal.block_vectors > self.width:
+                exists = b.below(self.lane_vector, self.width - first)
+                place = b.select(exists, place, b.plus(begin, offset))
+            loaded = b.load(self.view, (place,))
+            wanted = b.both(exists, inside if self.name == "v" else True)
+            if isinstance(wanted, SSAValue):
+                loaded = b.select(wanted, loaded, b.zero(self.moved))
+            words.append(loaded)
+        return words
+
+    def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
+        elements = [self._elements(word) for word in words]
+        blocks, in_block = self.deal.blocks, self.deal.fragments
+        none = self.b.at_top(ConstantOp(zero_of(self.plan.element), self.type), "none")
+        for number in range(blocks * in_block):
+            block, place = divmod(number, in_block)
+            fragment = none
+            for component, (row, along) in enumerate(self.deal.components):
+                value = elements[row * blocks + block][place * self.deal.share + along]
+                fragment = self.b.add(CompositeInsertOp(value, fragment, [component]))
+            yield fragment
+
+    def _elements(self, words: SSAValue) -> list[SSAValue]:
+        b = self.b
+        elements: list[SSAValue] = []
+        for number in range(self.words):
+            word = words
+            if self.words > 1:
+                word = b.add(CompositeExtractOp(words, [number]))
+            piece = b.add(BitcastOp(word, self.piece))
+            count = self.piece.get_shape()[0]
+            elements += [b.add(CompositeExtractOp(piece, [i])) for i in range(count)]
+        return elements

@@ -1,0 +1,630 @@
+"""
+The code of an attention's kernel where it is known which invocation holds which component.
+
+Accumulators of scores and the first operand of the second product have their components in the same
+places, so that powers never leave the registers: no Workgroup memory, no barrier, and subgroups go
+each their own way. A row's greatest score and its sum are one number in each invocation that has
+components of it, exchanged among these only when a maximum moves, and at the end.
+
+The words of keys and values are read ahead of the products that need them, as the schedule says:
+one tile of keys is carried by the loop while the one before is multiplied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from math import inf
+from typing import Any
+
+from xdsl.dialects import arith, gpu, math
+from xdsl.dialects.builtin import (
+    Float32Type,
+    FloatAttr,
+    IndexType,
+    MemRefType,
+    UnitAttr,
+    f32,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
+from xdsl_spirv.dialects.spirv import arithmetic
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixMulAddOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.attention_code import EXCESS, LOG2_E, LOWEST
+from xdsl_spirv.passes.kernel.attention_lines import Words, lines_of
+from xdsl_spirv.passes.kernel.attention_operands import ROW_MAJOR, offset_along, stride_of
+from xdsl_spirv.passes.kernel.component_places import (
+    component_places,
+    components_by_row,
+    lane_places,
+    lanes_of_row,
+    number_of_bits,
+    rows_of_components,
+)
+from xdsl_spirv.passes.kernel.packed import WORD_BITS, as_one
+from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.plan import ceil_div, vector_type
+
+Fragment = SSAValue
+
+
+@dataclass
+class State:
+    """
+    What the loop over keys carries: of each strip the maxima and sums of its rows, and its part of
+    the result; words that were read ahead.
+    """
+
+    maxima: list[list[SSAValue]]
+    sums: list[list[SSAValue]]
+    results: list[list[Fragment]]
+    keys: list[Words]
+    values: list[Words]
+    scores: list[list[Fragment]]
+
+    def _parts(self) -> list[list[list[SSAValue]]]:
+        return [self.maxima, self.sums, self.results, self.keys, self.values, self.scores]
+
+    def flat(self) -> list[SSAValue]:
+        return [value for part in self._parts() for row in part for value in row]
+
+    def like(self, values: Sequence[SSAValue]) -> State:
+        """A state of other values in the same order."""
+        left = iter(values)
+        return State(*([[next(left) for _ in row] for row in part] for part in self._parts()))
+
+
+class RegisterAttentionCode:
+    """Writes the body of the kernel."""
+
+    def __init__(self, b: KernelEmitter, plan: AttentionPlan):
+        self.b, self.plan = b, plan
+        schedule = plan.schedule
+        self.m, self.n, self.k = schedule.instruction.sizes
+        self.strips, self.keys = schedule.strips, schedule.key_tile.data
+        accumulates = CooperativeMatrixUse.MatrixAccumulatorKHR
+        self.accumulator = self._type(self.m, self.n, f32, accumulates)
+        self.left = self._type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
+        tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
+        if plan.causal is not None:
+            # The last rows see most keys: they begin first.
+            last = plan.grid[0] - 1
+            tile = b.add(arith.SubiOp(b.index(last), tile))
+        batched = plan.sizes.batch != 1
+        self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if batched else 0
+        subgroup = b.subgroup_id(schedule.subgroups.data)
+        self.lane = b.lane_id()
+        tile_row = b.times(tile, schedule.query_tile.data)
+        self.row = b.plus(tile_row, b.times(subgroup, schedule.rows))
+        fragment = plan.shared_places
+        assert fragment is not None
+        self.places = component_places(fragment)
+        self.groups = components_by_row(fragment)
+        self.group_rows = rows_of_components(fragment)
+        self.row_lanes = lanes_of_row(fragment)
+        self.lane_row, self.lane_column = lane_places(b, fragment, self.lane)
+        scale = plan.op.scale.value.data
+        self.raw = plan.op.mask is None and scale > 0
+        self.factor = scale * LOG2_E if self.raw else LOG2_E
+        self.tile_count = ceil_div(plan.extents[1], self.keys)
+        self.whole = plan.extents[1] // self.keys
+        mask = plan.op.mask
+        self.mask = None
+        if mask is not None:
+            assert isinstance(mask.type, MemRefType)
+            self.mask = b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
+
+    def _type(
+        self, rows: int, columns: int, element: Attribute, use: CooperativeMatrixUse
+    ) -> CooperativeMatrixType:
+        return CooperativeMatrixType(rows, columns, element, Scope.Subgroup, use)
+
+    # Scalars and fragments
+
+    def number(self, value: float) -> SSAValue:
+        return self.b.constant(FloatAttr(value, f32))
+
+    def splat(self, value: float, type: CooperativeMatrixType) -> Fragment:
+        """The number in every component."""
+        element = type.element_type
+        return self.b.at_top(ConstantOp(FloatAttr(value, element), type))  # pyright: ignore
+
+    def parts(self, fragment: Fragment) -> list[SSAValue]:
+        """An invocation's components."""
+        return [self.b.add(CompositeExtractOp(fragment, [i])) for i in range(len(self.places))]
+
+    def put(self, values: Sequence[SSAValue], fragment: Fragment) -> Fragment:
+        """The fragment with other components."""
+        for i, value in enumerate(values):
+            fragment = self.b.add(CompositeInsertOp(value, fragment, [i]))
+        return fragment
+
+    def by_row(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """A number of each row for each component."""
+        return [values[self.group_rows.index(row)] for row, _ in self.places]
+
+    def both(self, kind: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
+        """An operation on every component."""
+        return self.b.add(kind.create(operands=[a, b], result_types=[a.type]))
+
+    def greater(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.b.add(arith.MaxnumfOp(a, b))
+
+    def plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.b.add(arith.AddfOp(a, b))
+
+    def times(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.b.add(arith.MulfOp(a, b))
+
+    def power(self, exponent: SSAValue) -> SSAValue:
+        return self.b.add(math.Exp2Op(exponent))
+
+    def over_row(
+        self, value: SSAValue, combine: Callable[[SSAValue, SSAValue], SSAValue]
+    ) -> SSAValue:
+        """What combines the numbers of all invocations that share the row."""
+        for distance in self.row_lanes:
+            value = exchanged(self.b, value, distance, 2 * distance, combine)
+        return value
+
+    # The loop over keys
+
+    def write(self) -> None:
+        """The whole body."""
+        plan, strips = self.plan, self.strips
+        self.q = self._queries()
+        self.source_k = lines_of(self.b, plan, "k", self.batch, self.lane)
+        self.source_v = lines_of(self.b, plan, "v", self.batch, self.lane)
+        zero, low = self.number(0.0), self.number(LOWEST)
+        empty = self.splat(0.0, self.accumulator)
+        rows = len(self.groups)
+        state = State(
+            [[low] * rows for _ in range(strips)],
+            [[zero] * rows for _ in range(strips)],
+            [[empty] * plan.columns for _ in range(strips)],
+            [],
+            [],
+            [],
+        )
+        begin, end = self._bounds()
+        state = self._whole_tiles(begin, state)
+        self._finish(self._masked_tiles(begin, end, state))
+
+    def _whole_tiles(self, upper: Index, state: State) -> State:
+        """All tiles that every row sees whole."""
+        schedule = self.plan.schedule
+        if self.whole == 0 or upper == 0:
+            return state
+        # There may be none whole, which only the device knows.
+        if schedule.reads_ahead("keys"):
+            state.keys = self._keys(0, is_dynamic(self.whole))
+        if schedule.reads_ahead("both"):
+            state.values = self._values(0, is_dynamic(self.whole))
+        if schedule.scores_ahead:
+            state.scores = self._scores(state.keys or self._keys(0, is_dynamic(self.whole)))
+            if state.keys:
+                state.keys = self._keys(self._following(0), is_dynamic(self.whole))
+        state = self._tiles(0, upper, state, masked=False)
+        state.keys, state.values, state.scores = [], [], []
+        return state
+
+    def _masked_tiles(self, lower: Index, upper: Index, state: State) -> State:
+        """Those at an edge: they read for themselves, as their rows may be no rows."""
+        if self.plan.causal is None and not self.plan.ragged:
+            return state
+        return self._tiles(lower, upper, state, masked=True)
+
+    def _bounds(self) -> tuple[Index, Index]:
+        """The number of tiles that every row sees whole, and where tiles end that any row sees."""
+        b = self.b
+        if self.plan.causal is None:
+            return self.whole, self.tile_count
+        begin = b.divided(self._seen(0), self.keys)
+        last = b.plus(self._seen(self.plan.schedule.rows - 1), self.keys - 1)
+        return begin, b.divided(last, self.keys)
+
+    def _seen(self, row: int) -> Index:
+        """The number of keys that a row of the subgroup sees."""
+        b, (_, keys, _, _), causal = self.b, self.plan.extents, self.plan.causal
+        assert causal is not None
+        seen = b.add(arith.AddiOp(self._signed(self.row), b.i32(causal + (row + 1))))
+        seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
+        seen = b.add(arith.MaxSIOp(seen, b.i32(0)))
+        return b.add(arith.IndexCastOp(seen, IndexType()))
+
+    def _tiles(self, lower: Index, upper: Index, state: State, masked: bool) -> State:
+        def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return self._tile(number, state.like(carried), masked).flat()
+
+        if isinstance(lower, int) and isinstance(upper, int) and upper == lower + 1:
+            return state.like(step(lower, state.flat()))
+        results = self.b.loop(upper, 1, state.flat(), step, "tile", lower)
+        loop = results[0].owner
+        assert isinstance(loop, Operation)
+        loop.attributes[KEEP_LOOP] = UnitAttr()
+        return state.like(results)
+
+    def _tile(self, tile: Index, state: State, masked: bool) -> State:
+        """The state after a tile; what is read or computed ahead is of the one that follows."""
+        schedule = self.plan.schedule
+        keys, values, scores = state.keys, state.values, state.scores
+        following = self._following(tile) if keys or values or scores else tile
+        if not scores:
+            scores = self._scores(keys or self._keys(tile, masked))
+            keys = self._keys(following) if keys else []
+        # Where scores are computed ahead, these are the following tile's.
+        early = keys or (self._keys(following) if state.scores else [])
+        if not values and schedule.reads_ahead("values"):
+            values = self._values(tile, masked)
+        components = self._components(scores, tile, masked)
+        kept = State(state.maxima, state.sums, state.results, [], [], [])
+        late = schedule.rescale.data == "late"
+        if not late:
+            kept = self._rescaled(components, kept)
+        ahead = self._scores(early) if state.scores else []
+        lefts, sums = self._powers(components, kept.maxima)
+        if late:
+            kept, lefts, sums = self._corrected(components, kept, lefts, sums)
+        if ahead and keys:
+            keys = self._keys(self._following(following))
+        self._add_values(values or self._values(tile, masked), lefts, kept.results)
+        values = self._values(following) if state.values else []
+        sums = [list(map(self.plus, *pair)) for pair in zip(kept.sums, sums, strict=True)]
+        return State(kept.maxima, sums, kept.results, keys, values, ahead)
+
+    def _components(
+        self, scores: list[list[Fragment]], tile: Index, masked: bool
+    ) -> list[list[list[SSAValue]]]:
+        """The invocation's own scores by strip and fragment, scaled and masked."""
+        if self.raw:
+            components = [[self.parts(fragment) for fragment in row] for row in scores]
+        else:
+            components = self._scaled(scores, tile)
+        return self._masked(components, tile) if masked else components
+
+    def _following(self, tile: Index) -> Index:
+        """The whole tile after one, or the last."""
+        b, whole = self.b, self.whole
+        after = b.plus(tile, 1)
+        if isinstance(after, int) and isinstance(whole, int):
+            return min(after, whole - 1)
+        return b.select(b.below(after, whole), after, whole - 1)
+
+    # Products
+
+    def _queries(self) -> list[list[Fragment]]:
+        """The subgroup's rows, which stay in registers."""
+        source = lines_of(self.b, self.plan, "q", self.batch, self.lane)
+        read = source.at(self.b.divided(self.row, self.m), self.plan.ends_within)
+        return [list(source.fragments(read(strip))) for strip in range(self.strips)]
+
+    def _keys(self, tile: Index, masked: bool = False) -> list[Words]:
+        count = self.plan.key_fragments
+        read = self.source_k.at(self.b.times(tile, count), masked and self.plan.ragged)
+        return [read(line) for line in range(count)]
+
+    def _values(self, tile: Index, masked: bool = False) -> list[Words]:
+        count = self.keys // self.k
+        read = self.source_v.at(self.b.times(tile, count), masked and self.plan.ragged)
+        return [read(line) for line in range(count)]
+
+    def _multiplied(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
+        return self.b.add(CooperativeMatrixMulAddOp(left, right, total))
+
+    def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
+        zero = self.splat(0.0, self.accumulator)
+        scores = [[zero] * len(keys) for _ in range(self.strips)]
+        for j, words in enumerate(keys):
+            for step, right in enumerate(self.source_k.fragments(words)):
+                for strip, row in enumerate(scores):
+                    row[j] = self._multiplied(self.q[strip][step], right, row[j])
+        return scores
+
+    def _add_values(
+        self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]
+    ) -> None:
+        """The probabilities times values, added to what there is."""
+        for j, words in enumerate(values):
+            for column, right in enumerate(self.source_v.fragments(words)):
+                for strip, row in enumerate(results):
+                    row[column] = self._multiplied(lefts[strip][j], right, row[column])
+
+    # Scores
+
+    def _signed(self, number: Index) -> SSAValue:
+        return self.b.add(arith.IndexCastOp(self.b.index(number), i32))
+
+    def _difference(self, a: Index, c: Index) -> SSAValue:
+        """Of two indices, as i32; it may be negative."""
+        return self.b.add(arith.SubiOp(self._signed(a), self._signed(c)))
+
+    def _limits(self, tile: Index) -> list[list[SSAValue]]:
+        """For each row the greatest number of a key of the tile that it sees, less the lane's."""
+        b, plan, causal = self.b, self.plan, self.plan.causal
+        first = b.plus(b.times(tile, self.keys), self.lane_column)
+        of_all: SSAValue | None = None
+        if plan.ragged:
+            of_all = self._difference(plan.extents[1] - 1, first)
+        if causal is None:
+            assert of_all is not None
+            return [[of_all] * len(self.groups) for _ in range(self.strips)]
+        diagonal = self._difference(b.plus(self.row, self.lane_row), first)
+        limits: list[list[SSAValue]] = []
+        for strip in range(self.strips):
+            limits.append([])
+            for row in self.group_rows:
+                limit = b.add(arith.AddiOp(diagonal, b.i32(causal + (strip * self.m + row))))
+                if of_all is not None:
+                    limit = b.add(arith.MinSIOp(limit, of_all))
+                limits[-1].append(limit)
+        return limits
+
+    def _masked(
+        self, scores: list[list[list[SSAValue]]], tile: Index
+    ) -> list[list[list[SSAValue]]]:
+        """-inf where a key is no key, or comes after what the row may see."""
+        b, least = self.b, self.number(-inf)
+        limits = [self.by_row(row) for row in self._limits(tile)]
+        masked: list[list[list[SSAValue]]] = []
+        for strip, row in enumerate(scores):
+            masked.append([])
+            for j, values in enumerate(row):
+                parts: list[SSAValue] = []
+                for (_, column), limit, value in zip(
+                    self.places, limits[strip], values, strict=True
+                ):
+                    number = b.i32(j * self.n + column)
+                    beyond = b.add(arith.CmpiOp(number, limit, "sgt"))
+                    parts.append(b.add(arith.SelectOp(beyond, least, value)))
+                masked[-1].append(parts)
+        return masked
+
+    def _scaled(self, scores: list[list[Fragment]], tile: Index) -> list[list[list[SSAValue]]]:
+        """Components of scores times the scale, plus the mask."""
+        b = self.b
+        scale = self.splat(self.plan.op.scale.value.data, self.accumulator)
+        first = b.times(tile, self.keys)
+        scaled: list[list[list[SSAValue]]] = []
+        for strip, row in enumerate(scores):
+            scaled.append([])
+            for j, fragment in enumerate(row):
+                values = self.parts(self.both(arithmetic.FMulOp, fragment, scale))
+                if self.mask is not None:
+                    added = self._mask(strip, b.plus(first, j * self.n))
+                    values = [self.plus(x, y) for x, y in zip(values, added, strict=True)]
+                scaled[-1].append(values)
+        return scaled
+
+    def _mask(self, strip: int, key: Index) -> list[SSAValue]:
+        """The mask's components, as f32; -inf outside of it."""
+        b, plan, layout = self.b, self.plan, self.plan.layout("mask")
+        assert self.mask is not None
+        assert isinstance(self.mask.type, MemRefType)
+        element = self.mask.type.element_type
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        rows, keys, _, _ = plan.extents
+        values: list[SSAValue] = []
+        for row, column in self.places:
+            r = b.plus(b.plus(self.row, self.lane_row), strip * self.m + row)
+            c = b.plus(b.plus(key, self.lane_column), column)
+            exists = not plan.ends_within or b.below(r, rows)
+            inside = b.both(exists, not plan.ragged or b.below(c, keys))
+            if isinstance(inside, SSAValue):
+                r, c = b.select(inside, r, 0), b.select(inside, c, 0)
+            at = b.plus(offset_along(b, layout, 1, r), offset_along(b, layout, 2, c))
+            value = b.load(self.mask, (b.plus(start, at),))
+            if not isinstance(element, Float32Type):
+                value = b.add(arith.ExtFOp(value, f32))
+            if isinstance(inside, SSAValue):
+                value = b.select(inside, value, self.number(-inf))
+            values.append(value)
+        return values
+
+    # Softmax
+
+    def _exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
+        b, factor = self.b, self.number(self.factor)
+        if self.raw:
+            return b.add(math.FmaOp(score, factor, b.add(arith.NegfOp(maximum))))
+        return self.times(b.add(arith.SubfOp(score, maximum)), factor)
+
+    def _greatest(self, scores: list[list[list[SSAValue]]]) -> list[list[SSAValue]]:
+        """For each strip, of each row the greatest of the invocation's own scores."""
+        return [
+            [reduce(self.greater, [part[i] for part in row for i in own]) for own in self.groups]
+            for row in scores
+        ]
+
+    def _rescaled(self, scores: list[list[list[SSAValue]]], kept: State) -> State:
+        """Maxima, sums and results that hold for these scores."""
+        greatest = self._greatest(scores)
+
+        def new() -> Sequence[SSAValue]:
+            return self._with_maxima(greatest, kept).flat()
+
+        if self.plan.schedule.rescale.data == "always":
+            return kept.like(new())
+        flat = kept.flat()
+        types = [value.type for value in flat]
+        exceeds = self._exceeds(greatest, kept.maxima)
+        return kept.like(self.b.choose(exceeds, types, new, lambda: flat))
+
+    def _corrected(
+        self,
+        scores: list[list[list[SSAValue]]],
+        kept: State,
+        lefts: list[list[Fragment]],
+        sums: list[list[SSAValue]],
+    ) -> tuple[State, list[list[Fragment]], list[list[SSAValue]]]:
+        """The same after powers were computed: of greater maxima where sums say that some are."""
+        b = self.b
+        greatest = reduce(self.greater, [total for row in sums for total in row])
+        over = b.add(arith.CmpfOp(greatest, self.number(2.0**EXCESS), "ugt"))
+        over = b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
+        whole = replace(kept, keys=lefts, values=sums)
+        flat = whole.flat()
+
+        def new() -> Sequence[SSAValue]:
+            state = self._with_maxima(self._greatest(scores), kept)
+            lefts, sums = self._powers(scores, state.maxima)
+            return replace(state, keys=lefts, values=sums).flat()
+
+        types = [value.type for value in flat]
+        chosen = whole.like(b.choose(over, types, new, lambda: flat))
+        return replace(chosen, keys=[], values=[]), chosen.keys, chosen.values
+
+    def _exceeds(self, greatest: list[list[SSAValue]], maxima: list[list[SSAValue]]) -> SSAValue:
+        """Whether any row of the subgroup needs another maximum."""
+        b = self.b
+        excess = [
+            self._exponent(value, maximum)
+            for values, own in zip(greatest, maxima, strict=True)
+            for value, maximum in zip(values, own, strict=True)
+        ]
+        over = b.add(arith.CmpfOp(reduce(self.greater, excess), self.number(EXCESS), "ogt"))
+        return b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
+
+    def _with_maxima(self, greatest: list[list[SSAValue]], state: State) -> State:
+        b, factor = self.b, self.number(self.factor)
+        rescaled = State([], [], [], [], [], [])
+        for strip, values in enumerate(greatest):
+            maxima: list[SSAValue] = []
+            factors: list[SSAValue] = []
+            for value, before in zip(values, state.maxima[strip], strict=True):
+                value = self.over_row(value, self.greater)
+                if self.raw:
+                    value = self.times(value, factor)
+                now = self.greater(before, value)
+                lost = b.add(arith.SubfOp(before, now))
+                maxima.append(now)
+                factors.append(self.power(lost if self.raw else self.times(lost, factor)))
+            rescaled.maxima.append(maxima)
+            rescaled.sums.append(list(map(self.times, state.sums[strip], factors)))
+            of_components = self.by_row(factors)
+            rescaled.results.append(
+                [self._times_each(fragment, of_components) for fragment in state.results[strip]]
+            )
+        return rescaled
+
+    def _times_each(self, fragment: Fragment, factors: Sequence[SSAValue]) -> Fragment:
+        return self.put(list(map(self.times, self.parts(fragment), factors)), fragment)
+
+    def _powers(
+        self, scores: list[list[list[SSAValue]]], maxima: list[list[SSAValue]]
+    ) -> tuple[list[list[Fragment]], list[list[SSAValue]]]:
+        """exp(score - maximum), rounded as the second product's operand; the sums of each row."""
+        b, none = self.b, self.splat(0.0, self.left)
+        lefts: list[list[Fragment]] = []
+        sums: list[list[SSAValue]] = []
+        for strip, row in enumerate(scores):
+            tops = self.by_row(maxima[strip])
+            powers = [list(map(self.power, map(self._exponent, part, tops))) for part in row]
+            of_rows = ([part[i] for part in powers for i in own] for own in self.groups)
+            sums.append([reduce(self.plus, row) for row in of_rows])
+            lefts.append([])
+            for part in powers:
+                narrow = [b.add(arith.TruncFOp(p, self.plan.element)) for p in part]  # pyright: ignore
+                lefts[-1].append(self.put(narrow, none))
+        return lefts, sums
+
+    # The result
+
+    def _finish(self, state: State) -> None:
+        """The results divided by the sums, to where they belong."""
+        b, guarded = self.b, self.plan.op.nan_to_zero is not None
+        store = self._storer()
+        for strip, sums in enumerate(state.sums):
+            totals = [self.over_row(total, self.plus) for total in sums]
+            inverse = [b.add(arith.DivfOp(self.number(1.0), total)) for total in totals]
+            some = [b.add(arith.CmpfOp(total, self.number(0.0), "ogt")) for total in totals]
+            columns: list[list[SSAValue]] = []
+            for fragment in state.results[strip]:
+                values = list(map(self.times, self.parts(fragment), self.by_row(inverse)))
+                if guarded:
+                    values = [
+                        b.add(arith.SelectOp(exists, value, self.number(0.0)))
+                        for exists, value in zip(self.by_row(some), values, strict=True)
+                    ]
+                columns.append(values)
+            store(strip, columns)
+
+    def _storer(self) -> Callable[[int, list[list[SSAValue]]], None]:
+        """store(strip, components by column): whole fragments, or neighbours in a row."""
+        plan = self.plan
+        whole = plan.stored_in_fragments and plan.path("v") != "vectors"
+        return self._store_fragments if whole else self._store_rows
+
+    def _narrow(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        element = self.plan.element_of("result")
+        if isinstance(element, Float32Type):
+            return list(values)
+        return [self.b.add(arith.TruncFOp(value, element)) for value in values]  # pyright: ignore
+
+    def _store_fragments(self, strip: int, columns: list[list[SSAValue]]) -> None:
+        b, plan = self.b, self.plan
+        out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
+        memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
+        type = self._type(self.m, self.n, element, CooperativeMatrixUse.MatrixAccumulatorKHR)
+        stride = b.i32(stride_of(layout, 1) or plan.extents[3])
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        row = b.plus(start, offset_along(b, layout, 1, b.plus(self.row, strip * self.m)))
+        none = self.splat(0.0, type)
+        for column, values in enumerate(columns):
+            fragment = self.put(self._narrow(values), none)
+            place = b.plus(row, offset_along(b, layout, 2, column * self.n))
+            pointer = b.pointer(memory, (place,))
+            b.insert(CooperativeMatrixStoreOp(pointer, fragment, stride, ROW_MAJOR))
+
+    def _store_rows(self, strip: int, columns: list[list[SSAValue]]) -> None:
+        """An invocation's components of each row, as wide as they are neighbours."""
+        b, plan = self.b, self.plan
+        width = plan.stored_at_once
+        element = plan.element_of("result")
+        bits = bit_width(element)
+        moved = element if width == 1 else vector_type(element, width)
+        if width > 1 and bits < WORD_BITS:
+            moved = vector_type(i32, width * bits // WORD_BITS)
+        memory = b.once("result", lambda: FlatViewOp(plan.op.out, moved), "result_vectors")
+        layout = plan.layout("result").in_vectors(2, width)
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        own = b.divided(number_of_bits(b, self.lane, plan.lane_columns), width)
+        rows, _, _, size = plan.extents
+        for group, row in zip(self.groups, self.group_rows, strict=True):
+            r = b.plus(b.plus(self.row, self.lane_row), strip * self.m + row)
+            begin = b.plus(b.plus(start, offset_along(b, layout, 1, r)), own)
+            exists = not plan.ends_within or b.below(r, rows)
+            values = {
+                plan.column_of(column, self.places[i][1]): part[i]
+                for column, part in enumerate(columns)
+                for i in group
+            }
+            pieces = [
+                (first // width, [values[first + i] for i in range(width)])
+                for first in sorted(values)
+                if first % width == 0
+            ]
+
+            def store_row(begin: Index = begin, pieces: Any = pieces) -> None:
+                for first, piece in pieces:
+                    most = plan.most_lane_column // width
+                    fits = first + most < ceil_div(size, width)
+                    inside = fits or b.below(own, max(0, size // width - first))
+                    value = as_one(b, self._narrow(piece), moved)
+                    b.when(inside, partial(b.store, value, memory, (b.plus(begin, first),)))
+
+            b.when(exists, store_row)

@@ -1,0 +1,173 @@
+"""
+Products of small integers and floats as packed dot products: the floats become integers first.
+
+    sum of q * x   ->   2^-e * sum over d of 256^d * (sum of q * digit d of round(2^e * x))
+
+A dot product multiplies four bytes at once, where a float for each of them is two or three
+instructions before it is multiplied. The elements of a row that belong to one unit have one e, by
+which the greatest of them is less than 2^(8 * digits - 3): each is then off by less than the
+greatest times 2^(3 - 8 * digits), and with three digits by what one rounding to binary32 may do to
+the greatest. What is infinite or no number makes the unit's sum no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TypeAlias
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.spirv.dot_product import SDotOp
+from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel.bit_fields import BYTE, IN_EACH_BYTE, Affine, ScalarCode, Whole
+
+PACKED_4X8 = PackedVectorFormat.PackedVectorFormat4x8Bit
+
+MANTISSA = 23
+
+MIDDLE, MIDDLE_BITS = 1.5 * 2**MANTISSA, 0x4B400000
+"""A float to which integers of less than 22 bits are added exactly, and its bits."""
+
+WITHOUT_SIGN, INFINITE, NO_NUMBER = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
+
+GREATEST_EXPONENT = 254
+
+LEAST_EXPONENT = 40
+"""Of the greatest element: with smaller ones the powers of two would not be numbers."""
+
+SIGNS = 0x80 * IN_EACH_BYTE
+
+Slots: TypeAlias = tuple[int | None, ...]
+"""The numbers, in the unit, of the elements whose integers the bytes of a word are."""
+
+
+class RowDigits:
+    """
+    Elements of a row beside a unit, as integers of some bytes with signs times a power of two.
+
+    What it writes it writes to the scope that it is made in.
+    """
+
+    def __init__(self, b: HoistingEmitter, elements: Sequence[SSAValue], digits: int):
+        self.b, self.elements, self.digits = b, elements, digits
+        self.depth = b.depth
+        self._known: dict[object, SSAValue] = {}
+        greatest = reduce(self._greater, map(self._magnitude, elements))
+        exponent = b.add(arith.ShRUIOp(greatest, b.i32(MANTISSA)))
+        exponent = b.add(arith.MaxUIOp(exponent, b.i32(LEAST_EXPONENT)))
+        exponent = b.add(arith.MinUIOp(exponent, b.i32(GREATEST_EXPONENT)))
+        bits = BYTE * digits - 3
+        up = arith.SubiOp(b.i32(GREATEST_EXPONENT + bits), exponent)
+        self._factor = self._power(b.add(up))
+        down = self._power(b.add(arith.SubiOp(exponent, b.i32(bits))))
+        finite = b.add(arith.CmpiOp(greatest, b.i32(INFINITE), "ult"))
+        nothing = b.add(arith.BitcastOp(b.i32(NO_NUMBER), f32))
+        self.unit = b.select(finite, down, nothing)
+        """What the integers are multiples of."""
+        self._integers = [self._integer(x) for x in elements]
+
+    def _magnitude(self, x: SSAValue) -> SSAValue:
+        bits = self.b.add(arith.BitcastOp(x, i32))
+        return self.b.add(arith.AndIOp(bits, self.b.i32(WITHOUT_SIGN)))
+
+    def _greater(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        return self.b.add(arith.MaxUIOp(x, y))
+
+    def _power(self, exponent: SSAValue) -> SSAValue:
+        """The power of two with an exponent field."""
+        bits = self.b.add(arith.ShLIOp(exponent, self.b.i32(MANTISSA)))
+        return self.b.add(arith.BitcastOp(bits, f32))
+
+    def _integer(self, x: SSAValue) -> SSAValue:
+        """An element's integer, with 128 added to each of its bytes: all are then without sign."""
+        b = self.b
+        rounded = b.add(math.FmaOp(x, self._factor, b.number(MIDDLE, f32)))
+        added = sum(0x80 << BYTE * digit for digit in range(self.digits))
+        number = b.add(arith.BitcastOp(rounded, i32))
+        return b.add(arith.AddiOp(number, b.number(added - MIDDLE_BITS, i32)))
+
+    def word(self, digit: int, slots: Slots) -> SSAValue:
+        """Four elements' digits with sign; 0 in an empty slot."""
+        key = digit, slots
+        if key not in self._known:
+            with self.b.at(self.depth):
+                self._known[key] = self._word(digit, slots)
+        return self._known[key]
+
+    def _word(self, digit: int, slots: Slots) -> SSAValue:
+        b, turned = self.b, SIGNS
+        word: SSAValue | None = None
+        for slot, number in enumerate(slots):
+            if number is None:
+                turned &= ~(0x80 << BYTE * slot)
+                continue
+            moved = self._moved(self._integers[number], BYTE * (slot - digit))
+            byte = b.add(arith.AndIOp(moved, b.number(0xFF << BYTE * slot, i32)))
+            word = byte if word is None else b.add(arith.OrIOp(word, byte))
+        assert word is not None
+        return b.add(arith.XOrIOp(word, b.number(turned, i32)))
+
+    def _moved(self, x: SSAValue, left: int) -> SSAValue:
+        if left == 0:
+            return x
+        kind = arith.ShLIOp if left > 0 else arith.ShRUIOp
+        return self.b.add(kind(x, self.b.i32(abs(left))))
+
+    def total(self, numbers: Sequence[int]) -> SSAValue:
+        """The sum of some of the elements."""
+        key = tuple(numbers)
+        if key not in self._known:
+            with self.b.at(self.depth):
+                terms = [self.elements[number] for number in numbers]
+                self._known[key] = reduce(lambda x, y: self.b.add(arith.AddfOp(x, y)), terms)
+        return self._known[key]
+
+    def product(self, words: Sequence[tuple[SSAValue, Slots]]) -> SSAValue:
+        """The sum of elements times the bytes with sign that some words have in their slots."""
+        b = self.b
+        result: SSAValue | None = None
+        for digit in reversed(range(self.digits)):
+            dots = b.i32(MIDDLE_BITS)
+            for word, slots in words:
+                dot = b.add(SDotOp(self.word(digit, slots), word, i32, PACKED_4X8))
+                dots = b.add(arith.AddiOp(dots, dot))
+            number = b.add(arith.BitcastOp(dots, f32))
+            number = b.add(arith.AddfOp(number, b.number(-MIDDLE, f32)))
+            base = b.number(float(1 << BYTE), f32)
+            result = number if result is None else b.add(math.FmaOp(result, base, number))
+        assert result is not None
+        return b.add(arith.MulfOp(result, self.unit))
+
+
+def words_of(
+    code: ScalarCode, elements: Sequence[tuple[int, Affine]]
+) -> tuple[list[tuple[SSAValue, Slots]], int] | None:
+    """
+    Numbered elements of a column as words of four bytes with sign, and what each is more than its
+    byte; None for what are no bytes of words.
+    """
+    slots: dict[SSAValue, list[int | None]] = {}
+    unsigned: set[bool] = set()
+    for number, element in elements:
+        whole = element.value
+        if not isinstance(whole, Whole):
+            return None
+        bits = whole.bits
+        if bits.up or bits.low % BYTE + bits.count > BYTE:
+            return None
+        unsigned.add(bits.count == BYTE and not whole.signed)
+        own = slots.setdefault(code.in_bytes(bits), [None] * 4)
+        if own[bits.low // BYTE] is not None:
+            return None
+        own[bits.low // BYTE] = number
+    if len(unsigned) != 1:
+        return None
+    if not unsigned.pop():
+        return [(word, tuple(own)) for word, own in slots.items()], 0
+    signs = code.b.number(SIGNS, i32)
+    words = [(code.b.add(arith.XOrIOp(word, signs)), tuple(own)) for word, own in slots.items()]
+    return words, 0x80

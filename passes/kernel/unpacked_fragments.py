@@ -1,0 +1,184 @@
+"""
+An operand's fragments, dequantized by the invocations that hold them.
+
+Each invocation reads the units of the rows of A, or the columns of B, that it holds, in the order
+that `schedule/k_order` says, and puts their elements where the target's component map says that
+they belong. Neither Workgroup memory nor another invocation has any part in it.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.spirv.composite import CompositeInsertOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.analysis.unpacking import VECTOR
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.unit_code import UnitCode
+from xdsl_spirv.passes.kernel.unpacked import UnitSource
+from xdsl_spirv.passes.schedule.k_order import inner_axis
+from xdsl_spirv.passes.schedule.plan import UnpackedTile
+
+
+class UnpackedFragments:
+    """
+    The code of a subgroup's fragments of one operand.
+
+    Where it reads ahead, what the planes have of the next K tile waits in registers (`waiting`).
+    """
+
+    def __init__(
+        self,
+        builder: KernelEmitter,
+        tile: UnpackedTile,
+        batch: Index,
+        first: Index,
+        lane: SSAValue,
+        part: tuple[int, int],
+        slice: Index = 0,
+    ):
+        """
+        `first` is the subgroup's first fragment along M or N; `part` says how many fragments it
+        has of a tile along M or N, and how many elements of a tile along K. It has the `slice`-th
+        such part of the K tile.
+        """
+        assert tile.fragment is not None
+        assert tile.order is not None
+        self.builder, self.tile, self.order, self.lane = builder, tile, tile.order, lane
+        self.within_k = False
+        """Whether the tiles that are loaded lie inside K, which is then not looked at."""
+        self.axis = inner_axis(tile.fragment)
+        count, depth = part
+        self.groups = depth // self.order.group
+        first_unit = builder.times(slice, depth // tile.unpacking.size)
+        share, split = self._of_lane(self.axis), self.order.split
+        self.source = UnitSource(
+            builder, tile.unpacking, batch, split, builder.remainder(share, split)
+        )
+        self.own = builder.plus(builder.divided(share, split), first_unit)
+        outer = {"c": "r", "r": "c"}[self.axis]
+        component = tile.fragment.component
+        self.slots = [self._of_component(number, outer) for number in range(1 << len(component))]
+        self.lines = self._lines(first, count, outer)
+        self.held = self.groups * sum(map(len, self.lines)) * self.source.loads
+        """Values that wait where it reads ahead."""
+        self.waiting: list[SSAValue] = []
+        self._units: list[list[dict[int, tuple[UnitCode, Condition]]]] = []
+
+    def _of_lane(self, axis: str) -> Index:
+        """What the invocation's number says of its place along an axis; K's in units."""
+        b, fragment = self.builder, self.tile.fragment
+        assert fragment is not None
+        place: Index = 0
+        parts = 0
+        for bit, name in enumerate(fragment.lane):
+            if name[0] == axis:
+                weight = 1 << (parts if axis == self.axis else int(name[1:]))
+                value = b.remainder(b.divided(self.lane, 1 << bit), 2)
+                place = b.plus(place, b.times(value, weight))
+                parts += 1
+        return place
+
+    def _of_component(self, number: int, axis: str) -> int:
+        """What a component's number says of its place along an axis."""
+        fragment = self.tile.fragment
+        assert fragment is not None
+        names = enumerate(fragment.component)
+        return sum((number >> bit & 1) << int(name[1:]) for bit, name in names if name[0] == axis)
+
+    def _lines(self, first: Index, count: int, axis: str) -> list[dict[int, Index]]:
+        """By fragment, the rows or columns that the invocation holds, by their place in it."""
+        b, tile, fragment = self.builder, self.tile, self.tile.fragment
+        assert fragment is not None
+        size = fragment.rows if axis == "r" else fragment.columns
+        own = b.plus(b.times(first, size), self._of_lane(axis))
+        lines: list[dict[int, Index]] = []
+        for number in range(count):
+            places: dict[int, Index] = {}
+            for slot in self.slots:
+                place = b.plus(own, number * size + slot)
+                if tile.guarded[0]:
+                    place = b.select(b.below(place, tile.extent[0]), place, 0)
+                places[slot] = place
+            lines.append(places)
+        return lines
+
+    def begin_ahead(self) -> None:
+        """Read what waits for the first K tile."""
+        self.waiting = self.read(0)
+
+    def enter(self, k: Index, following: Index | None = None) -> None:
+        """The K tile at element `k` is multiplied from now on; the one at `following` after it."""
+        values = self.waiting if self.tile.ahead else self.read(k)
+        if following is not None and self.tile.ahead:
+            self.waiting = self.read(following)
+        rest = list(values)
+        self._units = []
+        for group in range(self.groups):
+            unit, inside = self._unit(k, group)
+            codes: list[dict[int, tuple[UnitCode, Condition]]] = []
+            for places in self.lines:
+                fragment: dict[int, tuple[UnitCode, Condition]] = {}
+                for slot in places:
+                    loaded = [rest.pop(0) for _ in range(self.source.loads)]
+                    fragment[slot] = self.source.code(loaded, unit), inside
+                codes.append(fragment)
+            self._units.append(codes)
+
+    def read(self, k: Index) -> list[SSAValue]:
+        """What the planes have for the invocation of the K tile at `k`."""
+        values: list[SSAValue] = []
+        for group in range(self.groups):
+            unit, inside = self._unit(k, group)
+            if inside is not True:
+                unit = self.builder.select(inside, unit, 0)
+            for places in self.lines:
+                for place in places.values():
+                    values += self.source.load(place, unit)
+        return values
+
+    def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
+        """The number of the invocation's unit in a group of a K tile, and whether there is one."""
+        b, unpacking = self.builder, self.tile.unpacking
+        first = b.plus(b.divided(k, unpacking.size), self.own)
+        unit = b.plus(first, group * (self.order.group // unpacking.size))
+        if self.within_k or not self.tile.guarded[1]:
+            return unit, True
+        return unit, b.below(unit, unpacking.units)
+
+    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
+        """The subgroup's fragments at `k` elements along K in the tile."""
+        group, within = divmod(k, self.order.group)
+        depth = self.order.parts * self.order.count
+        first = within // depth * self.order.count
+        return [self._fragment(self._units[group][i], first, type) for i in range(count)]
+
+    def _fragment(
+        self,
+        units: dict[int, tuple[UnitCode, Condition]],
+        first: int,
+        type: CooperativeMatrixType,
+    ) -> SSAValue:
+        """One of which the invocation holds elements of these units from the `first` on."""
+        b = self.builder
+        element = type.element_type
+        assert isinstance(element, Float16Type | BFloat16Type | Float32Type)
+        fragment = b.at_top(ConstantOp(FloatAttr(0.0, element), type), "none")
+        fours: dict[tuple[int, int], list[SSAValue]] = {}
+        rest = {slot: iter(self.order.elements) for slot in units}
+        for number, slot in enumerate(self.slots):
+            at = first + next(rest[slot])
+            key = slot, at // VECTOR
+            if key not in fours:
+                code, inside = units[slot]
+                four = code.four(at // VECTOR)
+                if inside is not True:
+                    four = b.select(inside, four, b.zero(four.type))
+                fours[key] = components_of(b, four)
+            component = fours[key][at % VECTOR]
+            fragment = b.add(CompositeInsertOp(component, fragment, [number]))
+        return fragment

@@ -1,0 +1,125 @@
+"""
+The order of elements along K where invocations compute fragments from units of packed numbers.
+
+The invocations that share a row of A, or a column of B, hold different places along K of each
+fragment. So that each of them reads whole units, it takes one unit of as many neighbours, and of
+that the next few elements for each instruction:
+
+    NVIDIA, 16 along K       four invocations hold places 2 p, 2 p + 1, 2 p + 8, 2 p + 9
+    instruction s            elements 4 s ... 4 s + 3 of units p = 0 ... 3
+    element e of unit p      place 16 (e / 4) + 2 p + 8 (e % 2) + e / 2 % 2 of the K tile
+
+Of four bytes in a word the first and the third become two numbers of binary16 in a word with one
+mask, so these are neighbours in a fragment.
+
+A K tile that is shorter than so many units gives each of them a part of one: as many of the unit's
+innermost loop. A sum does not depend on the order; the other operand is brought into the same one
+on its way through Workgroup memory. All sizes are powers of two, so that an order moves the bits of
+a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xdsl_spirv.passes.analysis.unpacking import VECTOR
+from xdsl_spirv.targets import Fragment
+
+
+@dataclass(frozen=True)
+class KOrder:
+    """
+    `weights` says what each bit of an element's number along K, the lowest first, adds to its
+    place.
+
+    It is an order of groups of elements that `parts` invocations share: each has a unit, or one of
+    `split` parts of it, `count` elements in a fragment, for each of its rows or columns.
+    """
+
+    weights: tuple[int, ...]
+    parts: int
+    count: int
+    split: int = 1
+
+    @property
+    def group(self) -> int:
+        """Elements of a group."""
+        return 1 << len(self.weights)
+
+    def place(self, number: int) -> int:
+        """The place in its group of an element of the first group."""
+        return sum(weight for bit, weight in enumerate(self.weights) if number >> bit & 1)
+
+    @cached_property
+    def elements(self) -> tuple[int, ...]:
+        """Which element each of the components is that an invocation has of a row or column."""
+        if self.count < 4:
+            return (*range(self.count),)
+        return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))
+
+    def runs(self, count: int) -> list[list[int]]:
+        """The first `count` elements in runs of as many neighbours, as long as they all can be."""
+        numbers = sorted(range(count), key=self.place)
+        size = count
+        while size > 1:
+            runs = [numbers[first : first + size] for first in range(0, count, size)]
+            if all(self._is_run(run) for run in runs):
+                return runs
+            size //= 2
+        return [[number] for number in numbers]
+
+    def _is_run(self, numbers: Sequence[int]) -> bool:
+        first = self.place(numbers[0])
+        beside = all(self.place(number) == first + n for n, number in enumerate(numbers))
+        return beside and first % len(numbers) == 0
+
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """(first bit, bits, weight of the first) of the bits that move together."""
+        pieces: list[tuple[int, int, int]] = []
+        for bit, weight in enumerate(self.weights):
+            if pieces and weight == pieces[-1][2] << pieces[-1][1]:
+                first, bits, lowest = pieces[-1]
+                pieces[-1] = first, bits + 1, lowest
+            else:
+                pieces.append((bit, 1, weight))
+        return pieces
+
+
+def inner_axis(fragment: Fragment) -> str:
+    """The letter of a fragment's positions along K."""
+    return "c" if fragment.use == "A" else "r"
+
+
+def k_order(fragment: Fragment, sizes: Sequence[int], depth: int) -> KOrder | None:
+    """
+    The order for a K tile of units whose loops have these sizes, the one of the largest groups.
+
+    None where units are not fit for it, or groups do not divide the tile.
+    """
+    orders = orders_of(fragment, sizes)
+    return next((order for order in orders if depth % order.group == 0), None)
+
+
+def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
+    """The orders for units whose loops have these sizes, that of the largest groups first."""
+    axis = inner_axis(fragment)
+    unit, inner = prod(sizes), sizes[-1]
+    depth = fragment.columns if fragment.use == "A" else fragment.rows
+    own = [1 << int(name[1:]) for name in fragment.component if name[0] == axis]
+    parts = [1 << int(name[1:]) for name in fragment.lane if name[0] == axis]
+    own[:2] = reversed(own[:2])
+    count = 1 << len(own)
+    if unit & (unit - 1) or inner & (inner - 1) or sum(own) + sum(parts) != depth - 1:
+        return
+    for bits in range(len(parts) + 1):
+        share, within = unit >> bits, inner >> bits
+        if share < count or within < VECTOR:
+            return
+        steps = [depth << n for n in range((share // count).bit_length() - 1)]
+        shared = [*own, *steps]
+        low = within.bit_length() - 1
+        weights = [*shared[:low], *parts[:bits], *shared[low:], *parts[bits:]]
+        yield KOrder((*weights,), 1 << len(parts), count, 1 << bits)

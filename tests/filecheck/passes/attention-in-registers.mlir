@@ -1,0 +1,66 @@
+// RUN: xdsl-opt %s --split-input-file -p 'assign-schedule{target=nvidia-h200},pack-operands,outline-dispatches,attention-to-cooperative-matrix' | filecheck %s
+
+// Probabilities stay where scores were: no Workgroup memory, no barrier.
+// CHECK-LABEL: sym_name = "pack_64x512"
+// CHECK-NOT:   gpu.barrier
+// CHECK-NOT:   memref.alloc
+// Queries and keys as they lie, 16 bytes at a time.
+// CHECK:       memref.load %q_vectors{{.*}}xvector<4xi32>
+// The next tile's keys wait in registers.
+// CHECK:       memref.load %k_vectors{{.*}}xvector<4xi32>
+// CHECK:       scf.for %tile
+// CHECK:         spirv.KHR.CooperativeMatrixMulAdd
+// CHECK:         memref.load %k_vectors
+// Values, packed, before the softmax.
+// CHECK:         memref.load %v_packed_fragments
+// CHECK:         spirv.GroupNonUniformAny <Subgroup>
+// CHECK:         scf.if
+// A row's maximum goes round the invocations that share it.
+// CHECK:           spirv.GroupNonUniformShuffleXor <Subgroup>
+// CHECK:         } else {
+// CHECK:         math.fma
+// CHECK:         math.exp2
+// CHECK:         arith.truncf
+// CHECK:         spirv.CompositeInsert {{.*}}MatrixA>
+// CHECK-NOT:     spirv.KHR.CooperativeMatrixStore
+// CHECK:         spirv.KHR.CooperativeMatrixMulAdd
+// CHECK:       {schedule.keep_loop}
+// CHECK:       spirv.KHR.CooperativeMatrixStore {{.*}} <RowMajor>
+// CHECK:       sym_name = "attention_16x2048x512x64x64"
+func.func @main(%Q: tensor<16x2048x64xf16>, %K: tensor<16x512x64xf16>, %V: tensor<16x512x64xf16>) -> tensor<16x2048x64xf16> {
+  %r = schedule.dispatch(%Q, %K, %V) : (tensor<16x2048x64xf16>, tensor<16x512x64xf16>, tensor<16x512x64xf16>) -> tensor<16x2048x64xf16> {
+  ^bb0(%q: tensor<16x2048x64xf16>, %k: tensor<16x512x64xf16>, %v: tensor<16x512x64xf16>):
+    %e = tensor.empty() : tensor<16x2048x64xf16>
+    %o = schedule.attention %q, %k, %v into %e loops = [16, 2048, 512, 64, 64] maps = [affine_map<(b, m, n, d, e) -> (b, m, d)>, affine_map<(b, m, n, d, e) -> (b, n, d)>, affine_map<(b, m, n, d, e) -> (b, n, e)>, affine_map<(b, m, n, d, e) -> (b, m, e)>] scale = 1.250000e-01 {schedule = #schedule.attention<query_tile = 128, key_tile = 32, subgroups = 4, instruction = coopmat 16x16x16, q = vectors, k = vectors, v = direct, probabilities = registers, ahead = keys>} : tensor<16x2048x64xf16>, tensor<16x512x64xf16>, tensor<16x512x64xf16> into tensor<16x2048x64xf16> -> tensor<16x2048x64xf16>
+    schedule.yield %o : tensor<16x2048x64xf16>
+  }
+  func.return %r : tensor<16x2048x64xf16>
+}
+
+// -----
+
+// Sizes that the launch gives: nothing is packed; a mask by index from where the first row sees it.
+// CHECK-LABEL: func.func @open
+// CHECK-NOT:   gpu.barrier
+// CHECK:       arith.maxsi
+// CHECK:       scf.for %tile = {{.*}} to %[[seen:.*]] step
+// CHECK:       scf.for %tile_1 = %[[seen]] to
+// CHECK:         arith.cmpi sgt
+// CHECK:         arith.select
+// What an invocation has of a row of the result are neighbours.
+// CHECK:       memref.store {{.*}}%result_vectors{{.*}}xvector<4xf32>
+// CHECK:       sym_name = "attention_1xDxDx64x64"
+func.func @open(%Q: tensor<?x64xf16>, %K: tensor<?x64xf16>, %past: index) -> tensor<?x64xf32> {
+  %zero = arith.constant 0 : index
+  %m = tensor.dim %Q, %zero : tensor<?x64xf16>
+  %r = schedule.dispatch(%Q, %K, %past) : (tensor<?x64xf16>, tensor<?x64xf16>, index) -> tensor<?x64xf32> {
+  ^bb0(%q: tensor<?x64xf16>, %k: tensor<?x64xf16>, %p: index):
+    %0 = arith.constant 0 : index
+    %rows = tensor.dim %q, %0 : tensor<?x64xf16>
+    %keys = tensor.dim %k, %0 : tensor<?x64xf16>
+    %e = tensor.empty(%rows) : tensor<?x64xf32>
+    %o = schedule.attention %q, %k, %k into %e numbers %rows, %keys, %p loops = [-9223372036854775808, -9223372036854775808, 64, 64] maps = [affine_map<(m, n, d, e) -> (m, d)>, affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>] scale = 1.0 causal = -9223372036854775808 : tensor<?x64xf16>, tensor<?x64xf16>, tensor<?x64xf16> into tensor<?x64xf32> -> tensor<?x64xf32>
+    schedule.yield %o : tensor<?x64xf32>
+  }
+  func.return %r : tensor<?x64xf32>
+}

@@ -1,0 +1,75 @@
+"""
+The rows of an explanation's table: one for each dispatch, or one for all that are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+
+
+@dataclass(frozen=True)
+class Row:
+    """Dispatches that are shown together; the first stands for what they have in common."""
+
+    layers: tuple[ExplainedLayer, ...]
+    share: float | None
+    """Of the time that was measured, or else of the roofline's."""
+
+    @property
+    def first(self) -> ExplainedLayer:
+        return self.layers[0]
+
+    @property
+    def operations(self) -> int | None:
+        return total([entry.layer.operations for entry in self.layers])
+
+    @property
+    def bytes(self) -> int | None:
+        return total([entry.layer.bytes for entry in self.layers])
+
+    @property
+    def roofline(self) -> float | None:
+        return total([entry.roofline_seconds for entry in self.layers])
+
+    @property
+    def measured(self) -> float | None:
+        return total([entry.measured_seconds for entry in self.layers])
+
+
+def total(numbers: Sequence[float | int | None]) -> int | None:
+    """A sum, None where a part is not known."""
+    return None if None in numbers else sum(numbers)  # pyright: ignore
+
+
+def rows_of(explanation: Explanation, order: str = "order", group: bool = False) -> list[Row]:
+    """
+    The rows, in an order of `program_options.ORDERS`; with `group`, all dispatches of a kernel are
+    one.
+    """
+    groups: dict[object, list[ExplainedLayer]] = {}
+    for entry in explanation.layers:
+        alike = (entry.kernel, entry.function, entry.once, entry.layer.schedule)
+        groups.setdefault(alike if group else entry.dispatch, []).append(entry)
+    times = [_time(explanation, entry) for entry in explanation.layers]
+    whole = sum(time for time in times if time is not None)
+    rows: list[Row] = []
+    for entries in groups.values():
+        time = total([_time(explanation, entry) for entry in entries])
+        rows.append(Row(tuple(entries), None if time is None or not whole else time / whole))
+    key = {
+        "share": lambda row: row.share,
+        "work": lambda row: row.operations,
+        "moved": lambda row: row.bytes,
+    }.get(order)
+    return rows if key is None else sorted(rows, key=lambda row: -(key(row) or 0))
+
+
+def _time(explanation: Explanation, entry: ExplainedLayer) -> float | None:
+    """What a run spends on a dispatch; nothing on what is computed once."""
+    measured = any(e.measured_seconds is not None for e in explanation.layers)
+    if entry.once:
+        return 0.0
+    return entry.measured_seconds if measured else entry.roofline_seconds
