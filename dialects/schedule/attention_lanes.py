@@ -13,6 +13,9 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+AHEAD = range(3)
+"""Nothing, keys, keys and values."""
+
 ACROSS = ("keys", "rows")
 
 NUMBERS = ("rows", "lanes", "keys", "subgroups")
@@ -26,7 +29,8 @@ class AttentionLanesAttr(ParametrizedAttribute):
     `lanes` invocations of a subgroup share a key: each multiplies its part of it with `rows`
     queries, and they add up what they have. `keys` are loaded at a time. A workgroup has
     `subgroups`; its groups of lanes lie `across` keys, all with the same queries, or across rows of
-    the result, all with the same keys.
+    the result, all with the same keys. `ahead` says what is loaded a step before it is used: 0
+    nothing, 1 keys, 2 keys and values.
 
         #schedule.attention_lanes<rows = 4, lanes = 8, keys = 2, subgroups = 4, across = keys>
     """
@@ -37,10 +41,13 @@ class AttentionLanesAttr(ParametrizedAttribute):
     keys: IntAttr
     subgroups: IntAttr
     across: StringAttr
+    ahead: IntAttr
 
-    def __init__(self, rows: int, lanes: int, keys: int, subgroups: int, across: str):
+    def __init__(
+        self, rows: int, lanes: int, keys: int, subgroups: int, across: str, ahead: int = 0
+    ):
         numbers = map(IntAttr, (rows, lanes, keys, subgroups))
-        super().__init__(*numbers, StringAttr(across))
+        super().__init__(*numbers, StringAttr(across), IntAttr(ahead))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -54,6 +61,12 @@ class AttentionLanesAttr(ParametrizedAttribute):
             parser.parse_keyword("across")
             parser.parse_punctuation("=")
             values.append(StringAttr(parser.parse_identifier()))
+            ahead = 0
+            if parser.parse_optional_punctuation(",") is not None:
+                parser.parse_keyword("ahead")
+                parser.parse_punctuation("=")
+                ahead = parser.parse_integer(allow_boolean=False)
+            values.append(IntAttr(ahead))
         return values
 
     def print_parameters(self, printer: Printer) -> None:
@@ -62,6 +75,8 @@ class AttentionLanesAttr(ParametrizedAttribute):
                 value: IntAttr = getattr(self, name)
                 printer.print_string(f"{name} = {value.data}, ")
             printer.print_string(f"across = {self.across.data}")
+            if self.ahead.data:
+                printer.print_string(f", ahead = {self.ahead.data}")
 
     def verify(self) -> None:
         for name in NUMBERS:
@@ -70,5 +85,7 @@ class AttentionLanesAttr(ParametrizedAttribute):
                 raise VerifyException(f"{name} is {value.data}, must be at least 1")
         if self.lanes.data & (self.lanes.data - 1):
             raise VerifyException(f"lanes is {self.lanes.data}, must be a power of two")
+        if self.ahead.data not in AHEAD:
+            raise VerifyException(f"ahead is {self.ahead.data}, not one of 0, 1, 2")
         if self.across.data not in ACROSS:
             raise VerifyException(f"across is {self.across.data}, not one of {', '.join(ACROSS)}")

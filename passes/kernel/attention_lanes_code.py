@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate, pairwise
 from math import inf, log2
 
 from xdsl.dialects import arith, gpu, math
@@ -261,11 +262,13 @@ class LanesCode:
         self, loaded: Values, first: Index, masked: bool, end: Index
     ) -> tuple[list[Values], list[Values]]:
         """A step's keys and values, the latter loaded now if they were not ahead."""
-        count, ahead = self.plan.schedule.keys.data, self.plan.ahead
-        width = len(loaded) // count // ahead
-        pieces = [loaded[i : i + width] for i in range(0, len(loaded), width)]
-        values = pieces[count:] if ahead > 1 else self._load("v", first, masked, end)
-        return pieces[:count], values
+        plan = self.plan
+        widths = [plan.share(n) for n in "kv"[: plan.ahead] for _ in range(plan.schedule.keys.data)]
+        ends = list(accumulate(widths, initial=0))
+        pieces = [loaded[a:b] for a, b in pairwise(ends)]
+        if plan.ahead == 1:
+            pieces += self._load("v", first, masked, end)
+        return pieces[: plan.schedule.keys.data], pieces[plan.schedule.keys.data :]
 
     def _key(self, first: Index, number: Index) -> Index:
         """The group's key of that number of a step."""

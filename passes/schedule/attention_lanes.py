@@ -64,10 +64,6 @@ FEWEST_STEPS = 2
 LONG_PAST = 4096
 """Keys that are reckoned with where their number is open."""
 
-AHEAD = 2
-
-VOTES = True
-
 MOST_PARTS = 32
 """That a merge reads for each row."""
 
@@ -239,17 +235,17 @@ class LanesPlan:
 
     @property
     def one_loop(self) -> bool:
-        """Whether all keys are asked if they exist: less code is read, which caches have not."""
-        return not self.across_rows and self.target.residency.subgroups > 1
+        """Whether all keys are asked if they exist: less code is read, which no cache has."""
+        return self.ahead > 0 or not self.across_rows and self.target.residency.subgroups > 1
 
     @property
     def votes(self) -> bool:
         """Whether a subgroup agrees by a vote to leave its results as they are."""
-        return VOTES and self.one_loop and "subgroup-arithmetic" in self.target.features
+        return self.one_loop and "subgroup-arithmetic" in self.target.features
 
     @property
     def ahead(self) -> int:
-        return AHEAD if self.one_loop else 0
+        return self.schedule.ahead.data
 
     def vectors(self, name: str) -> int:
         """Vectors of keys or values."""
@@ -389,9 +385,10 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
     schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across)
     if across == "keys" and target.residency.subgroups > 1:
+        schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across, 2)
         while lanes < most and LanesPlan(op, schedule, target).registers > RESIDENT_REGISTERS:
             lanes *= 2
-            schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across)
+            schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across, 2)
     check_lanes(LanesPlan(op, schedule, target))
     return schedule
 

@@ -14,11 +14,12 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionMergeOp, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.testing.attention_states import StateAttention
+from xdsl_spirv.testing.attention_states import KINDS, StateAttention
 from xdsl_spirv.tools import khronos
 
 STEPS = (("prefill", 5), ("decode", 1), ("prefill", 2), ("decode", 1))
@@ -108,9 +109,45 @@ def test_parts_make_the_whole(keys: int, causal: int, guard: str):
     assert np.isfinite(np.delete(whole, blind, 0)).all()
 
 
-def test_a_schedule_is_printed_as_it_is_read():
-    text = "#schedule.attention_lanes<rows = 4, lanes = 8, keys = 2, subgroups = 4, across = keys>"
+LANES = (
+    "#schedule.attention_lanes<rows = {}, lanes = {}, keys = {}, subgroups = {}, across = keys{}>"
+)
+
+
+@pytest.mark.parametrize("ahead", ["", ", ahead = 2"])
+def test_a_schedule_is_printed_as_it_is_read(ahead: str):
+    text = LANES.format(4, 8, 2, 4, ahead)
     assert str(Parser(context(), text).parse_attribute()) == text
+
+
+@pytest.mark.parametrize(
+    ("case", "keys", "schedule"),
+    [
+        (StateAttention(2, 4, 32, 0), 40, (4, 8, 2, 2, ", ahead = 2")),
+        (StateAttention(1, 3, 20, 0), 33, (3, 4, 2, 2, ", ahead = 1")),
+        (StateAttention(2, 1, 64, 0), 70, (1, 32, 2, 2, ", ahead = 2")),
+        (StateAttention(1, 5, 16, 0), 50, (5, 2, 4, 1, "")),
+        (StateAttention(1, 6, 24, 0, type="bf16"), 9, (6, 1, 2, 1, ", ahead = 2")),
+    ],
+)
+def test_lanes_have_scores_of_their_own(case: StateAttention, keys: int, schedule: Any):
+    """Rows that fill no power of two, growing scores, and parts that have no keys."""
+    module = parse_text(case.text(stream=4))
+    (op,) = formed(module, "nvidia-h200")
+    op.attributes[SCHEDULE] = Parser(context(), LANES.format(*schedule)).parse_attribute()
+    program = compile_module(module, "nvidia-h200")
+    generator = np.random.default_rng(keys)
+    shapes = [(case.heads, case.queries, 1, case.head), *[(case.heads, keys, case.head)] * 2]
+    kind = KINDS[case.type]
+    q, k, v = (generator.standard_normal(shape).astype(kind) for shape in shapes)
+    k = (k.astype("f4") * np.linspace(0.1, 12, keys)[:, None]).astype(kind)
+    names = [buffer.name for buffer in program.manifest.inputs]
+    checks = Checks.of("all")
+    given = dict(zip(names, (q, k, v, np.ones(4, "f4")), strict=True))
+    result, _ = run(program, given, checks=checks).values()
+    assert not checks.report.findings, str(checks.report)
+    expected = case.expected(q, k, v, keys - 1)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=2e-5)
 
 
 def test_two_dispatches_where_queries_are_few():
