@@ -199,7 +199,7 @@ class LanesCode:
         else:
             length = self.greatest(self.minus(whole, start), 0)
             middle = b.plus(start, b.times(b.divided(length, step), step))
-        if plan.one_loop:
+        if plan.ahead:
             middle = start
         if whole is not start and middle is not start and middle != start:
             state = self._steps(start, middle, state, masked=False)

@@ -234,17 +234,16 @@ class LanesPlan:
         return Scores(schedule.rows.data, schedule.keys.data, schedule.lanes.data)
 
     @property
-    def one_loop(self) -> bool:
-        """Whether all keys are asked if they exist: less code is read, which no cache has."""
-        return self.ahead > 0 or not self.across_rows and self.target.residency.subgroups > 1
-
-    @property
     def votes(self) -> bool:
         """Whether a subgroup agrees by a vote to leave its results as they are."""
-        return self.one_loop and "subgroup-arithmetic" in self.target.features
+        return self.ahead > 0 and "subgroup-arithmetic" in self.target.features
 
     @property
     def ahead(self) -> int:
+        """
+        What is loaded a step before it is used; above 0 one loop goes through all keys, also those
+        that may not exist: less code is read, which is in no cache when a launch begins.
+        """
         return self.schedule.ahead.data
 
     def vectors(self, name: str) -> int:
