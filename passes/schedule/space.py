@@ -22,7 +22,9 @@ from xdsl_spirv.dialects.schedule import (
     DirectAttr,
     InstructionAttr,
     StagedAttr,
+    bit_width,
 )
+from xdsl_spirv.dialects.schedule.attributes import FIRST, RESULTS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.schedule.assign_schedule import (
@@ -128,11 +130,15 @@ def _changes(
         return
     for listed in target.properties_for(contraction.types):
         yield partial(_with, one, instruction=InstructionAttr("coopmat", listed.shape))
+    for first in FIRST:
+        yield partial(_with, one, first=first)
+    for result in RESULTS:
+        yield partial(_with, one, result=result)
     direct = set(packable(contraction))
     staged = paths(contraction, one.instruction.sizes, 16)
     choices = [
-        [*_buffered(path), *([DirectAttr(), DirectAttr(1)] if name in direct else [])]
-        for name, path in zip("ab", staged, strict=True)
+        [*_buffered(path), *(_packed_paths(contraction, number) if name in direct else [])]
+        for number, (name, path) in enumerate(zip("ab", staged, strict=True))
     ]
     for a, b, stages in product(*choices, STAGES):
         if (a != one.a) + (b != one.b) <= 1 or stages != one.stages.data:
@@ -145,17 +151,26 @@ def _buffered(path: StagedAttr) -> Iterator[StagedAttr]:
         yield StagedAttr(path.padding.data, path.vector.data, buffers)
 
 
+def _packed_paths(contraction: Contraction, operand: int) -> list[StagedAttr | DirectAttr]:
+    """A (0) or B (1) in fragments: straight to registers, or through Workgroup memory."""
+    vector = 16 * 8 // bit_width(contraction.element_types[operand])
+    staged = [StagedAttr(0, vector, buffers, "fragments") for buffers in (1, 2)]
+    return [DirectAttr(), DirectAttr(1), *staged]
+
+
 def _with(one: ContractionAttr, **changes: Any) -> ContractionAttr:
     """A schedule with some of its fields replaced; raises `VerifyException`."""
     given: dict[str, Any] = {
         "workgroup_tile": one.tile,
-        "subgroups": one.grid,
+        "subgroups": one.counts,
         "instruction": one.instruction,
         "a": one.a,
         "b": one.b,
         "stages": one.stages.data,
         "raster": one.raster.data,
         "group": one.group.data,
+        "first": one.first.data,
+        "result": one.result.data,
     }
     return ContractionAttr(**{**given, **changes})
 

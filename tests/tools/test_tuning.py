@@ -294,7 +294,10 @@ def test_neighbours_differ_in_one_decision():
         assert not list(problems_of(plan(found, each, LAVAPIPE)))
         changed = [
             name
-            for name in ("workgroup_tile", "subgroups", "instruction", "a", "b", "stages")
+            for name in (
+                *("workgroup_tile", "subgroups", "instruction", "a", "b", "stages"),
+                *("first", "result"),
+            )
             if getattr(each, name) != getattr(schedule, name)
         ]
         raster = (each.raster, each.group) != (schedule.raster, schedule.group)
