@@ -30,7 +30,7 @@ from xdsl_spirv.passes.kernel.attention_operands import RowFragments, offset_alo
 from xdsl_spirv.passes.kernel.component_places import number_of_bits
 from xdsl_spirv.passes.kernel.packed import Share, zero_of
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.plan import vector_type
+from xdsl_spirv.passes.schedule.tiles import vector_type
 
 WORD_BITS = 32
 

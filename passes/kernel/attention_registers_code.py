@@ -58,7 +58,8 @@ from xdsl_spirv.passes.kernel.component_places import (
 from xdsl_spirv.passes.kernel.packed import WORD_BITS, as_one
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.plan import ceil_div, vector_type
+from xdsl_spirv.passes.schedule.plan import ceil_div
+from xdsl_spirv.passes.schedule.tiles import vector_type
 
 Fragment = SSAValue
 

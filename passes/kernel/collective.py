@@ -47,7 +47,8 @@ from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.packing import plan_packing
-from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, UnpackedTile, plan
+from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
 
 class Core(Multiplier, Protocol):

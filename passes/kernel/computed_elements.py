@@ -41,7 +41,7 @@ from xdsl_spirv.passes.kernel.inline_bodies import (
     constant_of,
     unpack_elements,
 )
-from xdsl_spirv.passes.schedule.plan import vector_type
+from xdsl_spirv.passes.schedule.tiles import vector_type
 
 MOST_BYTES = 16
 """Bytes of a load."""

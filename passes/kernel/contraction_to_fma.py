@@ -34,7 +34,8 @@ from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.inline_bodies import components_of
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import TileInMemory
-from xdsl_spirv.passes.schedule.plan import Plan, vector_type
+from xdsl_spirv.passes.schedule.plan import Plan
+from xdsl_spirv.passes.schedule.tiles import vector_type
 
 HIGH_HALF = 16
 """A bfloat16 is the upper half of a binary32 number."""

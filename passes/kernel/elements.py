@@ -23,7 +23,8 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.inline_bodies import components_of, constant_of, inline_body
-from xdsl_spirv.passes.schedule.plan import moves_together, vector_type
+from xdsl_spirv.passes.schedule.plan import moves_together
+from xdsl_spirv.passes.schedule.tiles import vector_type
 
 
 class HasContraction(Protocol):

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.schedule.plan import StagedTile, vector_type
+from xdsl_spirv.passes.schedule.tiles import StagedTile, vector_type
 
 WORD_BITS = 32
 

@@ -36,7 +36,7 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
-from xdsl_spirv.passes.schedule.plan import PackedTile, StagedTile, vector_type
+from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, vector_type
 
 WORD_BITS = 32
 

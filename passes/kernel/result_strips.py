@@ -26,7 +26,7 @@ from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.matrices import MatrixCode
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
-from xdsl_spirv.passes.schedule.plan import vector_type
+from xdsl_spirv.passes.schedule.tiles import vector_type
 
 
 class ResultStrips:

@@ -14,7 +14,8 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.addresses import address_along
-from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
+from xdsl_spirv.passes.schedule.plan import Plan
+from xdsl_spirv.passes.schedule.tiles import BATCH, COLUMNS, ROWS
 
 
 @dataclass(frozen=True)

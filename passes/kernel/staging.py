@@ -34,14 +34,8 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.addresses import Address, address_along, origin
 from xdsl_spirv.passes.kernel.inline_bodies import apply_prologue, pack_elements, unpack_elements
 from xdsl_spirv.passes.schedule.k_order import KOrder
-from xdsl_spirv.passes.schedule.plan import (
-    BATCH,
-    INNER,
-    OUTER,
-    UNROLLED,
-    StagedTile,
-    ceil_div,
-)
+from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
+from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile
 
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 

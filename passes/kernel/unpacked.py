@@ -25,15 +25,8 @@ from xdsl_spirv.passes.kernel.inline_bodies import components_of
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.kernel.staging import CHUNK, TileInMemory
 from xdsl_spirv.passes.kernel.unit_code import UnitCode
-from xdsl_spirv.passes.schedule.plan import (
-    BATCH,
-    INNER,
-    OUTER,
-    UNROLLED,
-    StagedTile,
-    ceil_div,
-    vector_type,
-)
+from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
+from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile, vector_type
 
 WORD_BITS, MOST_BITS = 32, 128
 

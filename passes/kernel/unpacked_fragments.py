@@ -21,7 +21,7 @@ from xdsl_spirv.passes.kernel.inline_bodies import components_of
 from xdsl_spirv.passes.kernel.unit_code import UnitCode
 from xdsl_spirv.passes.kernel.unpacked import UnitSource
 from xdsl_spirv.passes.schedule.k_order import inner_axis
-from xdsl_spirv.passes.schedule.plan import UnpackedTile
+from xdsl_spirv.passes.schedule.tiles import UnpackedTile
 
 
 class UnpackedFragments:

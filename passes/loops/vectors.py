@@ -30,7 +30,7 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.schedule.plan import vector_type
+from xdsl_spirv.passes.schedule.tiles import vector_type
 
 Row = list[memref.LoadOp | memref.StoreOp]
 

@@ -64,8 +64,9 @@ from xdsl_spirv.passes.schedule.paths import (
     Limits,
     path_of,
 )
-from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
+from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
 from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, rows_or_reason
+from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
 from xdsl_spirv.targets import ScheduleCandidate, Target

@@ -51,7 +51,7 @@ from xdsl_spirv.passes.schedule.attention_lanes import (
     check_lanes,
 )
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.plan import PackedTile
+from xdsl_spirv.passes.schedule.tiles import PackedTile
 from xdsl_spirv.targets import Fragment, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr

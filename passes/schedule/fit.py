@@ -19,15 +19,12 @@ from xdsl_spirv.passes.schedule.k_order import orders_of
 from xdsl_spirv.passes.schedule.plan import (
     STRIP_BYTES,
     UNROLLED,
-    PackedTile,
     Plan,
-    StagedTile,
-    Tile,
-    UnpackedTile,
     ceil_div,
     moves_together,
     packing_for,
 )
+from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, Tile, UnpackedTile
 from xdsl_spirv.targets import Target
 
 MOST_BUFFERS = 2

@@ -11,9 +11,9 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
 from xdsl_spirv.passes.analysis.layout import layout_of
-from xdsl_spirv.passes.schedule.plan import (
+from xdsl_spirv.passes.schedule.plan import UNROLLED
+from xdsl_spirv.passes.schedule.tiles import (
     INNER,
-    UNROLLED,
     PackedTile,
     StagedTile,
     column_walk,
