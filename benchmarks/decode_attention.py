@@ -39,6 +39,7 @@ CASES = (
     (StateAttention(8, 4, 128, 0), 8192),
     (StateAttention(8, 4, 128, 0), 1024),
     (StateAttention(3, 3, 64, 0), 2048),
+    (StateAttention(3, 3, 64, 0), 1024),
     (StateAttention(32, 1, 128, 0), 8192),
 )
 

@@ -206,6 +206,7 @@ def measure(options: Any) -> dict[str, Any]:
         bandwidth = copy_bandwidth()
         record["copy_TB_s"] = round(bandwidth, 3)
         record["floor_ms"] = round(record["bytes"] / bandwidth / 1e9, 4)
+    if CUDA and not options.no_peer:
         record["torch_decode_ms"] = peer_ms(shapes, 1, options.past)
         record["torch_prefill_ms"] = peer_ms(shapes, options.prompt, 0)
     return record
@@ -219,6 +220,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--jobs", type=int, default=1, help="processes that lower kernels")
     parser.add_argument("--scratch", help="where the model is written; it takes 0.6 bytes a weight")
+    parser.add_argument("--no-peer", action="store_true", help="leave out PyTorch's model")
     options = parser.parse_args(arguments)
     record = measure(options)
     record |= {
