@@ -23,9 +23,8 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
+from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.group import (
-    GroupNonUniformIAddOp,
     GroupNonUniformShuffleOp,
     GroupNonUniformShuffleXorOp,
 )
@@ -39,9 +38,6 @@ from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N
 
 LOWEST = -3.4028234663852886e38
 """The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
-
-EXCEEDED = 8.0
-"""By how many powers of two scores lie above the maximum they are seen from, at most."""
 
 LOG2_E = log2(2.718281828459045)
 
@@ -328,39 +324,15 @@ class LanesCode:
         return state
 
     def _risen(self, state: State, tops: Values) -> State:
-        """
-        The state by maxima that are not much below these.
-
-        Where a subgroup votes they stay as they are until one is exceeded by far, and seldom cost
-        anything.
-        """
-        b, plan = self.b, self.plan
-
-        def risen() -> Values:
-            new = [self.greater(own, top) for own, top in zip(state.tops, tops, strict=True)]
-            factors = [self.power(own, top) for own, top in zip(state.tops, new, strict=True)]
-            sums = [self.product(own, f) for own, f in zip(state.sums, factors, strict=True)]
-            results = [
-                [self.product(value, factor) for value in values]
-                for row, values in enumerate(state.results)
-                for factor in [self._of_row(factors, row)]
-            ]
-            return State(new, sums, results).flat()
-
-        own, rows = self.scores.own_rows, self.rows
-        if not plan.votes:
-            return State.of(risen(), own, rows)
-        exceeded: SSAValue | None = None
-        for own_top, top in zip(state.tops, tops, strict=True):
-            limit = self.sum(own_top, self.number(EXCEEDED))
-            exceeds = b.add(arith.CmpfOp(top, limit, "ogt"))
-            exceeded = exceeds if exceeded is None else b.add(arith.OrIOp(exceeded, exceeds))
-        assert exceeded is not None
-        vote = b.select(exceeded, b.i32(1), b.i32(0))
-        votes = b.add(GroupNonUniformIAddOp(Scope.Subgroup, GroupOperation.Reduce, vote))
-        some = b.add(arith.CmpiOp(votes, b.i32(0), "ne"))
-        types = [value.type for value in state.flat()]
-        return State.of(b.choose(some, types, risen, state.flat), own, rows)
+        """The state by maxima that are not below these."""
+        new = [self.greater(own, top) for own, top in zip(state.tops, tops, strict=True)]
+        factors = [self.power(own, top) for own, top in zip(state.tops, new, strict=True)]
+        sums = [self.product(own, f) for own, f in zip(state.sums, factors, strict=True)]
+        results: list[Values] = []
+        for row, values in enumerate(state.results):
+            factor = self._of_row(factors, row)
+            results.append([self.product(value, factor) for value in values])
+        return State(new, sums, results)
 
     def _from(self, value: SSAValue, lane: int) -> SSAValue:
         """What a lane of the group has."""

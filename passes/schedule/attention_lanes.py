@@ -37,10 +37,13 @@ FLOATS = Float16Type | BFloat16Type | Float32Type
 MOST_BITS = 128
 """Bits that an invocation moves at a time."""
 
+LEAST_BITS = 64
+"""The same where a key is divided among more lanes."""
+
 REGISTERS = 128
 """32-bit registers of an invocation that queries and results may take."""
 
-RESIDENT_REGISTERS = 64
+RESIDENT_REGISTERS = 32
 """The same where more lanes could share them: with fewer, more subgroups hide what loads take."""
 
 LOADED_REGISTERS = 32
@@ -234,11 +237,6 @@ class LanesPlan:
         return Scores(schedule.rows.data, schedule.keys.data, schedule.lanes.data)
 
     @property
-    def votes(self) -> bool:
-        """Whether a subgroup agrees by a vote to leave its results as they are."""
-        return self.ahead > 0 and "subgroup-arithmetic" in self.target.features
-
-    @property
     def ahead(self) -> int:
         """
         What is loaded a step before it is used; above 0 one loop goes through all keys, also those
@@ -250,6 +248,11 @@ class LanesPlan:
         """Vectors of keys or values."""
         extent = self.sizes.extents[D if name == "k" else E]
         return typical(extent) // self.vector(name)
+
+    def pieces(self, name: str) -> int:
+        """Pieces of keys or values that are still worth a load."""
+        bits = self.vector(name) * bit_width(self.element(name))
+        return self.vectors(name) * max(1, bits // LEAST_BITS)
 
     def share(self, name: str) -> int:
         """Vectors of a key or value that one invocation has, at most."""
@@ -375,6 +378,13 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
             rows //= 2
         else:
             break
+    ahead = 0
+    if across == "keys" and target.residency.subgroups > 1:
+        ahead = 2
+        most = min(target.subgroup_size, _power_of_two(max(map(first.pieces, "kv"))))
+        while lanes < most and plan.registers > RESIDENT_REGISTERS:
+            lanes *= 2
+            plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, 1, subgroups, across), target)
     loaded = sum(
         plan.share(name) * plan.vector(name) * bit_width(plan.element(name)) // 32 or 1
         for name in ("k", "v")
@@ -382,12 +392,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     # A processor's registers are few anyway: there more keys are more work between two exchanges.
     room = LOADED_REGISTERS if target.residency.subgroups > 1 else MOST_KEYS * loaded
     keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
-    schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across)
-    if across == "keys" and target.residency.subgroups > 1:
-        schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across, 2)
-        while lanes < most and LanesPlan(op, schedule, target).registers > RESIDENT_REGISTERS:
-            lanes *= 2
-            schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across, 2)
+    schedule = AttentionLanesAttr(rows, lanes, keys, subgroups, across, ahead)
     check_lanes(LanesPlan(op, schedule, target))
     return schedule
 
