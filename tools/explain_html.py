@@ -20,6 +20,7 @@ from xdsl_spirv.passes.schedule.paths import (
     ROTATE,
     ROWS,
 )
+from xdsl_spirv.tools.advice import advice_of
 from xdsl_spirv.tools.explain_text import duration, nodes_text, ranges, size, tile_of, totals, work
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
 from xdsl_spirv.tools.page import page
@@ -68,6 +69,7 @@ def _head(explanation: Explanation) -> str:
             f"<p>Weights {size(explanation.weight_bytes)}; temporaries "
             f"{size(explanation.memory_bytes)} at the peak instead of "
             f"{size(explanation.temporary_bytes)}.</p>",
+            *(f"<p><b>Advice:</b> {escape(said)}.</p>" for said in advice_of(explanation)),
         ]
     return "".join(lines)
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from xdsl_spirv.tools.advice import advice_of
 from xdsl_spirv.tools.explain_rows import Row, rows_of
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
 
@@ -26,6 +27,7 @@ def text_of(explanation: Explanation, order: str = "order", group: bool = False)
     parts = [_head(explanation), _nodes(explanation)]
     if explanation.layers:
         parts += [_table(explanation, rows_of(explanation, order, group)), _reasons(explanation)]
+        parts.append("\n".join(f"advice: {sentence}" for sentence in advice_of(explanation)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -44,6 +44,11 @@ COMMANDS = {
         "program_options:explain",
         "explain:explain",
     ),
+    "convert": (
+        "Convert an ONNX model to f16 or int8, and say how far its results move.",
+        "program_options:convert",
+        "convert:convert",
+    ),
     "devices": (
         "List the Vulkan devices, or describe one for --target.",
         "program_options:devices",

@@ -40,6 +40,24 @@ def compile(command: argparse.ArgumentParser) -> None:
     )
 
 
+def convert(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="MODEL.onnx")
+    command.add_argument("--to", required=True, choices=("f16", "int8"), help="the type")
+    command.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the result")
+    command.add_argument(
+        "--calibration",
+        metavar="DIR",
+        help="inputs as .npz files, one a run: what int8 is calibrated on, and what is compared",
+    )
+    command.add_argument(
+        "--dynamic", action="store_true", help="int8: weights alone, activations at run time"
+    )
+    command.add_argument(
+        "--all", action="store_true", help="f16: the model's inputs and outputs, too"
+    )
+    dims(command)
+
+
 def explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "input", metavar="MODEL.onnx|.gguf|.mlir|DIR", help="a model, or what `compile` wrote"

@@ -1,0 +1,67 @@
+"""
+What would make a model faster on a target, where the target's own data say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, FMA
+from xdsl_spirv.targets import Target, TargetError, load
+from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.roofline import roofline
+
+IN_F32 = "f32 x f32 -> f32"
+IN_F16 = "f16 x f16 -> f32"
+
+WORTH = 1.2
+"""Times as fast, by the roofline, as is worth saying."""
+
+
+def advice_of(explanation: Explanation) -> list[str]:
+    """Sentences, each with the command that does it; empty where nothing is known to help."""
+    try:
+        target = load(explanation.target)
+    except TargetError:
+        return []
+    return list(filter(None, [_in_f16(explanation, target)]))
+
+
+def _in_f16(explanation: Explanation, target: Target) -> str | None:
+    """Products of f32 that the device would multiply as cooperative matrices in f16."""
+    products = [e for e in explanation.layers if " x " in e.layer.types]
+    slow = [e for e in products if e.layer.types == IN_F32 and e.layer.path == FMA]
+    if not slow or target.properties_for(("f32", "f32", "f32")):
+        return None
+    if not target.properties_for(("f16", "f16", "f32")):
+        return None
+    times = _times(slow, target)
+    if times is not None and times < WORTH:
+        return None
+    faster = "" if times is None else f", {times:.1f} times the roofline speed of these layers"
+    command = "convert the model"
+    if explanation.model.endswith(".onnx"):
+        command = f"xdsl-spirv convert {explanation.model} --to f16 -o half.onnx"
+    return (
+        f"{len(slow)} of {len(products)} products multiply f32, for which {target.name} has no "
+        f"cooperative matrices; it has them for f16{faster}: {command}"
+    )
+
+
+def _times(slow: list[ExplainedLayer], target: Target) -> float | None:
+    """By how much rooflines say that products are faster in f16; None where there are none."""
+    before, after = 0.0, 0.0
+    for entry in slow:
+        layer = entry.layer
+        half = replace(
+            layer,
+            path=COOPERATIVE_MATRIX,
+            types=IN_F16,
+            bytes=None if layer.bytes is None else layer.bytes // 2,
+        )
+        line = roofline(half, target).seconds
+        if entry.roofline_seconds is None or line is None:
+            return None
+        before += entry.roofline_seconds
+        after += line
+    return before / after if after else None

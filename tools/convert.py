@@ -1,0 +1,272 @@
+"""
+`xdsl-spirv convert`: an ONNX model in binary16 or in 8 bits, and how far its results move.
+
+The converters are onnxconverter-common's and onnxruntime's. What they made is compared with the
+model before anything is written, on the samples of `--calibration` or on random inputs: the model
+on onnxruntime, the converted one on the reference executor, which rounds as devices do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.compiler.model import run_reference
+from xdsl_spirv.frontends import import_onnx
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx_file import (
+    Model,
+    element_type,
+    fix_dimensions,
+    inputs_of,
+    read_model,
+    shape_of,
+)
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.arrays import dims_of
+from xdsl_spirv.tools.output import write
+
+SAMPLES = 2
+"""Random inputs that are compared where no samples are given."""
+
+MOST_BYTES = (1 << 31) - 1
+"""What one file of a model may hold."""
+
+OPSET_WITH_AXES, OPSET = 13, 17
+"""The first opset with a scale for each channel, and what older models are converted to."""
+
+Sample = Mapping[str, Array]
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv convert`."""
+    path: str = arguments.input
+    read_model(path)  # Says what is wrong with the file, if anything is.
+    samples = _samples(arguments)
+    original = _module("onnx", "onnx").load(path)
+    with _scratch() as folder:
+        if arguments.to == "f16":
+            converted = _to_f16(original, keep_types=not arguments.all)
+        else:
+            converted = _to_int8(arguments, samples, folder)
+        data = _bytes(converted, path)
+        lines = _compared(path, converted, samples)
+    write(arguments.output, data)
+    before = Path(path).stat().st_size
+    print(f"{arguments.output}: {len(data):,} bytes, {before:,} before")
+    for line in lines:
+        print(line)
+    return 0
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-") as name:
+        yield Path(name)
+
+
+def _module(name: str, package: str) -> Any:
+    """Another package; raises `ProgramError` that says how to get it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ProgramError(
+            f"{package} is not installed", "xdsl-spirv convert", f"pip install {package}"
+        ) from error
+
+
+# Samples
+
+
+def _samples(arguments: argparse.Namespace) -> list[Sample]:
+    if arguments.calibration is None:
+        if arguments.to == "int8" and not arguments.dynamic:
+            raise ProgramError(
+                "8 bits need to know what numbers the model meets",
+                "--to int8",
+                "give --calibration DIR with inputs as .npz files, or --dynamic for weights alone",
+            )
+        return _random(arguments)
+    if arguments.dynamic:
+        raise ProgramError("weights alone need no samples", "--dynamic", "leave one of both out")
+    folder = Path(arguments.calibration)
+    files = sorted(folder.glob("*.npz"))
+    if not files:
+        raise ProgramError(
+            "there are no samples", str(folder), "give a folder of .npz files, one for each run"
+        )
+    names = {value.name for value in inputs_of(read_model(arguments.input)[0])}
+    samples: list[Sample] = []
+    for file in files:
+        try:
+            with np.load(file, allow_pickle=False) as held:
+                sample = {name: held[name] for name in held.files}
+        except (OSError, ValueError) as error:
+            raise ProgramError(f"cannot read the sample: {error}", str(file), "") from error
+        if sample.keys() != names:
+            raise ProgramError(
+                f"it holds {', '.join(sample) or 'nothing'}",
+                str(file),
+                f"give all inputs by name: {', '.join(sorted(names))}",
+            )
+        samples.append(sample)
+    return samples
+
+
+def _random(arguments: argparse.Namespace) -> list[Sample]:
+    model, _ = read_model(arguments.input)
+    fix_dimensions(model, dims_of(arguments))
+    generator = np.random.default_rng(0)
+    samples: list[Sample] = []
+    for _ in range(SAMPLES):
+        sample: dict[str, Array] = {}
+        for value in inputs_of(model):
+            shape, dtype = shape_of(value), dtype_of(element_type(value))
+            if any(size < 1 for size in shape):
+                raise FrontendError(
+                    f"the input {value.name!r} has open sizes", "", "give --dim NAME=SIZE"
+                )
+            if dtype.kind == "f":
+                sample[value.name] = generator.uniform(-1, 1, shape).astype(dtype)
+            else:
+                sample[value.name] = generator.integers(0, 2, shape).astype(dtype)
+        samples.append(sample)
+    return samples
+
+
+# Converters
+
+
+def _to_f16(model: Model, *, keep_types: bool) -> Model:
+    float16 = _module("onnxconverter_common.float16", "onnxconverter-common")
+    try:
+        return float16.convert_float_to_float16(model, keep_io_types=keep_types)
+    except Exception as error:
+        raise ProgramError(
+            f"onnxconverter-common cannot convert the model: {_first_line(error)}", "", ""
+        ) from error
+
+
+class _Reader:
+    """What onnxruntime's calibration asks for samples."""
+
+    def __init__(self, samples: Sequence[Sample]):
+        self.samples = iter(samples)
+
+    def get_next(self) -> Sample | None:
+        return next(self.samples, None)
+
+
+def _to_int8(arguments: argparse.Namespace, samples: Sequence[Sample], folder: Path) -> Model:
+    quantization = _module("onnxruntime.quantization", "onnxruntime")
+    types = quantization.QuantType
+    target = folder / "int8.onnx"
+    try:
+        if arguments.dynamic:
+            quantization.quantize_dynamic(
+                arguments.input, target, per_channel=True, weight_type=types.QInt8
+            )
+        else:
+            prepared = folder / "prepared.onnx"
+            newer = _of_an_opset_with_axes(arguments.input, folder)
+            quantization.quant_pre_process(newer, prepared, skip_symbolic_shape=True)
+            quantization.quantize_static(
+                prepared,
+                target,
+                _Reader(samples),
+                quant_format=quantization.QuantFormat.QDQ,
+                per_channel=True,
+                activation_type=types.QUInt8,
+                weight_type=types.QInt8,
+            )
+    except Exception as error:
+        raise ProgramError(
+            f"onnxruntime cannot quantize the model: {_first_line(error)}", arguments.input, ""
+        ) from error
+    return _module("onnx", "onnx").load(target)
+
+
+def _of_an_opset_with_axes(path: str, folder: Path) -> str:
+    """The model, or one of a newer opset: before 13 a scale is of the whole tensor."""
+    onnx = _module("onnx", "onnx")
+    model = onnx.load(path)
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions or versions[0] >= OPSET_WITH_AXES:
+        return path
+    from onnx import version_converter
+
+    newer = str(folder / "newer.onnx")
+    onnx.save(version_converter.convert_version(model, OPSET), newer)
+    return newer
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _bytes(model: Model, path: str) -> bytes:
+    if model.ByteSize() > MOST_BYTES:
+        raise ProgramError("the model is larger than one file may be", path, "")
+    return model.SerializeToString()
+
+
+# Comparison
+
+
+def _compared(path: str, converted: Model, samples: Sequence[Sample]) -> list[str]:
+    """How far each result moves; raises `ProgramError` where it is no number any more."""
+    runtime = _module("onnxruntime", "onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    worst: dict[str, tuple[float, float]] = {}
+    for sample in samples:
+        wanted = session.run(None, dict(sample))
+        results = _ours(converted, sample)
+        for output, expected in zip(session.get_outputs(), wanted, strict=True):
+            error, cosine = _distance(output.name, np.asarray(expected), results[output.name])
+            known = worst.get(output.name, (0.0, 1.0))
+            worst[output.name] = max(known[0], error), min(known[1], cosine)
+    width = max(map(len, worst))
+    return [
+        f"{name:{width}}  largest difference {error:.2g} of the largest element, "
+        f"cosine {cosine:.6f}"
+        for name, (error, cosine) in worst.items()
+    ]
+
+
+def _ours(model: Model, sample: Sample) -> dict[str, Array]:
+    """
+    The converted model's results as a device has them: each tensor in its own type.
+
+    onnxruntime would compute on in f32 where a result in f16 is beyond its range.
+    """
+    shapes = {name: array.shape for name, array in sample.items()}
+    copy = type(model)()
+    copy.CopyFrom(model)
+    types = {value.name: dtype_of(element_type(value)) for value in inputs_of(copy)}
+    imported = import_onnx(copy, shapes=shapes)
+    with np.errstate(over="ignore"):
+        given = {name: array.astype(types[name]) for name, array in sample.items()}
+    return run_reference(imported, given)
+
+
+def _distance(name: str, wanted: Array, got: Array) -> tuple[float, float]:
+    a, b = wanted.astype(np.float64).reshape(-1), got.astype(np.float64).reshape(-1)
+    if np.isfinite(a).all() and not np.isfinite(b).all():
+        raise ProgramError(
+            f"the converted model's result {name!r} is not finite",
+            "its numbers leave the range of the type",
+            "convert a model whose layers are normalized, or stay with f32",
+        )
+    largest, lengths = np.abs(a).max(initial=0.0), np.linalg.norm(a) * np.linalg.norm(b)
+    cosine = float(a @ b / lengths) if lengths else 1.0
+    return float(np.abs(a - b).max(initial=0.0) / (largest or 1.0)), cosine
