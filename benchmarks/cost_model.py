@@ -22,6 +22,7 @@ import numpy as np
 from ceiling import GROUPS, Product
 from contractions import DTYPES
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
@@ -88,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             schedule = record["schedule"]
             if schedule == "default":
                 schedule = next((s for s in record["chosen"] if "contraction" in s), "")
+            schedule = _normal(schedule) if schedule else ""
             total = record["us"] + record["pack_us"]
             if schedule:
                 measured.setdefault(record["case"], {}).setdefault(schedule, total)
@@ -99,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         known = estimates(one, target)
         normal = {_normal(schedule): us for schedule, us in known.items()}
-        both = {s: (normal[_normal(s)], us) for s, us in times.items() if _normal(s) in normal}
+        both = {s: (normal[s], us) for s, us in times.items() if s in normal}
         if not both:
             continue
         apart = bool(options.held_out) and options.held_out in case
@@ -112,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             mark = ("*" if schedule == chosen else " ") + ("!" if schedule == best else " ")
             print(f"  {mark} {us:8.2f} estimated {estimate:8.2f}  {_short(schedule)}")
         for schedule, us in times.items():
-            if _normal(schedule) not in normal:
+            if schedule not in normal:
                 print(f"   ? {us:8.2f} not a candidate       {_short(schedule)}")
     for apart, name in ((False, "fitted"), (True, "held out")):
         if errors[apart]:
@@ -125,8 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _normal(schedule: str) -> str:
-    """A schedule without what no estimate depends on."""
-    return schedule.replace(", first = store", "").replace(", first = load", "")
+    """A schedule as it is printed, without what no estimate depends on."""
+    attribute = str(Parser(context(), schedule).parse_attribute())
+    return attribute.replace(", first = store", "")
 
 
 def _short(schedule: str) -> str:

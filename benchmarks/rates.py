@@ -6,8 +6,9 @@ What the schedules in a target's file reach with one workgroup on each compute u
 
 `rates` of a schedule are TFLOPS of large contractions, where units share their time among several
 workgroups; `alone` are those of a result that has just enough tiles for every unit to have one, as
-small results do. Both are for `assign-schedule` to choose by, and measured where the target's file
-has 1 or nothing for them, or all with `--all`. Each schedule is compiled against a target file that
+small results do. `rates` leave out the start of a dispatch and what storing the results takes by
+the file's `store_rates`, which estimates add. Both are for `assign-schedule` to choose by, and
+measured where the target's file has 1 or nothing for them, or all with `--all`. Each schedule is compiled against a target file that
 lists nothing else, checked, and timed as in `contractions.py`. `--write` puts what was measured
 into the target's file.
 """
@@ -29,6 +30,9 @@ from xdsl_spirv.serialization.files import write_atomically
 
 DEPTH = 4096
 """Of the contractions, along K; and M and N of large ones."""
+
+START_MS = 0.003
+"""What a dispatch takes that does nothing."""
 
 MEASURED = {"f16 -> f16": "f16", "f16 -> f32": "f16", "s8 -> s32": "s8"}
 """Types whose rates are measured, and their operands'."""
@@ -76,6 +80,19 @@ def job(units: int, tile: list[int], path: Path, key: tuple[int, str, str]) -> J
     return Job(run, lambda: None, case.flops, [None])
 
 
+def net_of_stores(data: dict[str, Any], schedule: dict[str, Any], record: Any) -> float:
+    """TFLOPS without the start of a dispatch and the stores of a large contraction's results."""
+    if record["rate"] == "alone":
+        return record["tflops"]
+    size = 2 if record["types"].endswith("f16") else 4
+    n = data["cooperative_matrix"][0]["n"]
+    way = "rows" if schedule.get("result") == "rows" else f"fragments {n * size}"
+    rate = data.get("store_rates", {}).get(way)
+    stores = 0.0 if rate is None else DEPTH * DEPTH * size / rate / 1e9
+    operations = record["tflops"] * record["ms"]
+    return operations / (record["ms"] - stores - START_MS)
+
+
 def write(name: str, measured: Path) -> int:
     """Put what was measured into the target's file."""
     path = target_file(name)
@@ -88,7 +105,7 @@ def write(name: str, measured: Path) -> int:
         rates = schedule.setdefault(record["rate"], {})
         for types in schedule["rates"]:
             if SAME.get(types, types) == record["types"]:
-                rates[types] = round(record["tflops"])
+                rates[types] = round(net_of_stores(data, schedule, record))
     head, mark, _ = text.partition('"schedules": [\n')
     lines = ",\n".join("    " + json.dumps(each) for each in data["schedules"])
     write_atomically(path, f"{head}{mark}{lines}\n  ]\n}}\n".encode())

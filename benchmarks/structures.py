@@ -4,9 +4,9 @@ Random sizes through every structure that a contraction on matrices may have, on
     python benchmarks/structures.py --target nvidia-h200 --count 400 -o results.json
     .lavapipe/run python benchmarks/structures.py --target lavapipe --count 20
 
-Schedules are given, not chosen: panels with tiles ahead, staged fragments, results by rows, slices
-of K, and all of them mixed, for sizes that are no multiple of anything. Operands are small integers,
-so that every sum is exact, and so is the comparison with numpy.
+Schedules are given, not chosen: panels with tiles ahead, staged fragments, results by rows, and
+all of them mixed, for sizes that are no multiple of anything. Operands are small
+integers, so that every sum is exact, and so is the comparison with numpy.
 """
 
 from __future__ import annotations
