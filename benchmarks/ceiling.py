@@ -349,10 +349,12 @@ GROUPS = {"products": products, "convolutions": convolutions, "extra": extra, "s
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--variants", type=Path, help='JSON: {"case": ["#schedule...", ...]}')
+    parser.add_argument("--beside", type=Path, help="variants beside the defaults of all cases")
     parser.add_argument("--groups", default="products,convolutions")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
     variants = json.loads(options.variants.read_text()) if options.variants else {}
+    beside = json.loads(options.beside.read_text()) if options.beside else {}
     groups = "small" if options.small else options.groups
     chosen = [each for group in groups.split(",") for each in GROUPS[group]()]
     chosen = [each for each in chosen if options.only in str(each)]
@@ -364,7 +366,7 @@ def main(arguments: list[str] | None = None) -> int:
         jobs = [
             (product, schedule, pool.submit(compiled, product, options.target, schedule))
             for product in chosen
-            for schedule in (None, *variants.get(str(product), ()))
+            for schedule in (None, *(variants or beside).get(str(product), ()))
         ]
         data: Data | None = None
         last: Product | None = None
