@@ -8,9 +8,9 @@ What the schedules in a target's file reach with one workgroup on each compute u
 workgroups; `alone` are those of a result that has just enough tiles for every unit to have one, as
 small results do. `rates` leave out the start of a dispatch and what storing the results takes by
 the file's `store_rates`, which estimates add. Both are for `assign-schedule` to choose by, and
-measured where the target's file has 1 or nothing for them, or all with `--all`. Each schedule is compiled against a target file that
-lists nothing else, checked, and timed as in `contractions.py`. `--write` puts what was measured
-into the target's file.
+measured where the target's file has 1 or nothing for them, or all with `--all`. Each schedule is
+compiled against a target file that lists nothing else, checked, and timed as in `contractions.py`.
+`--write` puts what was measured into the target's file.
 """
 
 from __future__ import annotations
