@@ -65,6 +65,7 @@ class ScheduleCandidate:
     """
     A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose.
 
+    `subgroups` are rows and columns, and where there is a third number, slices of K.
     `direct` names the operands that are packed into fragments and read without Workgroup memory,
     `b` or `ab`, `fragments` those that are packed so and staged, `panels` those that are packed
     into panels whatever they lie like; `ahead`, `staged_ahead` (of staged operands), `stages`,
@@ -75,7 +76,7 @@ class ScheduleCandidate:
     """
 
     tile: tuple[int, int]
-    subgroups: tuple[int, int]
+    subgroups: tuple[int, ...]
     k_bytes: int
     accumulator_bits: int | None
     direct: str = ""
@@ -376,10 +377,12 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
         return fields.positive(name) if name in fields.data else 1
 
     rows, columns = fields.positives("tile", 2)
-    grid_rows, grid_columns = fields.positives("subgroups", 2)
+    subgroups = fields.positives("subgroups")
+    if len(subgroups) not in (2, 3):
+        raise TargetError(f"{fields.where}.subgroups is {list(subgroups)}, not 2 or 3 numbers")
     return ScheduleCandidate(
         (rows, columns),
-        (grid_rows, grid_columns),
+        subgroups,
         fields.positive("k_bytes"),
         bits,
         fields.text("direct", ""),

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import lcm, log2
+from math import lcm, log2, prod
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -241,6 +241,7 @@ def _distance(one: ContractionAttr, other: ContractionAttr) -> tuple[float, ...]
         for a, b in (
             (one.tile, other.tile),
             (one.grid, other.grid),
+            ((one.slices,), (other.slices,)),
             (one.instruction.sizes, other.instruction.sizes),
         )
         for x, y in zip(a, b, strict=True)
@@ -372,7 +373,7 @@ def _candidates(
         if panels is not None:
             ways.append(panels)
     for candidate in target.schedules:
-        (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
+        (tile_m, tile_n), (rows, columns, *slices) = candidate.tile, candidate.subgroups
         types = f"{a_type} -> {result}"
         rate, alone = candidate.rates.get(types), candidate.alone.get(types)
         if units:
@@ -391,19 +392,19 @@ def _candidates(
             continue
         if not packed.issuperset({*candidate.fragments, *candidate.panels}):
             continue
-        whole = _whole(contraction, target, shape, candidate.direct)
+        whole = _whole(contraction, target, shape, candidate.direct) * prod(slices)
         deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
         tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), whole) * whole)
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
             buffers = candidate.buffers if stages > 1 else 1
             choices = [
-                _packed_ways(contraction, candidate, operand, instruction, buffers)
+                _packed_ways(contraction, candidate, operand, (k, tile[2] // prod(slices)), buffers)
                 or [_buffered(way, buffers) for way in ways]
                 for operand, ways in enumerate(staged.values())
             ]
             for path_a, path_b in product(*choices):
-                grid, group, first = (rows, columns), candidate.group, candidate.first
+                grid, group, first = candidate.subgroups, candidate.group, candidate.first
                 schedule = ContractionAttr(
                     tile,
                     grid,
@@ -440,14 +441,18 @@ def _packed_ways(
     contraction: Contraction,
     candidate: ScheduleCandidate,
     operand: int,
-    instruction: InstructionAttr,
+    depths: tuple[int, int],
     buffers: int,
 ) -> list[StagedAttr | DirectAttr]:
-    """The way of A (0) or B (1) to its fragments if the candidate has it packed, or none."""
+    """
+    The way of A (0) or B (1) to its fragments if the candidate has it packed, or none.
+
+    `depths` are those of an instruction, and of what a subgroup multiplies of a K tile.
+    """
+    k, depth = depths
     name, size = "ab"[operand], bit_width(contraction.element_types[operand]) // 8
     if name in candidate.direct:
-        return [DirectAttr(candidate.ahead)]
-    k = instruction.sizes[2]
+        return [DirectAttr(min(candidate.ahead, depth // k))]
     if name in candidate.fragments:
         return [StagedAttr(0, STAGED_ROW_PADDING // size, buffers, "fragments")]
     if name in candidate.panels:

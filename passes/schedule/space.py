@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice, product, zip_longest
+from math import prod
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
@@ -41,6 +42,8 @@ from xdsl_spirv.targets import Target
 
 EXTENTS = (8, 16, 32, 64, 96, 128, 192, 256)
 GRIDS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2), (1, 8), (8, 1), (4, 4))
+SLICES = (1, 2, 4, 8)
+"""Parts of a K tile: only neighbours of a schedule try more than one."""
 DEPTHS = (1, 2, 4)
 """Instructions along K that are staged at a time."""
 MOST_ACCUMULATORS = 16
@@ -89,7 +92,7 @@ def _in_turn(plans: Iterable[Plan]) -> Iterator[Plan]:
     """The first of each tile and grid, then the second of each, and so on."""
     groups: dict[object, list[Plan]] = {}
     for planned in plans:
-        groups.setdefault((planned.schedule.tile[:2], planned.schedule.grid), []).append(planned)
+        groups.setdefault((planned.schedule.tile[:2], planned.schedule.counts), []).append(planned)
     for row in zip_longest(*groups.values()):
         yield from (planned for planned in row if planned is not None)
 
@@ -120,9 +123,11 @@ def _changes(
         yield partial(_with, one, workgroup_tile=tile)
     for tile in ((m, 2 * n, k), (m, n // 2, k), (2 * m, n // 2, k), (m // 2, 2 * n, k)):
         yield partial(_with, one, workgroup_tile=tile)
-    for grid in GRIDS:
-        if one.subgroup_count // 2 <= grid[0] * grid[1] <= 2 * one.subgroup_count:
-            yield partial(_with, one, subgroups=grid)
+    for grid, slices in product(GRIDS, SLICES):
+        count = prod(grid) * slices
+        if one.subgroup_count // 2 <= count <= 2 * one.subgroup_count:
+            deep = k * max(1, slices // one.slices)
+            yield partial(_with, one, subgroups=(*grid, slices), workgroup_tile=(m, n, deep))
     for raster, group in product(("rows", "columns"), RASTER_GROUPS):
         yield partial(_with, one, raster=raster, group=group)
     if one.instruction.kind.data != "coopmat":
