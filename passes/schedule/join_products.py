@@ -2,7 +2,7 @@
 Queries, keys and values that are products of one operand with weights become one product.
 
     %q = %x * %wq + %bq                               %p = %x * [%wq, %wk, %wv] + [%bq, %bk, %bv]
-    %k = %x * %wk + %bk                         ->    schedule.dispatch(%p) {
+    %k = %x * %wk + %bk                         ->    schedule.dispatch(%p, %p, %p) {
     %v = %x * %wv + %bv                                 schedule.attention %p, %p, %p, whose maps
     schedule.dispatch(%q, %k, %v) { attention }         begin at 0, and behind Q's and K's columns }
 
@@ -163,31 +163,22 @@ def _is_product(op: GenericOp) -> bool:
 
 def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]) -> None:
     """Compute the chains as one, in front of the dispatch, and read its columns there."""
-    block = dispatch.parent_block()
-    assert block is not None
     before: SSAValue | None = None
     for level in zip(*(chain.ops for chain in chains), strict=True):
         before = _joined(dispatch, level, before)
     assert before is not None
-    inner = dispatch.body.block
-    joined = inner.insert_arg(before.type, len(inner.args))
-    joined.name_hint = before.name_hint
-    dispatch.operands = [*dispatch.operands, before]
     maps = list(attention.maps)
     begins = accumulate((chain.columns for chain in chains), initial=0)
     for chain, begin in zip(chains, begins, strict=False):
         for number, operand in enumerate((attention.query, attention.key, attention.value)):
             if operand is chain.argument:
                 maps[number] = AffineMapAttr(_shifted(maps[number].data, begin))
-        chain.argument.replace_all_uses_with(joined)
-    attention.properties["maps"] = ArrayAttr(maps)
-    for chain in sorted(chains, key=lambda chain: -chain.argument.index):
+        # One buffer, but an operand for each: a kernel may view them in different types.
         old = dispatch.inputs[chain.argument.index]
-        operands = list(dispatch.operands)
-        del operands[chain.argument.index]
-        dispatch.operands = operands
-        inner.erase_arg(chain.argument)
+        dispatch.operands[chain.argument.index] = before
+        Rewriter.replace_value_with_new_type(chain.argument, before.type)
         erase_dead(old)
+    attention.properties["maps"] = ArrayAttr(maps)
 
 
 def _shifted(map: AffineMap, columns: int) -> AffineMap:

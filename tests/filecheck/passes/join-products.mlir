@@ -5,7 +5,7 @@
 // CHECK:         tensor.concat dim(0) %wq, %wk : (tensor<8x6xf16>, tensor<4x6xf16>) -> tensor<12x6xf16>
 // CHECK:         ins(%x, %{{.*}} : tensor<16x6xf16>, tensor<12x6xf16>) outs(%{{.*}} : tensor<16x12xf32>)
 // CHECK:         tensor.concat dim(0) %bq, %bk : (tensor<8xf32>, tensor<4xf32>) -> tensor<12xf32>
-// CHECK:         schedule.dispatch(%v, %{{.*}}) : (tensor<16x8xf16>, tensor<16x12xf16>)
+// CHECK:         schedule.dispatch([[P:%.*]], [[P]], %v) : (tensor<16x12xf16>, tensor<16x12xf16>, tensor<16x8xf16>)
 // CHECK:         affine_map<(d0, d1, d2, d3, d4) -> (d1, ((d0 * 4) + d3))>, affine_map<(d0, d1, d2, d3, d4) -> (d2, (d3 + 8))>, affine_map<(d0, d1, d2, d3, d4) -> (d2, ((d0 * 4) + d4))>
 func.func @joined(%x: tensor<16x6xf16>, %v: tensor<16x8xf16>) -> tensor<16x8xf32> {
   %wq = arith.constant dense<0.5> : tensor<8x6xf16>
