@@ -27,7 +27,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
 from xdsl_spirv.compiler.size_equations import Names, names_of
 from xdsl_spirv.dialects.places import place
-from xdsl_spirv.dialects.program import states_of
+from xdsl_spirv.dialects.program import functions_of, states_of
 from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
@@ -128,11 +128,7 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
 def host_functions(module: ModuleOp) -> list[func.FuncOp]:
     """The functions with a body that no other one calls: each may become a program."""
     called = {op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp)}
-    return [
-        op
-        for op in module.ops
-        if isinstance(op, func.FuncOp) and not op.is_declaration and op.sym_name.data not in called
-    ]
+    return [op for op in functions_of(module) if op.sym_name.data not in called]
 
 
 def read_host(

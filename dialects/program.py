@@ -4,9 +4,12 @@ Attributes of a host function's arguments that say what is known of them in ever
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import DiagnosticException
 
 VALUE = "program.value"
 """An argument's value, a constant's attribute: of a weight in every run, of a state in the first.
@@ -17,6 +20,23 @@ STATE = "program.state"
 
 RANGE = "program.range"
 """An argument's attribute: the least and the greatest number that its elements may be."""
+
+
+def functions_of(module: ModuleOp) -> Iterator[FuncOp]:
+    """The functions of a module that have a body; raises `DiagnosticException` at one of blocks."""
+    for function in module.ops:
+        if isinstance(function, FuncOp) and function.body.blocks:
+            refuse_branches(function)
+            yield function
+
+
+def refuse_branches(function: FuncOp) -> None:
+    """Raises `DiagnosticException` for a function of several blocks: no program has branches."""
+    if len(function.body.blocks) > 1:
+        raise DiagnosticException(
+            f"@{function.sym_name.data} has {len(function.body.blocks)} blocks; write branches as "
+            "scf.if, loops as scf.for: a program is a list of kernels"
+        )
 
 
 def _noted(function: FuncOp, index: int, key: str) -> Attribute | None:

@@ -9,6 +9,7 @@ weights, and the source that `--check` compares with. A directory appears whole 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -270,8 +271,9 @@ class Program:
                 self._write(scratch, text)
                 put_in_place(scratch, target)
         except OSError as error:
+            # The file that the system names lies in a folder that nobody has heard of.
             raise ProgramError(
-                f"cannot write the program: {error.strerror}", str(error.filename or target)
+                f"cannot write the program: {error.strerror}", str(target)
             ) from error
 
     def _write(self, folder: Path, text: bool) -> None:
@@ -338,6 +340,19 @@ def _readable(text: str) -> str:
 
 def _joined(text: str) -> str:
     return re.sub(r"(?<=[\[{]) | (?=[\]}])", "", re.sub(r"\s*\n\s*", " ", text))
+
+
+def check_place(folder: str | os.PathLike[str]) -> None:
+    """Raises `ProgramError` if no program can be saved there, before any work is done for it."""
+    target = Path(os.path.abspath(folder))
+    _refuse_strangers(target)
+    parent = next(parent for parent in target.parents if os.path.lexists(parent))
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        code = errno.EACCES if parent.is_dir() else errno.ENOTDIR
+        error = OSError(code, os.strerror(code), str(parent))
+        raise ProgramError(
+            f"cannot write the program: {error.strerror}", str(folder), "name another place"
+        ) from error
 
 
 def _refuse_strangers(target: Path) -> None:

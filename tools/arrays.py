@@ -5,6 +5,7 @@ Arrays from the command line and back: `.npy` files in, a summary and an `.npz` 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import math
 import zipfile
@@ -143,9 +144,25 @@ def write_results(path: str | None, results: Mapping[str, Array]) -> None:
         shape = "x".join([*map(str, result.shape), result.dtype.name])
         print(f"{name}: {shape}{_summary(result)}")
     if path is not None:
-        archive = io.BytesIO()
-        np.savez(archive, allow_pickle=False, **dict(results))
-        write(path, archive.getvalue())
+        write(path, npz_bytes(results))
+
+
+MAX_NAME = 1000
+"""Bytes of a name in an .npz file; what is longer is cut, and told apart by a digest."""
+
+
+def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
+    """Arrays by name as numpy's .npz file; `numpy.savez` takes names as keywords, and not all."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for name, array in arrays.items():
+            data = name.encode("utf-8", "surrogateescape")
+            if len(data) > MAX_NAME or b"\0" in data:
+                kept = data[:MAX_NAME].decode("utf-8", "ignore").replace("\0", "")
+                name = f"{kept}-{hashlib.sha256(data).hexdigest()[:16]}"
+            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+    return archive.getvalue()
 
 
 def _summary(result: Array) -> str:

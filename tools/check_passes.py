@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import argparse
 
-import numpy as np
-
 from xdsl_spirv.compare.translation import Finding, check_passes
 from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse
 from xdsl_spirv.tools.grid import parse_grid
+from xdsl_spirv.tools.output import check_place
 
 
 def check(arguments: argparse.Namespace) -> int:
     """Exit status 1 if a pass changes a result beyond its legal interval, or none was compared."""
+    if arguments.inputs < 1:
+        raise ProgramError(f"--inputs {arguments.inputs} compares nothing", "", "give at least 1")
+    if arguments.output is not None:
+        check_place(arguments.output)
     ctx = context()
     module = parse(arguments.input, ctx)
     report = check_passes(
@@ -44,13 +47,10 @@ def check(arguments: argparse.Namespace) -> int:
 
 def _save(path: str, finding: Finding) -> None:
     """The smallest inputs by their names."""
-    import io
-
+    from xdsl_spirv.tools.arrays import npz_bytes
     from xdsl_spirv.tools.output import write
 
-    archive = io.BytesIO()
     named = {
         argument.name: a for argument, a in zip(finding.arguments, finding.inputs, strict=True)
     }
-    np.savez(archive, allow_pickle=False, **named)
-    write(path, archive.getvalue())
+    write(path, npz_bytes(named))

@@ -17,7 +17,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse, verify
 from xdsl_spirv.runtime.program import INDEX, Buffer, Program
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
-from xdsl_spirv.tools.output import write
+from xdsl_spirv.tools.output import check_place, write
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,6 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.tools.arrays import read_inputs, write_results
     from xdsl_spirv.tools.running import execute
 
+    check_place(arguments.output)
+    check_place(arguments.save_state)
     if is_model(arguments.program):
         from xdsl_spirv.tools.models import run as run_model
 
@@ -66,6 +68,7 @@ def translate(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv translate`: MLIR to a binary, a binary to MLIR or to its canonical form."""
     from xdsl_spirv.serialization.encode.target import find_module
 
+    check_place(arguments.output)
     if is_binary(arguments.input) and arguments.unchecked and not arguments.passes:
         module = read_binary(arguments.input, unchecked=True)
     else:
@@ -93,6 +96,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.tools.arrays import read_inputs, write_results
     from xdsl_spirv.tools.debugging import LocatingParser, options_of, report, wants_lines
 
+    check_place(arguments.output)
     parser = LocatingParser if wants_lines(arguments) else Parser
     module = _lowered(arguments.input, arguments.passes, context(), parser)
     if is_binary(arguments.input) or arguments.buffers:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.frontends.model import is_model
+from xdsl_spirv.runtime.program import check_place
 from xdsl_spirv.runtime.weights import load_weights
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.trace import tracing
@@ -18,6 +19,7 @@ from xdsl_spirv.tools.trace import tracing
 
 def compile(arguments: argparse.Namespace) -> int:
     """Compile a model or a module, and say what kernels became of it."""
+    check_place(arguments.output)
     if is_model(arguments.input):
         from xdsl_spirv.tools.models import compile as compile_model
 

@@ -24,7 +24,7 @@ from xdsl_spirv.runtime.records import to_json
 from xdsl_spirv.targets import known, load
 from xdsl_spirv.tools.explain_text import text_of
 from xdsl_spirv.tools.explanation import Explanation, explanation_of, refused
-from xdsl_spirv.tools.output import write
+from xdsl_spirv.tools.output import check_place, write
 
 FORMATS = ("text", "json", "html")
 SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
@@ -32,6 +32,7 @@ SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
 
 def explain(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv explain`."""
+    check_place(arguments.output)
     chosen = format_of(arguments)
     explained = explanation(arguments)
     shown = rendered(explained, chosen, arguments.sort, arguments.group)

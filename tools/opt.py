@@ -25,7 +25,7 @@ from xdsl_spirv.runtime.modules import reading, verifying
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
-from xdsl_spirv.tools.output import write
+from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.pass_help import passes_help
 from xdsl_spirv.tools.trace import Trace, tracing
 from xdsl_spirv.upstream.order import verify_order
@@ -146,6 +146,7 @@ def opt(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv opt`."""
     given: list[str] = arguments.arguments
     driver = SPIRVOpt(given[1:] if given[:1] == ["--"] else given)
+    check_place(driver.args.output_file)
     name = driver.args.input_file or "standard input"
     with tracing(driver.args.trace_passes, name) as driver.trace:
         driver.run()

@@ -4,7 +4,10 @@ A file appears whole or not at all; `-` is standard output.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.files import write_atomically
@@ -28,5 +31,28 @@ def write(path: str, data: bytes) -> None:
             return
         write_atomically(path, data)
     except OSError as error:
+        remedy = of_the_system(error)[1]
+        raise OutputError(f"cannot write the output: {error.strerror}", path, remedy) from error
+
+
+def check_place(path: str | None) -> None:
+    """
+    Raises `OutputError` if a file cannot be written there, before any work is done for it.
+
+    The disk may still be full when the time comes.
+    """
+    if path is None or path == STANDARD:
+        return
+    target = Path(os.path.realpath(path))
+    is_device = target.exists() and not target.is_file()
+    code = 0
+    if target.is_dir():
+        code = errno.EISDIR
+    elif not target.parent.is_dir():
+        code = errno.ENOTDIR if target.parent.exists() else errno.ENOENT
+    elif not os.access(target if is_device else target.parent, os.W_OK):
+        code = errno.EACCES
+    if code:
+        error = OSError(code, os.strerror(code), path)
         remedy = of_the_system(error)[1]
         raise OutputError(f"cannot write the output: {error.strerror}", path, remedy) from error

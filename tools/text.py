@@ -14,11 +14,12 @@ from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble as assemble_text
 from xdsl_spirv.serialization.text.disassembler import disassemble as disassemble_module
-from xdsl_spirv.tools.output import STANDARD, write
+from xdsl_spirv.tools.output import STANDARD, check_place, write
 
 
 def disassemble(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv disassemble`."""
+    check_place(arguments.output)
     try:
         text = disassemble_module(
             decode(_read(arguments.input)),
@@ -37,6 +38,7 @@ def disassemble(arguments: argparse.Namespace) -> int:
 
 def assemble(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv assemble`."""
+    check_place(arguments.output)
     text = _read(arguments.input).decode("utf-8", "surrogateescape")
     version = _version(arguments.version_of_spirv)
     try:

@@ -8,7 +8,7 @@ Invocations should lie along such a loop: what they read at a time is then one p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TypeAlias
 
@@ -30,20 +30,22 @@ from xdsl_spirv.passes.analysis.loops_nests import Nest, all_reductions_of
 
 Axis: TypeAlias = int | None
 """A loop's number; None for an index that is no single loop."""
+Access: TypeAlias = tuple[Array, tuple[Axis, ...]]
+"""An array and the loops at whose indices it is read."""
 
 
 def fast_loops(loops: Loops, size: Size) -> set[Axis]:
     """For each array of `size` elements or more that loops read, the loop along its neighbours."""
     point = tuple(range(len(loops.sizes)))
-    return {axis for access in _inputs(loops, point) for axis in _fast(*access, size)}
+    return _fast(_inputs(loops, point), size)
 
 
 def fast_axes(array: Array, size: Size) -> set[Axis]:
     """The same for the indices of an element."""
-    return set(_fast(array, tuple(range(len(array.shape))), size))
+    return _fast([(array, tuple(range(len(array.shape))))], size)
 
 
-def _inputs(loops: Loops, point: Sequence[Axis]) -> Iterator[tuple[Array, tuple[Axis, ...]]]:
+def _inputs(loops: Loops, point: Sequence[Axis]) -> Iterator[Access]:
     for operand, map in zip(loops.inputs, loops.input_maps, strict=True):
         if isinstance(operand, Array):
             yield (
@@ -55,29 +57,44 @@ def _inputs(loops: Loops, point: Sequence[Axis]) -> Iterator[tuple[Array, tuple[
             )
 
 
-def _fast(array: Array, at: tuple[Axis, ...], size: Size) -> Iterator[Axis]:
-    match array:
-        case Stored():
+def _fast(accesses: Iterable[Access], size: Size) -> set[Axis]:
+    """What is read in several ways is looked at once: of a chain of sums there are 2^n ways."""
+    pending = list(accesses)
+    seen: set[tuple[int, tuple[Axis, ...]]] = set()
+    axes: set[Axis] = set()
+    while pending:
+        array, at = pending.pop()
+        if (id(array), at) in seen:
+            continue
+        seen.add((id(array), at))
+        if isinstance(array, Stored):
             if typical(prod(array.shape)) >= typical(size):
                 wide = [axis for axis, extent in zip(at, array.shape, strict=True) if extent != 1]
-                yield wide[-1] if wide else None
+                axes.add(wide[-1] if wide else None)
+        else:
+            pending += _sources(array, at)
+    return axes
+
+
+def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
+    """What an element of an array is computed from."""
+    match array:
         case Computed(loops=loops, number=number):
             point: list[Axis] = [None] * len(loops.sizes)
             for loop, axis in zip(loops.inverse[number], at, strict=True):
                 if loop is not None:
                     point[loop] = axis
-            for operand, places in _inputs(loops, point):
-                yield from _fast(operand, places, size)
+            yield from _inputs(loops, point)
         case Transposed():
             source: list[Axis] = [None] * len(array.source.shape)
             for axis, place in zip(array.permutation, at, strict=True):
                 if axis >= 0:
                     source[axis] = place
-            yield from _fast(array.source, tuple(source), size)
+            yield array.source, tuple(source)
         case Reshaped():
-            yield from _fast(array.source, _reshaped(array, at), size)
+            yield array.source, _reshaped(array, at)
         case Sliced() | Padded():
-            yield from _fast(array.source, at, size)
+            yield array.source, at
         case _:
             return
 

@@ -18,11 +18,11 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.tensor import PadOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.uses import operands_of
@@ -44,9 +44,8 @@ class JoinDispatchesPass(ModulePass):
     name = PASS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and not function.is_declaration:
-                _join_all(function.body.block)
+        for function in functions_of(op):
+            _join_all(function.body.block)
 
 
 def _join_all(block: Block) -> None:

@@ -19,7 +19,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.program import states_of
+from xdsl_spirv.dialects.program import functions_of, states_of
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
@@ -33,9 +33,8 @@ class OwnResultsPass(ModulePass):
     name = "own-results"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _own(function)
+        for function in functions_of(op):
+            _own(function)
 
 
 def _own(function: FuncOp) -> None:

@@ -31,13 +31,13 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
 )
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.passes.analysis.dead_code import erase_unused
 from xdsl_spirv.passes.analysis.local_sizes import is_given, resolve_sizes
 from xdsl_spirv.passes.analysis.uses import operands_of
@@ -51,10 +51,9 @@ class ScalarsIntoLoopsPass(ModulePass):
     name = "scalars-into-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                for block in function.body.blocks:
-                    move_scalars(block)
+        for function in functions_of(op):
+            for block in function.body.blocks:
+                move_scalars(block)
 
 
 def move_scalars(block: Block) -> None:

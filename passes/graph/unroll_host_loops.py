@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, scf
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -30,6 +29,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 
@@ -43,10 +43,9 @@ class UnrollHostLoopsPass(ModulePass):
     """Operations that one loop may become."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                self._loops(function.body.block)
-                _branches(function.body.block)
+        for function in functions_of(op):
+            self._loops(function.body.block)
+            _branches(function.body.block)
 
     def _loops(self, block: Block) -> None:
         """Inner loops before the loops around them."""

@@ -25,7 +25,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.program import first_value_of, states_of
+from xdsl_spirv.dialects.program import first_value_of, functions_of, states_of
 from xdsl_spirv.dialects.schedule import UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 from xdsl_spirv.passes.refusal import refuse
@@ -43,9 +43,8 @@ class UpdateStatesPass(ModulePass):
     name = PASS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and not function.is_declaration:
-                _update(function)
+        for function in functions_of(op):
+            _update(function)
 
 
 def _update(function: FuncOp) -> None:

@@ -20,12 +20,12 @@ from typing import TypeAlias
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, TensorType, f32
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, RowsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
@@ -72,10 +72,9 @@ class FoldNormsPass(ModulePass):
         target = target_of(op, self.name)
         if target.residency.subgroups == 1:
             return
-        for function in op.ops:
-            if isinstance(function, FuncOp) and not function.is_declaration:
-                for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
-                    _fold(dispatch, target)
+        for function in functions_of(op):
+            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
+                _fold(dispatch, target)
 
 
 def _fold(dispatch: DispatchOp, target: Target) -> None:

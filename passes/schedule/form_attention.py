@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.attention_forming import form
 
@@ -39,11 +39,10 @@ class FormAttentionPass(ModulePass):
         known = op.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
         target = load_target(name, op, self.name) if name else None
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and not function.is_declaration:
-                block = function.body.block
-                if _may_attend(block):
-                    form(block, target)
+        for function in functions_of(op):
+            block = function.body.block
+            if _may_attend(block):
+                form(block, target)
 
 
 def _may_attend(block: Block) -> bool:

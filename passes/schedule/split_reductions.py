@@ -32,13 +32,13 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, RowsAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.analysis.constants import is_zero
@@ -92,11 +92,10 @@ class SplitReductionsPass(ModulePass):
         known = op.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
         target = load_target(name, op, self.name) if name else None
-        for function in op.ops:
-            if isinstance(function, FuncOp) and not function.is_declaration:
-                for generic in list(function.body.block.ops):
-                    if isinstance(generic, linalg.ops.GenericOp):
-                        self._split(generic, target)
+        for function in functions_of(op):
+            for generic in list(function.body.block.ops):
+                if isinstance(generic, linalg.ops.GenericOp):
+                    self._split(generic, target)
 
     def _split(self, op: linalg.ops.GenericOp, target: Target | None) -> None:
         cut = _cut_of(op)
