@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import RowsAttr, bit_width
-from xdsl_spirv.dialects.schedule.rows import MOST_BYTES
+from xdsl_spirv.dialects.schedule.rows import MOST_BYTES, MOST_DIGITS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
@@ -347,6 +347,12 @@ MOST_WRITTEN = 128
 SUBGROUPS = 8
 """Subgroups of a workgroup that divide K at most."""
 
+RESIDENT = 32
+"""Subgroups that run side by side on a compute unit where they have 64 registers each."""
+
+LEAST_IN_GROUPS = 8
+"""Columns of an invocation that are worth making digits of its elements of the rows."""
+
 
 def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """The schedules that might do, the best one first."""
@@ -361,6 +367,7 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if target.residency.subgroups == 1:
         yield from _on_processor(plan, rows, side_by_side, columns)
         return
+    yield from _in_groups(plan, few)
     bytes, unit = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
     units = typical(plan.units) * prod(plan.unit.values()) // unit
     wanted = BUSY * target.compute_units
@@ -385,6 +392,40 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
                     steps //= 2
                 yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)), bytes)
                 along //= 2
+
+
+def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
+    """
+    Schedules of digits, in which the subgroups of a workgroup have all of K between them, and as
+    many groups of columns as make the workgroups run side by side.
+
+    Units of 16 elements leave each lane half as many to make digits of as those of 32, in pieces
+    that lie half as far apart.
+    """
+    target, size = plan.target, plan.target.subgroup_size
+    is_packed = plan.contraction.unpackings[plan.streamed] is not None
+    dots, products = target.rates.get("dot", 0), target.rates.get("fma f32", 0)
+    if not is_packed or plan.total_type != f32 or dots < 2 * products or not dots:
+        return
+    results = typical(plan.columns) * typical(plan.contraction.batch)
+    for most in (MOST_SPREAD, MOST_SPREAD // 2):
+        bytes, elements = _load(plan, most)
+        unit = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), target)
+        if is_dynamic(unit.units) or unit.side_by_side > 1:
+            continue
+        rows = ceil_div(few, ceil_div(few, min(MOST_ROWS, max(1, MOST_BESIDE // elements))))
+        steps = ceil_div(unit.units, size * RESIDENT)
+        along = ceil_div(unit.units, size * steps)
+        if rows * elements * steps > MOST_BESIDE:
+            continue
+        across = max(1, 4 // along)
+        workgroups = max(1, RESIDENT // (along * across))
+        width = max(1, min(4, MOST_SUMS // 2 // rows))
+        slots = target.compute_units * workgroups * width * across
+        sums = target.residency.memory_bytes // workgroups // (4 * rows * width * across * along)
+        groups = min(ceil_div(results * ceil_div(few, rows), slots), sums)
+        if width * groups >= LEAST_IN_GROUPS:
+            yield RowsAttr(rows, width, size, steps, (along, across), bytes, groups, MOST_DIGITS)
 
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
