@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,8 @@ def convert(arguments: argparse.Namespace) -> int:
     read_model(path)  # Says what is wrong with the file, if anything is.
     samples = _samples(arguments)
     original = _module("onnx", "onnx").load(path)
-    with _scratch() as folder:
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-") as name:
+        folder = Path(name)
         if arguments.to == "f16":
             converted = _to_f16(original, keep_types=not arguments.all)
         else:
@@ -65,12 +65,6 @@ def convert(arguments: argparse.Namespace) -> int:
     for line in lines:
         print(line)
     return 0
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-") as name:
-        yield Path(name)
 
 
 def _module(name: str, package: str) -> Any:
