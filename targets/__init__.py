@@ -181,6 +181,8 @@ class Target:
     """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
     keep_loops: bool
     """Whether loops are marked as not to be unrolled: where the driver's compiler pays for it."""
+    idle_subgroups: bool
+    """Whether a subgroup may leave a loop out; lavapipe crashes in what loops inside read."""
     exact_division: bool
     """Whether quotients are correctly rounded; Vulkan allows 2.5 units in the last place."""
     scalar_results: int
@@ -441,6 +443,7 @@ def _target(fields: _Fields) -> Target:
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
         keep_loops=fields.flag("keep_loops", default=False),
+        idle_subgroups=fields.flag("idle_subgroups", default=True),
         exact_division=fields.flag("exact_division", default=False),
         scalar_results=(
             fields.positive("scalar_results") if "scalar_results" in fields.data else SCALAR_RESULTS

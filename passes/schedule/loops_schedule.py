@@ -109,7 +109,33 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
         # Elements without a size are in no buffer: they are refused when the kernel is made.
         return LoopsAttr(1, 1)
     tiled = _tiled(nests[0], target) if len(nests) == 1 else None
-    return tiled or _widest([_choose(nest, target) for nest in nests])
+    chosen = tiled or _widest([_choose(nest, target) for nest in nests])
+    if target.idle_subgroups or not any(map(_may_idle, nests)):
+        return chosen
+    return _of_single_subgroups(chosen, target)
+
+
+def _may_idle(nest: Nest) -> bool:
+    """
+    Whether a subgroup may find nothing to do, in a kernel of loops within its loop over elements.
+
+    Of a known size no more subgroups are launched than have something to do in their only turn.
+    """
+    if not any(map(is_dynamic, nest.shape)):
+        return False
+    return any(
+        sum(size != 1 for size, yes in zip(loops.sizes, loops.reduction, strict=True) if yes) > 1
+        for loops, _ in reductions_of(nest)
+    )
+
+
+def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
+    """As many invocations, each subgroup a workgroup: those that would idle are not launched."""
+    if schedule.reduce.data == "workgroup":
+        return schedule
+    size = target.subgroup_size
+    groups = ceil_div(schedule.workgroups.data * schedule.workgroup.data, size)
+    return LoopsAttr(size, groups, schedule.elements.data, schedule.reduce.data, schedule.rows.data)
 
 
 def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
