@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv import arithmetic
 from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
@@ -120,7 +120,7 @@ class RegisterAttentionCode:
         self.row_lanes = lanes_of_row(fragment)
         self.lane_row, self.lane_column = lane_places(b, fragment, self.lane)
         scale = plan.op.scale.value.data
-        self.raw = plan.op.mask is None and scale > 0
+        self.raw = plan.op.mask is None and plan.op.cap is None and scale > 0
         self.factor = scale * LOG2_E if self.raw else LOG2_E
         self.tile_count = ceil_div(plan.extents[1], self.keys)
         self.whole = plan.extents[1] // self.keys
@@ -209,7 +209,7 @@ class RegisterAttentionCode:
     def _whole_tiles(self, upper: Index, state: State) -> State:
         """All tiles that every row sees whole."""
         schedule = self.plan.schedule
-        if self.whole == 0 or upper == 0:
+        if self.whole == 0 or self.plan.sizes.window is not None:
             return state
         # There may be none whole, which only the device knows.
         if schedule.reads_ahead("keys"):
@@ -226,24 +226,29 @@ class RegisterAttentionCode:
 
     def _masked_tiles(self, lower: Index, upper: Index, state: State) -> State:
         """Those at an edge: they read for themselves, as their rows may be no rows."""
-        if self.plan.causal is None and not self.plan.ragged:
+        if not self.plan.hides:
             return state
         return self._tiles(lower, upper, state, masked=True)
 
     def _bounds(self) -> tuple[Index, Index]:
         """The number of tiles that every row sees whole, and where tiles end that any row sees."""
         b = self.b
-        if self.plan.causal is None:
-            return self.whole, self.tile_count
-        begin = b.divided(self._seen(0), self.keys)
-        last = b.plus(self._seen(self.plan.schedule.rows - 1), self.keys - 1)
-        return begin, b.divided(last, self.keys)
+        plan, last = self.plan, self.plan.schedule.rows - 1
+        causal, window = plan.causal, plan.sizes.window
+        begin: Index = self.whole
+        end: Index = self.tile_count
+        if causal is not None:
+            begin = b.divided(self._up_to(causal + 1), self.keys)
+            end = b.divided(b.plus(self._up_to(causal + (last + 1)), self.keys - 1), self.keys)
+        if window is not None:
+            # Two edges move along with rows: no tile is known to be whole.
+            begin = b.divided(self._up_to(window), self.keys)
+        return begin, end
 
-    def _seen(self, row: int) -> Index:
-        """The number of keys that a row of the subgroup sees."""
-        b, (_, keys, _, _), causal = self.b, self.plan.extents, self.plan.causal
-        assert causal is not None
-        seen = b.add(arith.AddiOp(self._signed(self.row), b.i32(causal + (row + 1))))
+    def _up_to(self, bound: Size) -> Index:
+        """The number of keys before that of the subgroup's first row and a bound."""
+        b, (_, keys, _, _) = self.b, self.plan.extents
+        seen = b.add(arith.AddiOp(self._signed(self.row), b.i32(bound)))
         seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
         seen = b.add(arith.MaxSIOp(seen, b.i32(0)))
         return b.add(arith.IndexCastOp(seen, IndexType()))
@@ -362,49 +367,75 @@ class RegisterAttentionCode:
         if plan.ragged:
             of_all = self._difference(plan.extents[1] - 1, first)
         if causal is None:
-            assert of_all is not None
+            of_all = b.i32(self.keys) if of_all is None else of_all
             return [[of_all] * len(self.groups) for _ in range(self.strips)]
+        limits = self._diagonal(first, causal)
+        if of_all is None:
+            return limits
+        return [[b.add(arith.MinSIOp(limit, of_all)) for limit in row] for row in limits]
+
+    def _diagonal(self, first: Index, bound: Size) -> list[list[SSAValue]]:
+        """For each row its number and a bound less a key's number."""
+        b = self.b
         diagonal = self._difference(b.plus(self.row, self.lane_row), first)
-        limits: list[list[SSAValue]] = []
-        for strip in range(self.strips):
-            limits.append([])
-            for row in self.group_rows:
-                limit = b.add(arith.AddiOp(diagonal, b.i32(causal + (strip * self.m + row))))
-                if of_all is not None:
-                    limit = b.add(arith.MinSIOp(limit, of_all))
-                limits[-1].append(limit)
-        return limits
+        return [
+            [
+                b.add(arith.AddiOp(diagonal, b.i32(bound + (strip * self.m + row))))
+                for row in self.group_rows
+            ]
+            for strip in range(self.strips)
+        ]
 
     def _masked(
         self, scores: list[list[list[SSAValue]]], tile: Index
     ) -> list[list[list[SSAValue]]]:
-        """-inf where a key is no key, or comes after what the row may see."""
+        """-inf where a key is no key, or outside of what the row may see."""
+        window, first = self.plan.sizes.window, self.b.times(tile, self.keys)
+        limits = self._limits(tile)
+        lows = None
+        if window is not None:
+            lows = self._diagonal(self.b.plus(first, self.lane_column), window)
+        return [
+            [
+                self._masked_part(part, j, limits[strip], lows and lows[strip])
+                for j, part in enumerate(row)
+            ]
+            for strip, row in enumerate(scores)
+        ]
+
+    def _masked_part(
+        self,
+        values: list[SSAValue],
+        j: int,
+        limits: list[SSAValue],
+        lows: list[SSAValue] | None,
+    ) -> list[SSAValue]:
+        """The same of the components of one fragment."""
         b, least = self.b, self.number(-inf)
-        limits = [self.by_row(row) for row in self._limits(tile)]
-        masked: list[list[list[SSAValue]]] = []
-        for strip, row in enumerate(scores):
-            masked.append([])
-            for j, values in enumerate(row):
-                parts: list[SSAValue] = []
-                for (_, column), limit, value in zip(
-                    self.places, limits[strip], values, strict=True
-                ):
-                    number = b.i32(j * self.n + column)
-                    beyond = b.add(arith.CmpiOp(number, limit, "sgt"))
-                    parts.append(b.add(arith.SelectOp(beyond, least, value)))
-                masked[-1].append(parts)
-        return masked
+
+        def masked(value: SSAValue, i: int, bounds: list[SSAValue], outside: str) -> SSAValue:
+            number = b.i32(j * self.n + self.places[i][1])
+            hidden = b.add(arith.CmpiOp(number, self.by_row(bounds)[i], outside))
+            return b.add(arith.SelectOp(hidden, least, value))
+
+        values = [masked(value, i, limits, "sgt") for i, value in enumerate(values)]
+        if lows is None:
+            return values
+        return [masked(value, i, lows, "slt") for i, value in enumerate(values)]
 
     def _scaled(self, scores: list[list[Fragment]], tile: Index) -> list[list[list[SSAValue]]]:
-        """Components of scores times the scale, plus the mask."""
+        """Components of scores times the scale, capped, plus the mask."""
         b = self.b
         scale = self.splat(self.plan.op.scale.value.data, self.accumulator)
+        cap = None if self.plan.op.cap is None else self.plan.op.cap.value.data
         first = b.times(tile, self.keys)
         scaled: list[list[list[SSAValue]]] = []
         for strip, row in enumerate(scores):
             scaled.append([])
             for j, fragment in enumerate(row):
                 values = self.parts(self.both(arithmetic.FMulOp, fragment, scale))
+                if cap is not None:
+                    values = [self.times(b.add(math.TanhOp(x)), self.number(cap)) for x in values]
                 if self.mask is not None:
                     added = self._mask(strip, b.plus(first, j * self.n))
                     values = [self.plus(x, y) for x, y in zip(values, added, strict=True)]

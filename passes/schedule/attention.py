@@ -389,6 +389,11 @@ class AttentionPlan:
         return not is_multiple(self.extents[N], self.schedule.key_tile.data)
 
     @property
+    def hides(self) -> bool:
+        """Whether any tile of keys is not seen whole."""
+        return self.ragged or self.causal is not None or self.sizes.window is not None
+
+    @property
     def ends_within(self) -> bool:
         """Whether the last tile of queries goes beyond them."""
         return not is_multiple(self.extents[M], self.schedule.query_tile.data)
@@ -528,9 +533,9 @@ def check_attention(plan: Plan) -> None:
         raise ScheduleDoesNotFit(problem)
 
 
-def not_by_matrices(op: AttentionOp) -> Iterator[str]:
-    """What an attention has that no schedule by matrices knows."""
-    for name in ("window", "cap", "parts"):
+def not_by_matrices(op: AttentionOp, in_registers: bool = True) -> Iterator[str]:
+    """What an attention has that no schedule by matrices knows, with probabilities there or not."""
+    for name in ("parts",) if in_registers else ("window", "cap", "parts"):
         if name in op.properties:
             yield f"a {name}, which multiply-adds know: #schedule.attention_lanes"
 
@@ -538,7 +543,7 @@ def not_by_matrices(op: AttentionOp) -> Iterator[str]:
 def problems(plan: AttentionPlan) -> Iterator[str]:
     """The reasons why it does not fit, each with the number and what would."""
     op, schedule, target = plan.op, plan.schedule, plan.target
-    for missing in not_by_matrices(op):
+    for missing in not_by_matrices(op, schedule.in_registers):
         yield missing
         return
     if op.is_dynamic and set(schedule.paths) != {"vectors"}:

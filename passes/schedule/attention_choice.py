@@ -185,7 +185,7 @@ def _in_registers(
     """
     strips, subgroups, fragments = counts
     instruction = InstructionAttr("coopmat", shape)
-    tile, keys = strips * subgroups * shape[0], fragments * shape[1]
+    tile, keys = strips * subgroups * shape[0], fragments * max(shape[1:])
 
     def schedule(paths: tuple[str, str, str]) -> AttentionAttr:
         return AttentionAttr(

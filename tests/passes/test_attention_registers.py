@@ -1,0 +1,150 @@
+"""
+Attention whose probabilities stay in registers: every way to read operands, sizes that the launch
+gives, and what a row sees, on the interpreter with every check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
+from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.testing.attention_workloads import AttentionWorkload
+
+INSTRUCTIONS = {
+    "lavapipe": (8, "8x8x8"),
+    "nvidia-h200": (16, "16x16x16"),
+    "nvidia-ada": (16, "16x16x16"),
+}
+
+D = -(2**63)
+
+OPEN = f"""
+func.func @main(%Q: tensor<2x?x16xf16>, %K: tensor<?x16xf16>, %V: tensor<?x24xf16>, %C: index,
+    %W: index) -> tensor<2x?x24xf32> {{
+  %r = schedule.dispatch(%Q, %K, %V, %C, %W) : (tensor<2x?x16xf16>, tensor<?x16xf16>,
+      tensor<?x24xf16>, index, index) -> tensor<2x?x24xf32> {{
+  ^bb0(%q: tensor<2x?x16xf16>, %k: tensor<?x16xf16>, %v: tensor<?x24xf16>, %causal: index, %window: index):
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %m = tensor.dim %q, %one : tensor<2x?x16xf16>
+    %n = tensor.dim %k, %zero : tensor<?x16xf16>
+    %e = tensor.empty(%m) : tensor<2x?x24xf32>
+    %o = schedule.attention %q, %k, %v into %e numbers %m, %n, NUMBERS loops = [2, {D}, {D}, 16, 24]
+      maps = [affine_map<(h, m, n, d, e) -> (h, m, d)>, affine_map<(h, m, n, d, e) -> (n, d)>,
+              affine_map<(h, m, n, d, e) -> (n, e)>, affine_map<(h, m, n, d, e) -> (h, m, e)>]
+      scale = 2.5e-1 PROPERTIES {{schedule = #schedule.attention<query_tile = 16, key_tile = 16,
+        subgroups = 2, instruction = coopmat 8x8x8, q = vectors, k = vectors, v = vectors,
+        rescale = RESCALE, probabilities = registers, ahead = AHEAD>}}
+      : tensor<2x?x16xf16>, tensor<?x16xf16>, tensor<?x24xf16> into tensor<2x?x24xf32>
+      -> tensor<2x?x24xf32>
+    schedule.yield %o : tensor<2x?x24xf32>
+  }}
+  func.return %r : tensor<2x?x24xf32>
+}}
+"""
+
+SIZES = [(17, 50), (5, 3), (16, 32), (33, 21)]
+"""Queries and keys: with tiles that are whole, cut, and missing."""
+
+
+@pytest.mark.parametrize(
+    ("properties", "numbers", "ahead", "rescale"),
+    [
+        (f"causal = {D} window = {D} nan_to_zero", "%causal, %window", "values", "seldom"),
+        (f"cap = 2.0 causal = {D} nan_to_zero", "%causal", "all", "late"),
+        pytest.param(f"window = {D} nan_to_zero", "%window", "none", "always", marks=pytest.mark.long),
+        pytest.param("causal = -3 window = -9 nan_to_zero", "", "keys", "late", marks=pytest.mark.long),
+    ],
+)
+def test_sizes_that_the_launch_gives(properties: str, numbers: str, ahead: str, rescale: str):
+    text = OPEN.replace("PROPERTIES", properties).replace("AHEAD", ahead)
+    text = text.replace("RESCALE", rescale).replace("NUMBERS", numbers)
+    text = text.replace("%n,  loops", "%n loops")
+    program = compile_module(parse_text(text), "lavapipe")
+    generator = np.random.default_rng(1)
+    for rows, keys in SIZES:
+        shapes = ((2, rows, 16), (keys, 16), (keys, 24))
+        arrays = [generator.standard_normal(shape).astype(np.float16) for shape in shapes]
+        arrays += [np.array(max(0, keys - rows)), np.array(3)]
+        (expected,) = interpret(parse_text(text), arrays)
+        checks = Checks.all()
+        names = program.manifest.arguments
+        (result,) = run(program, dict(zip(names, arrays, strict=True)), checks=checks).values()
+        assert not checks.report, str(checks.report)
+        np.testing.assert_allclose(result, expected, rtol=4e-3, atol=4e-3)
+
+
+def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
+    module = parse_text(workload.text(), ctx=context())
+    rows, shape = INSTRUCTIONS[target]
+    schedule = (
+        f"#schedule.attention<query_tile = {2 * rows}, key_tile = {2 * rows}, subgroups = 1, "
+        f"instruction = coopmat {shape}, probabilities = registers, {fields}>"
+    )
+
+    def put(stage: str, stage_module: Any) -> None:
+        for op in stage_module.walk():
+            if isinstance(op, AttentionOp) and SCHEDULE not in op.attributes:
+                op.attributes[SCHEDULE] = Parser(context(), schedule).parse_attribute()
+
+    from xdsl.passes import PassPipeline
+    from xdsl.universe import Universe
+
+    spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'
+    passes = Universe.get_multiverse().all_passes
+    PassPipeline.parse_spec(passes, spec).apply(context(), module)
+    put("formed", module)
+    return compile_module(module, target)
+
+
+@pytest.mark.parametrize(
+    ("target", "workload", "fields"),
+    [
+        ("lavapipe", {"mask": "causal", "d": 16, "e": 24}, "v = vectors, q = vectors, k = vectors"),
+        ("lavapipe", {"mask": "scores", "split": True}, "ahead = both"),
+        ("lavapipe", {"n": 32, "m": 16}, "q = rows, ahead = all, rescale = late"),
+        ("nvidia-h200", {"type": "bf16", "d": 40, "e": 72, "mask": "keys", "out": "bf16"},
+         "v = vectors, q = vectors, k = vectors, ahead = keys"),
+        ("nvidia-h200", {"d": 32, "e": 16, "out": "f32", "n": 64}, "ahead = scores"),
+    ],
+)  # fmt: skip
+def test_every_path(target: str, workload: dict[str, Any], fields: str):
+    case = replace(AttentionWorkload(1, 2, 37, 45, 16, 16), **workload)
+    program = compiled(case, target, fields)
+    assert program.manifest.component_map == target
+    inputs = case.inputs(np.random.default_rng(2))
+    checks = Checks.all()
+    results = run(program, inputs, checks=checks)
+    assert not checks.report, str(checks.report)
+    assert all(each.passed for each in check(program, inputs, results))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("k = vectors", "k: vectors, but then q and k have to be vectors both"),
+        ("v = vectors", "v: vectors, but neighbours along its rows cannot be loaded as one"),
+    ],
+)
+def test_what_does_not_fit_is_refused(fields: str, message: str):
+    with pytest.raises(PassFailedException, match=message):
+        compiled(AttentionWorkload(1, 1, 20, 21, 8, 9), "lavapipe", fields)
+
+
+def test_a_target_without_a_map_is_refused():
+    workload = AttentionWorkload(1, 1, 16, 16, 16, 16)
+    with pytest.raises(PassFailedException, match="does not list how it distributes"):
+        compiled(workload, "nvidia-ada", "v = direct")
