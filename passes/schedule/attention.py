@@ -563,6 +563,11 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         given = "x".join(map(str, schedule.instruction.sizes))
         yield f"coopmat {given}: {target.name} has {shapes}"
         return
+    pieces = [name for name in "qkv" if plan.path(name) == "vectors"]
+    unfit = [problem for name in pieces for problem in vectors_fit(plan, name)]
+    if unfit:
+        yield from unfit
+        return
     if not isinstance(element_type_of(op.out), Float16Type | BFloat16Type | Float32Type):
         yield f"the result is f16, bf16 or f32, not {element_type_of(op.out)}"
     if plan.invocations > target.max_invocations:
@@ -592,14 +597,12 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
     for name in "qkv":
         value = plan.value(name)
         packed = value is not None and isinstance(value.owner, PackedViewOp)
-        if plan.path(name) == "vectors":
-            yield from vectors_fit(plan, name)
-        elif plan.path(name) == "rows":
+        if plan.path(name) == "rows":
             if packed:
                 yield f"{name}: rows, but the operand is packed into fragments: direct reads it"
             else:
                 yield from plan.rows_fit(name)
-        elif plan.packed_tile(name).words not in (1, 2, 4):
+        elif plan.path(name) == "direct" and plan.packed_tile(name).words not in (1, 2, 4):
             yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
 
 

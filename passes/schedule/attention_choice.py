@@ -8,13 +8,17 @@ H200 (benchmarks/results/h200-attention-schedules.json).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from math import prod
 
 from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
     AttentionLanesAttr,
     AttentionOp,
     InstructionAttr,
+    bit_width,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, typical
 from xdsl_spirv.passes.analysis.contraction import type_name
@@ -27,7 +31,6 @@ from xdsl_spirv.passes.schedule.attention import (
     problems,
     shapes_of,
     side_by_side,
-    vectors_fit,
 )
 from xdsl_spirv.passes.schedule.attention_lanes import MOST_ROWS, LanesPlan, choose_lanes
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -56,14 +59,41 @@ FEW_TILES = 2
 TWO_STRIPS = 1.3
 """Time of two strips of rows, which share the fragments of keys and values, in that of one."""
 
-TWO_STRIPS_IN_REGISTERS = 1.7
-"""The same where probabilities stay in registers."""
 
-ONE_KEY_FRAGMENT = 1.3
-"""Time of twice as many tiles of keys, of one fragment of scores each."""
+@dataclass(frozen=True)
+class Structure:
+    """
+    How a subgroup goes through keys where probabilities stay in registers, and what it takes.
 
-AHEAD_TIMES = {"keys": 1.0, "values": 1.05, "none": 1.4}
-"""Time by what is read ahead."""
+    `time` is that of one operation, in that of the best structure's, `causal` the same with a mask
+    by index, and `pieces` by how much it grows where keys are read as they lie, in wide pieces.
+    """
+
+    strips: int
+    key_fragments: int
+    ahead: str
+    rescale: str
+    time: float
+    causal: float
+    pieces: float
+
+
+STRUCTURES = (
+    Structure(2, 2, "keys", "late", 1.0, 1.05, 1.1),
+    Structure(2, 2, "keys", "seldom", 1.1, 1.06, 1.0),
+    Structure(2, 4, "values", "seldom", 1.12, 1.0, 1.26),
+    Structure(2, 2, "none", "seldom", 1.4, 1.5, 1.05),
+    Structure(1, 2, "keys", "seldom", 1.03, 1.0, 1.12),
+    Structure(1, 2, "values", "seldom", 1.1, 1.02, 1.13),
+    Structure(1, 2, "none", "seldom", 1.6, 1.45, 1.1),
+    Structure(1, 1, "none", "seldom", 2.0, 2.0, 1.1),
+)
+
+TURNED = 1.12
+"""Time where values are read as they lie, in wide pieces, and so have to be turned."""
+
+TURNED_BY_ONE = 1.6
+"""The same of values where a subgroup has one strip of rows to turn them for."""
 
 HELD = 200
 """Registers that fragments may take where probabilities stay in them; a driver needs the rest."""
@@ -73,6 +103,15 @@ MOST_HELD = 256
 
 LATE_READS = 1.5
 """Time where a driver cannot hold those."""
+
+DEFAULT_RATE = 0.05
+"""TFLOPS where a target's file says nothing."""
+
+SHARE = 0.7
+"""Of the best rate of contractions with a target's cooperative matrices."""
+
+PACKING = 4e-6
+"""Seconds that a dispatch takes that packs an operand, however small."""
 
 
 def choose_attention(op: AttentionOp, target: Target) -> Schedule:
@@ -121,9 +160,8 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
         for candidate in _candidates(op, target, shape):
             misfits = list(problems(candidate))
             reasons += misfits
-            seconds = _cost(candidate)
-            if not misfits and (best is None or seconds < best[0]):
-                best = seconds, candidate.schedule
+            if not misfits and (best is None or _cost(candidate) < best[0]):
+                best = _cost(candidate), candidate.schedule
         if best is not None:
             return best[1]
     raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
@@ -132,7 +170,7 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
 def _candidates(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionPlan]:
-    probe = _in_registers(op, target, shape, (1, 1, 1), "none")
+    probe = _in_registers(op, target, shape, STRUCTURES[-1], 1, ("vectors", "vectors"))
     kind = _through_memory
     if AttentionPlan(op, probe, target).shared_places is not None:
         kind = _without_memory
@@ -161,55 +199,55 @@ def _through_memory(
 def _without_memory(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionAttr]:
-    sizes = product(STRIPS, (4, 2, 1), (2, 1))
+    """Every structure with operands as they lie, in wide pieces, and packed."""
+    structures, subgroups_of = STRUCTURES, (4, 2)
+    paths = [("vectors", "vectors"), ("vectors", "direct"), ("direct", "direct")]
     if side_by_side(target) == 1:
-        sizes = product((1,), (1,), (2, 1))
-    for counts in sizes:
-        for ahead in AHEAD_TIMES if side_by_side(target) > 1 else ("none",):
-            yield _in_registers(op, target, shape, counts, ahead)
+        structures, subgroups_of = STRUCTURES[-2:], (1,)
+        paths = [("vectors", "direct"), ("direct", "direct")]
+    if op.is_dynamic:
+        paths = [("vectors", "vectors")]
+    for structure, subgroups, (k, v) in product(structures, subgroups_of, paths):
+        yield _in_registers(op, target, shape, structure, subgroups, (k, v))
 
 
 def _in_registers(
     op: AttentionOp,
     target: Target,
     shape: tuple[int, int, int],
-    counts: tuple[int, int, int],
-    ahead: str,
+    structure: Structure,
+    subgroups: int,
+    paths: tuple[str, str],
 ) -> AttentionAttr:
-    """
-    A schedule of so many strips of a subgroup, subgroups, and fragments along a tile of keys.
-
-    Operands are read as they lie, in wide pieces. Values are packed where there are many tiles of
-    queries that read them, as invocations would have to turn them for each; what cannot be read in
-    wide pieces is packed, too.
-    """
-    strips, subgroups, fragments = counts
+    """`paths` are those of keys and values; queries are read as they lie if that is possible."""
+    k, v = paths
     instruction = InstructionAttr("coopmat", shape)
-    tile, keys = strips * subgroups * shape[0], fragments * max(shape[1:])
+    tile = structure.strips * subgroups * shape[0]
+    keys = structure.key_fragments * max(shape[1:])
 
-    def schedule(paths: tuple[str, str, str]) -> AttentionAttr:
+    def schedule(q: str) -> AttentionAttr:
         return AttentionAttr(
-            tile, keys, subgroups, instruction, paths, "seldom", "registers", ahead
+            tile,
+            keys,
+            subgroups,
+            instruction,
+            (q, k, v),
+            structure.rescale,
+            "registers",
+            structure.ahead,
         )
 
-    as_they_lie = schedule(("vectors", "vectors", "vectors"))
-    if op.is_dynamic:
-        return as_they_lie
-    plan = AttentionPlan(op, as_they_lie, target)
-    q = k = v = "vectors"
-    if any(vectors_fit(plan, "k")):
-        q, k = "rows" if not any(plan.rows_fit("q")) else "direct", "direct"
-    many = typical(plan.grid[0]) > FEW_TILES
-    if many or any(vectors_fit(plan, "v")):
-        v = "direct"
-    return schedule((q, k, v))
+    if k == "vectors":
+        return schedule("vectors")
+    whole = not any(AttentionPlan(op, schedule("rows"), target).rows_fit("q"))
+    return schedule("rows" if whole else "direct")
 
 
 def _cost(plan: AttentionPlan) -> float:
     tiles, batch, _ = map(typical, plan.grid)
     rounds = ceil_div(tiles * batch, plan.target.compute_units)
     if plan.schedule.in_registers:
-        return rounds * _time_without_memory(plan)
+        return _time_without_memory(plan)
     waits = max(1.0, plan.schedule.subgroups.data / side_by_side(plan.target))
     spilled = plan.registers > REGISTERS and side_by_side(plan.target) > 1
     spills = SPILLS * plan.registers / REGISTERS if spilled else 1.0
@@ -217,18 +255,44 @@ def _cost(plan: AttentionPlan) -> float:
 
 
 def _time_without_memory(plan: AttentionPlan) -> float:
-    """Of a workgroup, in that of the best schedule's with one strip a subgroup."""
-    schedule, parallel = plan.schedule, side_by_side(plan.target)
-    time = max(1.0, schedule.subgroups.data / parallel)
-    time *= TWO_STRIPS_IN_REGISTERS if schedule.strips > 1 else 1.0
-    time *= AHEAD_TIMES.get(schedule.ahead.data, 1.0)
-    time *= ONE_KEY_FRAGMENT if plan.key_fragments == 1 else 1.0
-    if parallel == 1:
-        return time
+    """Seconds of all workgroups, and of what packs their operands."""
+    schedule, target = plan.schedule, plan.target
+    _, keys, d, e = plan.extents
+    tiles, batch, _ = map(typical, plan.grid)
+    own = (schedule.strips, plan.key_fragments, schedule.ahead.data, schedule.rescale.data)
+    known = {(s.strips, s.key_fragments, s.ahead, s.rescale): s for s in STRUCTURES}
+    times = known[own].causal if plan.causal is not None else known[own].time
+    if plan.path("k") == "vectors" and side_by_side(target) > 1:
+        times *= known[own].pieces
+    if plan.path("v") == "vectors":
+        times *= TURNED if schedule.strips > 1 else TURNED_BY_ONE
     held = plan.registers + plan.words_ahead
-    if plan.registers > HELD:
-        return time * SPILLS * held / HELD
-    return time * (LATE_READS if held > MOST_HELD else 1.0)
+    if side_by_side(target) > 1 and plan.registers > HELD:
+        times *= SPILLS * held / HELD
+    elif side_by_side(target) > 1 and held > MOST_HELD:
+        times *= LATE_READS
+    # As many subgroups as fill a unit share it; fewer leave it to others.
+    units = target.compute_units * side_by_side(target) / schedule.subgroups.data
+    rounds = max(1.0, tiles * batch / units)
+    operations = 2.0 * schedule.query_tile.data * typical(keys) * (d + e)
+    share = _rate(plan) / target.compute_units * schedule.subgroups.data / side_by_side(target)
+    return rounds * operations * times / share + sum(map(partial(_packing, plan), "qkv"))
+
+
+def _rate(plan: AttentionPlan) -> float:
+    """Operations a second."""
+    types = f"{type_name(plan.element, True)} -> f32"
+    rates = [c.rates[types] for c in plan.target.schedules if types in c.rates]
+    return max(rates, default=DEFAULT_RATE) * 1e12 * SHARE
+
+
+def _packing(plan: AttentionPlan, name: str) -> float:
+    """Seconds to pack an operand, 0 where it is read as it lies."""
+    if plan.path(name) != "direct":
+        return 0.0
+    elements = prod(plan.packing(name).shape)
+    moved = 2 * elements * bit_width(plan.element) // 8
+    return PACKING + moved / plan.target.copy_bytes_per_second
 
 
 def _with_paths(
