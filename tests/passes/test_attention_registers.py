@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.compare.check import check
@@ -36,7 +38,8 @@ func.func @main(%Q: tensor<2x?x16xf16>, %K: tensor<?x16xf16>, %V: tensor<?x24xf1
     %W: index) -> tensor<2x?x24xf32> {{
   %r = schedule.dispatch(%Q, %K, %V, %C, %W) : (tensor<2x?x16xf16>, tensor<?x16xf16>,
       tensor<?x24xf16>, index, index) -> tensor<2x?x24xf32> {{
-  ^bb0(%q: tensor<2x?x16xf16>, %k: tensor<?x16xf16>, %v: tensor<?x24xf16>, %causal: index, %window: index):
+  ^bb0(%q: tensor<2x?x16xf16>, %k: tensor<?x16xf16>, %v: tensor<?x24xf16>, %causal: index,
+      %window: index):
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
     %m = tensor.dim %q, %one : tensor<2x?x16xf16>
@@ -56,6 +59,8 @@ func.func @main(%Q: tensor<2x?x16xf16>, %K: tensor<?x16xf16>, %V: tensor<?x24xf1
 }}
 """
 
+LONG = pytest.mark.long
+
 SIZES = [(17, 50), (5, 3), (16, 32), (33, 21)]
 """Queries and keys: with tiles that are whole, cut, and missing."""
 
@@ -65,8 +70,8 @@ SIZES = [(17, 50), (5, 3), (16, 32), (33, 21)]
     [
         (f"causal = {D} window = {D} nan_to_zero", "%causal, %window", "values", "seldom"),
         (f"cap = 2.0 causal = {D} nan_to_zero", "%causal", "all", "late"),
-        pytest.param(f"window = {D} nan_to_zero", "%window", "none", "always", marks=pytest.mark.long),
-        pytest.param("causal = -3 window = -9 nan_to_zero", "", "keys", "late", marks=pytest.mark.long),
+        pytest.param(f"window = {D} nan_to_zero", "%window", "none", "always", marks=LONG),
+        pytest.param("causal = -3 window = -9 nan_to_zero", "", "keys", "late", marks=LONG),
     ],
 )
 def test_sizes_that_the_launch_gives(properties: str, numbers: str, ahead: str, rescale: str):
@@ -95,18 +100,11 @@ def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
         f"instruction = coopmat {shape}, probabilities = registers, {fields}>"
     )
 
-    def put(stage: str, stage_module: Any) -> None:
-        for op in stage_module.walk():
-            if isinstance(op, AttentionOp) and SCHEDULE not in op.attributes:
-                op.attributes[SCHEDULE] = Parser(context(), schedule).parse_attribute()
-
-    from xdsl.passes import PassPipeline
-    from xdsl.universe import Universe
-
     spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'
     passes = Universe.get_multiverse().all_passes
     PassPipeline.parse_spec(passes, spec).apply(context(), module)
-    put("formed", module)
+    (op,) = [inner for inner in module.walk() if isinstance(inner, AttentionOp)]
+    op.attributes[SCHEDULE] = Parser(context(), schedule).parse_attribute()
     return compile_module(module, target)
 
 
