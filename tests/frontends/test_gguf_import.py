@@ -150,13 +150,16 @@ def test_attention_reads_the_cache_where_it_lies(target: str, path: Path):
     """Also where neighbours of a head are turned together; no dispatch copies the past."""
     write_model(path, ONE)
     program = compile(path, target, context=24)
-    for name, most in (("prefill", 16), ("decode", 15)):
+    # Norms of one row are computed in products where that is faster than a launch.
+    norms = 0 if target != "lavapipe" else 3
+    for name, most in (("prefill", 16), ("decode", 10 + norms)):
         dispatches = program.functions[name].manifest.dispatches
         kernels = [d.entry_point.partition("_")[0] for d in dispatches]
         if (name, target) == ("prefill", "nvidia-h200"):
             continue
         assert not {"move", "batch"} & set(kernels)
-        assert kernels.count("attention") == 1 + (name == "decode")
+        # There are fewer keys than two parts would be worth.
+        assert kernels.count("attention") == 1
         assert len(kernels) <= most
 
 
