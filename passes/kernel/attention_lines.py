@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import SSAValue
 
@@ -33,6 +34,12 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 WORD_BITS = 32
+
+HALF, LOW = 16, 0xFFFF
+"""Bits of half a word, and those of the lower one."""
+
+Half: TypeAlias = tuple[SSAValue, int]
+"""An element of 16 bits: a word, and which half of it."""
 
 Words: TypeAlias = list[SSAValue]
 Reader: TypeAlias = Callable[[int], Words]
@@ -152,7 +159,7 @@ class VectorLines:
         self.moved = vector_type(i32, words)
         self.view = b.at_top(FlatViewOp(memory, self.moved), f"{name}_vectors")
         self.words = words
-        self.piece = VectorType(plan.element, [WORD_BITS // bit_width(plan.element)])
+        self.piece = VectorType(plan.element, [2])
         self.start = b.plus(offset_along(b, self.layout, 0, batch), self.layout.start)
         self.lane_row = number_of_bits(b, lane, self.deal.lane_row_bits)
         self.lane_vector = number_of_bits(b, lane, self.deal.lane_vector_bits)
@@ -203,25 +210,43 @@ class VectorLines:
         return words
 
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        elements = [self._elements(word) for word in words]
-        blocks, in_block = self.deal.blocks, self.deal.fragments
-        none = self.b.at_top(ConstantOp(zero_of(self.plan.element), self.type), "none")
+        b, blocks, in_block = self.b, self.deal.blocks, self.deal.fragments
+        halves = [self._halves(word) for word in words]
+        none = b.at_top(ConstantOp(zero_of(self.plan.element), self.type), "none")
         for number in range(blocks * in_block):
             block, place = divmod(number, in_block)
+            own = [
+                halves[row * blocks + block][place * self.deal.share + along]
+                for row, along in self.deal.components
+            ]
             fragment = none
-            for component, (row, along) in enumerate(self.deal.components):
-                value = elements[row * blocks + block][place * self.deal.share + along]
-                fragment = self.b.add(CompositeInsertOp(value, fragment, [component]))
+            for first in range(0, len(own), 2):
+                pair = b.add(BitcastOp(self._joined(own[first], own[first + 1]), self.piece))
+                for i in range(2):
+                    value = b.add(CompositeExtractOp(pair, [i]))
+                    fragment = b.add(CompositeInsertOp(value, fragment, [first + i]))
             yield fragment
 
-    def _elements(self, words: SSAValue) -> list[SSAValue]:
+    def _halves(self, words: SSAValue) -> list[Half]:
+        """The elements of a piece."""
         b = self.b
-        elements: list[SSAValue] = []
-        for number in range(self.words):
-            word = words
-            if self.words > 1:
-                word = b.add(CompositeExtractOp(words, [number]))
-            piece = b.add(BitcastOp(word, self.piece))
-            count = self.piece.get_shape()[0]
-            elements += [b.add(CompositeExtractOp(piece, [i])) for i in range(count)]
-        return elements
+        parts = [words]
+        if self.words > 1:
+            parts = [b.add(CompositeExtractOp(words, [number])) for number in range(self.words)]
+        return [(word, half) for word in parts for half in range(2)]
+
+    def _joined(self, low: Half, high: Half) -> SSAValue:
+        """Two elements as one word: a word there is, or the halves of two, in one instruction."""
+        b = self.b
+        (first, place), (second, other) = low, high
+        if first is second and (place, other) == (0, 1):
+            return first
+        if place:
+            first = b.add(arith.ShRUIOp(first, b.i32(HALF)))
+        else:
+            first = b.add(arith.AndIOp(first, b.i32(LOW)))
+        if other:
+            second = b.add(arith.AndIOp(second, b.i32(-1 - LOW)))
+        else:
+            second = b.add(arith.ShLIOp(second, b.i32(HALF)))
+        return b.add(arith.OrIOp(first, second))

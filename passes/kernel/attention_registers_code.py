@@ -397,7 +397,7 @@ class RegisterAttentionCode:
             lows = self._diagonal(self.b.plus(first, self.lane_column), window)
         return [
             [
-                self._masked_part(part, j, limits[strip], lows and lows[strip])
+                self._masked_part(part, j, limits[strip], lows[strip] if lows else None)
                 for j, part in enumerate(row)
             ]
             for strip, row in enumerate(scores)

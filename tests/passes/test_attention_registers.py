@@ -61,8 +61,8 @@ func.func @main(%Q: tensor<2x?x16xf16>, %K: tensor<?x16xf16>, %V: tensor<?x24xf1
 
 LONG = pytest.mark.long
 
-SIZES = [(17, 50), (5, 3), (16, 32), (33, 21)]
-"""Queries and keys: with tiles that are whole, cut, and missing."""
+SIZES = [(17, 50), (5, 3)]
+"""Queries and keys: whole tiles and one that is cut, and less than one."""
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
     ],
 )  # fmt: skip
 def test_every_path(target: str, workload: dict[str, Any], fields: str):
-    case = replace(AttentionWorkload(1, 2, 37, 45, 16, 16), **workload)
+    case = replace(AttentionWorkload(1, 2, 21, 37, 16, 16), **workload)
     program = compiled(case, target, fields)
     assert program.manifest.component_map == target
     inputs = case.inputs(np.random.default_rng(2))
