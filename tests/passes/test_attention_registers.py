@@ -5,7 +5,11 @@ gives, and what a row sees, on the interpreter with every check.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,3 +150,21 @@ def test_a_target_without_a_map_is_refused():
     workload = AttentionWorkload(1, 1, 16, 16, 16, 16)
     with pytest.raises(PassFailedException, match="does not list how it distributes"):
         compiled(workload, "nvidia-ada", "v = direct")
+
+
+@pytest.mark.vulkan
+def test_lavapipe_holds_components_where_its_target_says(lavapipe: Path, tmp_path: Path):
+    workload = AttentionWorkload(1, 1, 16, 21, 16, 8)
+    fields = "q = vectors, k = vectors, v = vectors"
+    compiled(workload, "lavapipe", fields).save(tmp_path / "program")
+    arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
+    done = subprocess.run(
+        [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+        env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
