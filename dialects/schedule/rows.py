@@ -13,7 +13,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-_NUMBERS = ("rows", "columns", "lanes", "steps", "bytes", "groups", "digits")
+_NUMBERS = ("rows", "columns", "lanes", "steps", "bytes", "groups", "digits", "within")
 _NAMES = (*_NUMBERS, "subgroups")
 
 MOST_BYTES = 16
@@ -22,7 +22,7 @@ MOST_BYTES = 16
 MOST_DIGITS = 3
 """More than binary32 has."""
 
-_DEFAULTS = {"bytes": MOST_BYTES, "groups": 1, "digits": 0}
+_DEFAULTS = {"bytes": MOST_BYTES, "groups": 1, "digits": 0, "within": 1}
 
 
 @irdl_attr_definition
@@ -36,7 +36,8 @@ class RowsAttr(ParametrizedAttribute):
     at a time, so that as many loads are under way. Its columns are the first of `groups` groups,
     which it computes one after the other: where that is all it has of K, what it read of the rows
     stays in registers. With `digits` the rows' elements become integers of so many bytes where the
-    other operand's are small integers, of which packed dot products are computed.
+    other operand's are small integers, of which packed dot products are computed. `within` lanes
+    share each unit: all of them load it, and each computes other elements of it.
 
         #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>
     """
@@ -49,6 +50,7 @@ class RowsAttr(ParametrizedAttribute):
     bytes: IntAttr
     groups: IntAttr
     digits: IntAttr
+    within: IntAttr
     subgroups: ArrayAttr[IntAttr]
 
     def __init__(
@@ -61,6 +63,7 @@ class RowsAttr(ParametrizedAttribute):
         bytes: int = MOST_BYTES,
         groups: int = 1,
         digits: int = 0,
+        within: int = 1,
     ):
         super().__init__(
             IntAttr(rows),
@@ -70,6 +73,7 @@ class RowsAttr(ParametrizedAttribute):
             IntAttr(bytes),
             IntAttr(groups),
             IntAttr(digits),
+            IntAttr(within),
             ArrayAttr(map(IntAttr, subgroups)),
         )
 
@@ -82,7 +86,7 @@ class RowsAttr(ParametrizedAttribute):
     @property
     def _numbers(self) -> tuple[IntAttr, ...]:
         positive = self.rows, self.columns, self.lanes, self.steps, self.bytes, self.groups
-        return *positive, self.digits
+        return *positive, self.digits, self.within
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -119,10 +123,10 @@ class RowsAttr(ParametrizedAttribute):
     def verify(self) -> None:
         if len(self.subgroups) != 2:
             raise VerifyException(f"subgroups has {len(self.subgroups)} numbers, must have 2")
-        *positive, digits = self._numbers
+        *positive, digits, within = self._numbers
         if digits.data not in (0, 2, MOST_DIGITS):
             raise VerifyException(f"digits is {digits.data}: 0, 2 or {MOST_DIGITS} are possible")
-        if any(number.data < 1 for number in (*positive, *self.subgroups)):
+        if any(number.data < 1 for number in (*positive, within, *self.subgroups)):
             raise VerifyException("the numbers of a schedule must be positive")
         if self.bytes.data > MOST_BYTES:
             raise VerifyException(f"bytes is {self.bytes.data}: a load has at most {MOST_BYTES}")

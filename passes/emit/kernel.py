@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, gpu, memref, scf
-from xdsl.dialects.builtin import IndexType, MemRefType, i32
+from xdsl.dialects.builtin import IndexType, MemRefType, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -22,6 +22,9 @@ from xdsl_spirv.passes.analysis.local_sizes import SizeCode
 from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructions
 
 INDEX = IndexType()
+
+UNROLLED = "unrolled"
+"""Of a loop: the device's compiler is asked to write every trip out."""
 
 OF_WORKGROUP_MEMORY = (
     MemorySemantics.AcquireRelease
@@ -145,11 +148,13 @@ class KernelEmitter(Emitter):
         body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
         name: str | None = None,
         lower: Index = 0,
+        unrolled: bool = False,
     ) -> Sequence[SSAValue]:
         """
         `for i in range(lower, upper, step)`: body(i, carried) gives the next carried values.
 
-        A single trip is written without a loop.
+        A single trip is written without a loop. `unrolled` asks the device's compiler to write
+        every trip out.
         """
         if isinstance(upper, int) and self.is_single_trip(lower, upper, step):
             return body(lower, carried)
@@ -161,6 +166,8 @@ class KernelEmitter(Emitter):
             self.insert(scf.YieldOp(*results))
         bounds = (self.index(lower), self.index(upper), self.index(step))
         loop = scf.ForOp(*bounds, list(carried), block)
+        if unrolled:
+            loop.attributes[UNROLLED] = UnitAttr()
         self.insert(loop)
         return loop.results
 

@@ -64,12 +64,15 @@ class ContractionToRowsPass(ModulePass):
     name = NAME
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from xdsl_spirv.passes.kernel.shared_units import SharedUnitsKernel
+
         def emit(collective: CollectiveOp, root: GenericOp, init: SSAValue | None) -> None:
             schedule = root.attributes[SCHEDULE]
             assert isinstance(schedule, RowsAttr)
             plan = RowsPlan(contraction_of(root), schedule, target_of(op, NAME))
             check_rows(plan)
-            RowsKernel(HoistingEmitter(InsertPoint.before(collective)), plan, init).emit()
+            kind = SharedUnitsKernel if schedule.within.data > 1 else RowsKernel
+            kind(HoistingEmitter(InsertPoint.before(collective)), plan, init).emit()
 
         lower_roots(NAME, op, RowsAttr, emit)
 
@@ -108,27 +111,7 @@ class RowsKernel:
         self.b, self.plan, self.init = b, plan, init
         contraction = plan.contraction
         self.type = plan.total_type
-        operands = [
-            ComputedOperand(
-                b,
-                value,
-                map,
-                leaves,
-                plan.unit,
-                self.type,
-                name.startswith("s"),
-                plan.main.fast_loop,
-                plan.schedule.digits.data > 0,
-            )
-            for value, map, leaves, name in zip(
-                (contraction.a, contraction.b),
-                contraction.maps[:2],
-                plan.leaves,
-                contraction.types[:2],
-                strict=True,
-            )
-        ]
-        self.stream, self.few = operands[plan.streamed], operands[1 - plan.streamed]
+        self.stream, self.few = self._operands()
         self.count = plan.schedule.rows.data, plan.schedule.columns.data
         along, across = plan.schedule.grid
         subgroup = b.subgroup_id(along * across)
@@ -137,7 +120,7 @@ class RowsKernel:
         size = plan.target.subgroup_size
         self.lane = b.lane_id(size)
         self.lane_of_k = b.remainder(self.lane, plan.lanes)
-        self.lane_column = b.divided(self.lane, plan.lanes)
+        self.lane_column = b.divided(self.lane, size // plan.beside)
         self.part = b.plus(b.times(self.part_of_k, plan.lanes), self.lane_of_k)
         self.row = b.times(b.block_id(gpu.DimensionEnum.X, "tile_row"), plan.tile[0])
         if plan.row_tiles == 1:
@@ -148,6 +131,26 @@ class RowsKernel:
         self.row_sums = RowSums(b, plan, self._over_subgroup)
         self.first: Index = 0
         """The first column in the workgroup's tile of the group that is computed."""
+
+    def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
+        """What streams, and the few rows."""
+        plan = self.plan
+        few = self._operand(1 - plan.streamed, plan.unit)
+        return self._operand(plan.streamed, plan.unit, plan.schedule.digits.data > 0), few
+
+    def _operand(self, number: int, unit: dict[int, int], keeps: bool = False) -> ComputedOperand:
+        plan, contraction = self.plan, self.plan.contraction
+        return ComputedOperand(
+            self.b,
+            (contraction.a, contraction.b)[number],
+            contraction.maps[number],
+            plan.leaves[number],
+            unit,
+            self.type,
+            contraction.types[number].startswith("s"),
+            plan.main.fast_loop,
+            keeps,
+        )
 
     def emit(self) -> None:
         b, plan = self.b, self.plan
@@ -193,7 +196,7 @@ class RowsKernel:
         """What an invocation reads of its units for the columns of a group, each once."""
         _, columns = self.points
         points = [
-            column | _shifted(self._places(unit), offset)
+            column | shifted(self._places(unit), offset)
             for unit, _ in self._own_units()
             for column in columns[:: self.plan.side_by_side]
             for offset in self._offsets()
@@ -280,7 +283,8 @@ class RowsKernel:
             return self._multiply(units, points, carried)
 
         if whole != 0:
-            totals = b.loop(whole, stride * steps, totals, trip, "k")
+            unrolled = plan.schedule.within.data > 1
+            totals = b.loop(whole, stride * steps, totals, trip, "k", unrolled=unrolled)
         if is_multiple(plan.units, stride * steps):
             return totals
 
@@ -326,12 +330,12 @@ class RowsKernel:
         for place, _ in places:
             for column in columns[::width]:
                 for offset in self._offsets():
-                    self.stream.fetch(column | _shifted(place, offset))
+                    self.stream.fetch(column | shifted(place, offset))
         results = list(totals)
         for place, exists in places:
             before = list(results)
             kind = DigitSums if self.plan.schedule.digits.data else UnitSums
-            kind(self, results).add([_shifted(place, o) for o in self._offsets()], points)
+            kind(self, results).add([shifted(place, o) for o in self._offsets()], points)
             if exists is not True:
                 pairs = zip(results, before, strict=True)
                 results = [self.b.select(exists, after, total) for after, total in pairs]
@@ -596,6 +600,6 @@ class DigitSums(UnitSums):
         return self.digits[i].total(self.numbers[j, common])
 
 
-def _shifted(place: Point, offset: dict[int, int]) -> Point:
+def shifted(place: Point, offset: dict[int, int]) -> Point:
     """A point as far away as an offset says."""
     return {loop: (first, offset.get(loop, 0)) for loop, (first, _) in place.items()}

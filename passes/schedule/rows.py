@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
 from xdsl.ir import Attribute
@@ -53,6 +53,19 @@ FEW_FOR_MATRICES = 8
 
 MUCH = 4
 """Times as many columns as rows make one operand stream, and the other one small."""
+
+
+WORD = 32
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A digit of a lane's number: it counts `count` times `scale` iterations of a loop."""
+
+    loop: int
+    count: int
+    scale: int
+    in_word: bool
 
 
 @dataclass(frozen=True)
@@ -137,6 +150,11 @@ class RowsPlan:
         return prod(self.steps_along)
 
     @property
+    def reduced_size(self) -> Size:
+        """K."""
+        return prod(self.contraction.sizes[loop] for loop in self.reduced)
+
+    @property
     def rows(self) -> Size:
         return prod(self.contraction.sizes[loop] for loop in self.row_loops)
 
@@ -154,7 +172,27 @@ class RowsPlan:
     @property
     def beside(self) -> int:
         """Invocations of a subgroup that have other columns."""
-        return self.target.subgroup_size // self.lanes
+        return self.target.subgroup_size // (self.lanes * self.schedule.within.data)
+
+    @cached_property
+    def lane_digits(self) -> tuple[Digit, ...]:
+        """
+        What the lanes that share a unit take of it: lanes along the elements of a word first, then
+        along the unit's other loops, then along further words.
+        """
+        main, unit, left = self.main, self.unit, self.schedule.within.data
+        assert main.fast_loop is not None
+        in_word = WORD // bit_width(main.element)
+        others = [(loop, count) for loop, count in unit.items() if main.strides[loop] == 0]
+        digits: list[Digit] = []
+        taken: dict[int, int] = {}
+        for loop, most in ((main.fast_loop, in_word), *others, (main.fast_loop, MOST_ELEMENTS)):
+            scale = taken.get(loop, 1)
+            count = gcd(left, unit.get(loop, 1) // scale, most)
+            if count > 1:
+                digits.append(Digit(loop, count, scale, scale == 1))
+                taken[loop], left = scale * count, left // count
+        return tuple(digits)
 
     @property
     def parts(self) -> int:
@@ -165,7 +203,8 @@ class RowsPlan:
     def in_subgroup(self) -> bool:
         """Whether the invocations of a subgroup add up without memory."""
         exchanges = any(name in self.target.features for name in EXCHANGES)
-        return self.lanes > 1 and self.beside == 1 and exchanges
+        several = self.lanes * self.schedule.within.data > 1
+        return several and self.beside == 1 and exchanges
 
     @property
     def in_halves(self) -> bool:
@@ -241,6 +280,8 @@ class RowsPlan:
         if size % self.lanes:
             yield f"lanes = {self.lanes} do not divide a subgroup of {size}"
             return
+        if schedule.within.data > 1:
+            yield from self._problems_within_units()
         if schedule.columns.data % self.side_by_side:
             yield (
                 f"columns = {schedule.columns.data} are not a multiple of the {self.side_by_side} "
@@ -265,6 +306,19 @@ class RowsPlan:
                     f"{count} workgroups in {axis} are more than {target.name}'s {limit}: take "
                     "more columns or subgroups"
                 )
+
+    def _problems_within_units(self) -> Iterator[str]:
+        schedule, size, main = self.schedule, self.target.subgroup_size, self.main
+        if (self.lanes, schedule.within.data) != (1, size):
+            yield f"within = {schedule.within.data} is not a subgroup of {size} with lanes = 1"
+        elif schedule.digits.data:
+            yield f"within = {size} lanes multiply floats: use digits = 0"
+        elif not isinstance(main.element, IntegerType) or main.element.width.data >= WORD:
+            yield f"within = {size} lanes take apart words of small integers, not {main.element}"
+        elif main.fast_loop not in self.reduced or self.total_type != f32:
+            yield f"within = {size} lanes share units along K that are summed in f32"
+        elif (shared := prod(digit.count for digit in self.lane_digits)) != size:
+            yield f"a unit {self.unit} is shared by {shared} lanes, not by within = {size}"
 
     def _problems_of_operands(self) -> Iterator[str]:
         types = self.contraction.types
@@ -343,6 +397,12 @@ LEAST_BYTES = 4
 
 MOST_WRITTEN = 128
 """Elements of a step for each row, as far as code grows where nothing waits for memory."""
+
+MOST_STRAIGHT = 5120
+"""Elements of a workgroup up to which its code without a loop stays in the first cache."""
+
+OFTEN = 96
+"""Workgroups that run the same code, at least, so that reading it costs little."""
 
 SUBGROUPS = 8
 """Subgroups of a workgroup that divide K at most."""
@@ -429,7 +489,16 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
-    """Every invocation has columns of its own: what it reads of few rows is the same for all."""
+    """
+    Every invocation has columns of its own: what it reads of few rows is the same for all.
+
+    One row of a short K is multiplied without a loop: where no lane may be off, the device's
+    compiler leaves out what it asks before each load. All lanes load the same word then.
+    """
+    for width in (8, 4) if rows == 1 and not is_dynamic(plan.units) else ():
+        short = width * typical(plan.reduced_size) <= MOST_STRAIGHT
+        if short and columns >= width * OFTEN and _shares_words(plan):
+            yield RowsAttr(1, width, within=plan.target.subgroup_size)
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
         bytes, unit = _load(plan, max(MOST_WRITTEN // own, side_by_side))
@@ -438,6 +507,15 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
             continue
         twice = 2 * own * unit <= MOST_WRITTEN and typical(plan.units) > 1
         yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes=bytes)
+
+
+def _shares_words(plan: RowsPlan) -> bool:
+    """Whether a word of what streams has elements for all lanes of a subgroup."""
+    schedule = RowsAttr(1, 1, within=plan.target.subgroup_size)
+    plan = RowsPlan(plan.contraction, schedule, plan.target)
+    if not isinstance(plan.main.element, IntegerType) or plan.main.fast_loop not in plan.reduced:
+        return False
+    return prod(d.count for d in plan.lane_digits if d.in_word) == plan.target.subgroup_size
 
 
 def _load(plan: RowsPlan, most: int) -> tuple[int, int]:

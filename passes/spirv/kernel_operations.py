@@ -48,7 +48,7 @@ from xdsl_spirv.dialects.spirv.memory import (
     StoreOp,
     pointer_type,
 )
-from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY
+from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY, UNROLLED
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv import kernel_scalars
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode, stored
@@ -232,6 +232,7 @@ def for_loop(code: KernelCode, op: Operation) -> None:
     bounds = code.value(loop.lb), code.value(loop.ub), code.value(loop.step)
     initial = [code.value(value) for value in loop.iter_args]
     control = LoopControl.DontUnroll if KEEP_LOOP in op.attributes else code.device.loop_control
+    control = LoopControl.Unroll if UNROLLED in op.attributes else control
     results = code.loop(bounds, initial, body, logic.SLessThanOp, control)
     code.values |= zip(loop.results, results, strict=True)
 

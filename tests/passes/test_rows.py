@@ -201,6 +201,9 @@ SCHEDULES = [
     ("lavapipe", "rows = 2, columns = 4, lanes = 8, steps = 1, groups = 3, subgroups = [2, 1]"),
     ("lavapipe", "rows = 3, columns = 3, lanes = 8, steps = 2, groups = 2, subgroups = [1, 2]"),
     ("lavapipe", "rows = 1, columns = 2, lanes = 4, steps = 1, groups = 3, subgroups = [1, 1]"),
+    # Lanes that share words.
+    ("lavapipe", "rows = 1, columns = 4, lanes = 1, steps = 1, within = 8, subgroups = [1, 1]"),
+    ("lavapipe", "rows = 2, columns = 3, lanes = 1, steps = 2, within = 8, subgroups = [2, 2]"),
     ("nvidia-h200", "rows = 3, columns = 4, lanes = 32, steps = 1, groups = 4, subgroups = [1, 1]"),
     (
         "nvidia-h200",

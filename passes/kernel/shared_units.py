@@ -1,0 +1,226 @@
+"""
+Units of packed weights that all lanes of a subgroup load, each to compute other elements of them.
+
+    %w = load %q[number]             the same word for all lanes: one load that serves them all
+    %n = float(%w & %mask)           the lane's bits where they are, a power of two too large
+    %sum += (%x * %power) * %n       the power is part of what is multiplied with it
+
+Where a device's lanes are those of a processor's vector, a load whose address differs by lane is as
+many loads, one after the other. The elements of a lane are looked for at compile time: what is
+known of every lane's bits becomes a mask, a power and an offset that differ by lane, which are
+computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import groupby
+from typing import TypeAlias
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.kernel.bit_fields import WORD, Affine, Known, ScalarCode, Whole
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
+from xdsl_spirv.passes.kernel.contraction_to_rows import RowsKernel, shifted
+
+Offset = dict[int, int]
+"""How far an element is from where a unit begins, by loop."""
+
+
+def _sum_of(x: Offset, y: Offset) -> Offset:
+    return {loop: x.get(loop, 0) + y.get(loop, 0) for loop in (*x, *y)}
+
+
+class SharedUnitsKernel(RowsKernel):
+    """The code of one invocation, whose subgroup shares each unit of what streams."""
+
+    def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
+        plan = self.plan
+        few = self._operand(1 - plan.streamed, {})
+        return self._operand(plan.streamed, plan.unit, True), few
+
+    def _offsets(self) -> list[Offset]:
+        """The elements of a unit that the first lane has."""
+        taken = {d.loop: d.count * d.scale for d in self.plan.lane_digits}
+        offsets: list[Offset] = [{}]
+        for loop in self.plan.reduced:
+            places = range(0, self.plan.unit.get(loop, 1), taken.get(loop, 1))
+            offsets = [offset | {loop: place} for offset in offsets for place in places]
+        return offsets
+
+    def _multiply(
+        self,
+        units: Sequence[tuple[Index, Condition]],
+        points: tuple[list[Point], list[Point]],
+        totals: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        """The sums after some units, all of which exist: they are divided among no lanes."""
+        rows, columns = points
+        results, offsets = list(totals), self._offsets()
+        for unit, _ in units:
+            known: Known = {}
+            place = self._places(unit)
+            elements = [self._elements(column, place, known) for column in columns]
+            for i, row in enumerate(rows):
+                xs = [self._own(row | shifted(place, offset)) for offset in offsets]
+                sums = LaneSums(self, known, xs)
+                for at, column in enumerate(elements, i * len(columns)):
+                    results[at] = sums.add(column, results[at])
+        return results
+
+    def _elements(self, column: Point, place: Point, known: Known) -> list[list[Affine]]:
+        """All lanes' elements of a column's unit, for each of a lane's."""
+        lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
+        return [
+            [
+                self.stream.apart(column | shifted(place, _sum_of(offset, lane)), known)
+                for lane in lanes
+            ]
+            for offset in self._offsets()
+        ]
+
+    def _own(self, point: Point) -> SSAValue:
+        """The lane's element of a row, where the first lane's is at a point."""
+        b, divisor = self.b, 1
+        for digit in self.plan.lane_digits:
+            number = b.remainder(b.divided(self.lane, divisor), digit.count)
+            first, added = point[digit.loop]
+            point = point | {digit.loop: (b.plus(first, b.times(number, digit.scale)), added)}
+            divisor *= digit.count
+        return self.few.element(point, {})
+
+    def _offset_of(self, lane: int) -> Offset:
+        """How far a lane's elements are from the first lane's."""
+        offset: Offset = {}
+        for digit in self.plan.lane_digits:
+            lane, number = divmod(lane, digit.count)
+            offset[digit.loop] = offset.get(digit.loop, 0) + number * digit.scale
+        return offset
+
+    # Values that differ by lane
+
+    def by_lane(self, values: Sequence[SSAValue]) -> SSAValue:
+        """Of one value for each lane the lane's own."""
+        runs = [(value, len(list(run))) for value, run in groupby(values)]
+        own, end = runs[-1][0], len(values)
+        for (_, count), (value, _) in zip(reversed(runs), reversed(runs[:-1]), strict=False):
+            end -= count
+            own = self.b.select(self.b.below(self.lane, end), value, own)
+        return own
+
+    def numbers_by_lane(self, numbers: Sequence[float], type: Attribute) -> SSAValue:
+        return self.by_lane([self.b.number(number, type) for number in numbers])
+
+
+class LaneSums:
+    """Adds the products of a unit with the lane's elements `xs` of a row, column by column."""
+
+    def __init__(self, kernel: SharedUnitsKernel, known: Known, xs: Sequence[SSAValue]):
+        self.kernel, self.known, self.xs = kernel, known, xs
+        self.code = ScalarCode(kernel.b, known)
+
+    def add(self, elements: Sequence[Sequence[Affine]], total: SSAValue) -> SSAValue:
+        """
+        The total with the products of a column, of which these are all lanes' elements for each x.
+
+        Elements that have a factor and an addend in common are summed without them.
+        """
+        kernel = self.kernel
+        sums: dict[tuple[SSAValue | None, SSAValue | None], list[Term]] = {}
+        for x, lanes in zip(self.xs, elements, strict=True):
+            scale = self._common([e.scale for e in lanes], 1.0)
+            addend = self._common([e.addend for e in lanes], 0.0)
+            sums.setdefault((scale, addend), []).append((x, [e.value for e in lanes]))
+        for (scale, addend), terms in sums.items():
+            part = self._products(terms)
+            total = kernel.plus(total, part) if scale is None else kernel.fused(part, scale, total)
+            if addend is not None:
+                total = kernel.fused(self._sum(tuple(x for x, _ in terms)), addend, total)
+        return total
+
+    def _common(self, values: Sequence[SSAValue | None], neutral: float) -> SSAValue | None:
+        """A factor or addend of all lanes."""
+        if len({*values}) == 1:
+            return values[0]
+        number = self.kernel.b.number(neutral, f32)
+        return self.kernel.by_lane([number if value is None else value for value in values])
+
+    def _products(self, terms: Sequence[Term]) -> SSAValue:
+        """The sum of products, of which what is the same for all columns is computed once."""
+        b, kernel = self.kernel.b, self.kernel
+        pairs: list[tuple[SSAValue, SSAValue]] = []
+        beyond: dict[tuple[int, ...], list[SSAValue]] = {}
+        for x, lanes in terms:
+            numbers = [value for value in lanes if isinstance(value, Whole)]
+            if len(numbers) < len(lanes) or len({number.bits.count for number in numbers}) > 1:
+                written = [self.code.value(value, f32) for value in lanes]
+                pairs.append((x, kernel.by_lane(written)))
+                continue
+            places = tuple(number.bits.low for number in numbers)
+            pairs.append((self._times_powers(x, places), self._float_in_place(numbers)))
+            offsets = tuple(map(_offset, numbers))
+            if any(offsets):
+                beyond.setdefault(offsets, []).append(x)
+        parts = [self._times_offsets(tuple(xs), offsets) for offsets, xs in beyond.items()]
+        if not parts:
+            parts = [b.add(arith.MulfOp(*pairs.pop(0)))]
+        total = reduce(kernel.plus, parts)
+        for x, number in pairs:
+            total = kernel.fused(x, number, total)
+        return total
+
+    def _float_in_place(self, numbers: Sequence[Whole]) -> SSAValue:
+        """The float of each lane's bits where they lie in the word, turned where `_turned` says."""
+        b, kernel = self.kernel.b, self.kernel
+        word, bits = kernel.by_lane([x.bits.word for x in numbers]), [x.bits for x in numbers]
+        mask = kernel.numbers_by_lane([((1 << x.count) - 1) << x.low for x in bits], i32)
+        number = b.add(arith.AndIOp(word, mask))
+        if any(turned := [_turned(x) for x in numbers]):
+            # Behind the mask: what is computed of a word alone leaves the vector's registers.
+            number = b.add(arith.XOrIOp(number, kernel.numbers_by_lane(turned, i32)))
+        return b.add(arith.SIToFPOp(number, f32))
+
+    def _times_powers(self, x: SSAValue, places: tuple[int, ...]) -> SSAValue:
+        key = "powers", x, places
+        if key not in self.known:
+            powers = self.kernel.numbers_by_lane([2.0**-place for place in places], f32)
+            self.known[key] = self.kernel.b.add(arith.MulfOp(x, powers))
+        return self.known[key]
+
+    def _times_offsets(self, xs: tuple[SSAValue, ...], offsets: tuple[int, ...]) -> SSAValue:
+        key = "offsets", xs, offsets
+        if key not in self.known:
+            numbers = self.kernel.numbers_by_lane(offsets, f32)
+            self.known[key] = self.kernel.b.add(arith.MulfOp(self._sum(xs), numbers))
+        return self.known[key]
+
+    def _sum(self, xs: tuple[SSAValue, ...]) -> SSAValue:
+        if xs not in self.known:
+            self.known[xs] = reduce(self.kernel.plus, xs)
+        return self.known[xs]
+
+
+Term: TypeAlias = tuple[SSAValue, Sequence["SSAValue | Whole"]]
+"""An element of a row, and what all lanes multiply theirs with."""
+
+
+def _turned(number: Whole) -> int:
+    """
+    The first bit of a number with a sign, unless it is the word's sign, and of one without if it
+    is: with that turned, the bits are the number less half of its range, or more.
+    """
+    bits = number.bits
+    has_sign = bits.low + bits.count == WORD
+    return 0 if number.signed == has_sign else 1 << (bits.low + bits.count - 1)
+
+
+def _offset(number: Whole) -> int:
+    """How far the number that is meant is above the float in place, times its power."""
+    if not _turned(number):
+        return 0
+    half = 1 << (number.bits.count - 1)
+    return -half if number.signed else half

@@ -1,0 +1,74 @@
+"""Packed weights whose words all lanes of a subgroup load, in every format of blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.parser import Parser
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.dialects.schedule import Schedule
+from xdsl_spirv.frontends.blocks import FORMATS, dequantize
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.values import F32, Tensor
+from xdsl_spirv.interpreter import reference
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.execution import run
+
+SHARED = (
+    "#schedule.rows<rows = 1, columns = 4, lanes = 1, steps = 1, within = 8, subgroups = [1, 1]>"
+)
+N, K = 6, 256
+
+
+def parsed(schedule: str) -> Attribute:
+    context = Context()
+    context.load_dialect(Schedule)
+    return Parser(context, schedule).parse_attribute()
+
+
+def module_of(name: str, planes: dict[str, Array], multiplied: bool) -> ModuleOp:
+    """A row times packed weights, or these weights as floats."""
+    entry = Block()
+    b = TensorBuilder(entry)
+    tensors = {plane: Tensor.of(array) for plane, array in planes.items()}
+    x = Tensor(F32, [1, K])
+    for t in (*tensors.values(), *([x] if multiplied else [])):
+        t.value = entry.insert_arg(t.type, len(entry.args))
+    result = dequantize(b, FORMATS[name], tensors, F32)
+    if multiplied:
+        result = b.contract(x, [0, 2], result, [1, 2], [1, N], 3, F32)
+    value = b.value(result)
+    if multiplied:
+        assert isinstance(value.owner, Operation)
+        value.owner.attributes["schedule"] = parsed(SHARED)
+    entry.add_op(ReturnOp(value))
+    type = FunctionType.from_lists([a.type for a in entry.args], [value.type])
+    return ModuleOp([FuncOp("main", type, Region(entry))])
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_1", "Q8_0", "Q4_K", "Q6_K"])
+def test_every_lane_has_its_elements(name: str) -> None:
+    format, rng = FORMATS[name], np.random.default_rng(3)
+    assert format.block is not None
+    count = N * K // format.size
+    blocks = rng.integers(0, 256, (count, format.block.itemsize), np.uint8).view(format.block)
+    for field in format.block.names or ():
+        if format.block[field] == np.dtype("<f2"):
+            blocks[field] = rng.normal(size=(count, 1)).astype("<f2")
+    planes = format.planes_of(blocks.view(np.uint8), N)
+    (weights,) = reference(module_of(name, planes, False), list(planes.values()))
+    x = rng.normal(size=(1, K)).astype(np.float32)
+    program = compile_module(module_of(name, planes, True), "lavapipe")
+    assert "within = 8" in program.layers[0].schedule
+    names = [buffer.name for buffer in program.manifest.inputs]
+    inputs = dict(zip(names, (*planes.values(), x), strict=True))
+    (result,) = run(program, inputs, checks=Checks.all(stop=True)).values()
+    wide = weights.reshape(N, K).astype(np.float64)
+    allowed = 2e-6 * (abs(x) @ abs(wide).T)
+    assert (abs(result - x @ wide.T) <= allowed + 1e-6).all()
