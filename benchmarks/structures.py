@@ -4,8 +4,8 @@ Random sizes through every structure that a contraction on matrices may have, on
     python benchmarks/structures.py --target nvidia-h200 --count 400 -o results.json
     .lavapipe/run python benchmarks/structures.py --target lavapipe --count 20
 
-Schedules are given, not chosen: panels with tiles ahead, staged fragments, results by rows, and
-all of them mixed, for sizes that are no multiple of anything. Operands are small
+Schedules are given, not chosen: panels with tiles ahead, staged fragments, slices of K, results by
+rows, and all of them mixed, for sizes that are no multiple of anything. Operands are small
 integers, so that every sum is exact, and so is the comparison with numpy.
 """
 
@@ -37,8 +37,10 @@ def case_of(random: random.Random, target: str) -> tuple[Case, str]:
     rows, columns = random.choice(((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 2)))
     tile_m, tile_n = m * rows * random.choice((1, 2, 4)), n * columns * random.choice((1, 2, 3))
     steps = random.choice((1, 2, 4))
-    by_rows = random.random() < 0.4
-    size_m, size_n, size_k = (random.randint(1, 3 * most) for most in (tile_m, tile_n, 5 * k))
+    slices = random.choice((1, 1, 2, 4, 8))
+    by_rows = slices == 1 and random.random() < 0.4
+    most_sizes = tile_m, tile_n, 5 * k * slices
+    size_m, size_n, size_k = (random.randint(1, 3 * most) for most in most_sizes)
     if by_rows:
         size_m, size_n = -(-size_m // m) * m, -(-size_n // 16) * 16
     turned = types == S8 or random.random() < 0.5
@@ -65,14 +67,14 @@ def case_of(random: random.Random, target: str) -> tuple[Case, str]:
                 f"staged<padding = {16 // size}{twice}>",
             )
         )
-        path_b = f"direct<ahead = {random.choice((0, 1))}>".replace("<ahead = 0>", "")
+        path_b = f"direct<ahead = {random.randint(0, steps)}>".replace("<ahead = 0>", "")
     if more and random.random() < 0.5:
         more.append("first = store")
     if by_rows:
         more.append("result = rows")
     parts = [
-        f"workgroup_tile = [{tile_m}, {tile_n}, {steps * k}]",
-        f"subgroups = [{rows}, {columns}]",
+        f"workgroup_tile = [{tile_m}, {tile_n}, {steps * k * slices}]",
+        f"subgroups = [{rows}, {columns}, {slices}]",
         f"instruction = coopmat {m}x{n}x{k}",
         f"a = {path_a}",
         f"b = {path_b}",
