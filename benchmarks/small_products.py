@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,9 @@ def cases(small: bool) -> list[Case]:
         for n, k in ((4096, 4096), (14336, 4096), (4096, 14336))
         for m in (1, 8, 16, 32, 64, 128)
     ]
-    square = [Case(s, s, s, r, 1, w) for s in (512, 1024) for r in ("f32", "f16") for w in (0, 1)]
-    square = [replace(case, is_weight=bool(case.is_weight)) for case in square]
+    square = [
+        Case(s, s, s, r, 1, w) for s in (512, 1024) for r in ("f32", "f16") for w in (False, True)
+    ]
     batched = [Case(512, 512, 64, "f16", 64, False), Case(512, 64, 512, "f16", 64, False)]
     bert = [Case(4096, *nk, "f16") for nk in ((384, 384), (1152, 384), (1536, 384), (384, 1536))]
     tiny = [Case(64, *nk, "f16") for nk in ((384, 384), (1152, 384), (1536, 384), (384, 1536))]

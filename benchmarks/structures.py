@@ -74,7 +74,7 @@ def case_of(random: random.Random, target: str) -> tuple[Case, str]:
         more.append("result = rows")
     parts = [
         f"workgroup_tile = [{tile_m}, {tile_n}, {steps * k * slices}]",
-        f"subgroups = [{rows}, {columns}, {slices}]",
+        f"subgroups = {[rows, columns, slices][: 3 if slices > 1 else 2]}",
         f"instruction = coopmat {m}x{n}x{k}",
         f"a = {path_a}",
         f"b = {path_b}",

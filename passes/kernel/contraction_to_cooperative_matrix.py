@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     Scope,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives, lower_packs
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
@@ -71,14 +72,14 @@ class CooperativeCore:
         else:
             self.slices.add(totals, self._finish)
 
-    def _finish(self, numbers: Sequence[int], sums: Sequence[SSAValue]) -> None:
+    def _finish(self, numbers: Sequence[int], sums: Sequence[SSAValue], mine: Condition) -> None:
         """Add the initial values to what the slices of K have summed up, and store it."""
         assert self.slices is not None
         totals = sums
         if self.init is not None:
             begun = self.tile.load(self.init, numbers)
             totals = [self.slices.plus(*pair) for pair in zip(sums, begun, strict=True)]
-        self.tile.store(totals, numbers)
+        self.tile.store(totals, numbers, mine)
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The MulAdds of one K tile."""

@@ -114,14 +114,23 @@ class FragmentTile(ResultTile):
             ]
         return [self._load_through_scratch(source, at) for at in self._corners(numbers)]
 
-    def store(self, values: Sequence[SSAValue], numbers: Sequence[int] | None = None) -> None:
-        """The accumulators, all or some, or what the epilogue makes of them, into the results."""
+    def store(
+        self,
+        values: Sequence[SSAValue],
+        numbers: Sequence[int] | None = None,
+        mine: Condition = True,
+    ) -> None:
+        """
+        The accumulators, all or some, or what the epilogue makes of them, into the results.
+
+        `mine` says whether the subgroup stores them: others come along for the barriers.
+        """
         b, contraction, place = self.builder, self.plan.contraction, self.place
         if self._strips is not None:
             self._strips.store(values, self._corners())
             return
         if not self.plan.stored_directly:
-            self._store_guarded(values, self._corners(numbers))
+            self._store_guarded(values, self._corners(numbers), mine)
             return
         tile_m, tile_n, _ = self.plan.schedule.tile
         inside: Condition = True
@@ -133,8 +142,8 @@ class FragmentTile(ResultTile):
                 inside = b.both(inside, b.below(index, size // tile))
         b.when(
             inside,
-            lambda: self._store_direct(values, self._corners(numbers)),
-            lambda: self._store_guarded(values, self._corners(numbers)),
+            lambda: b.when(mine, lambda: self._store_direct(values, self._corners(numbers))),
+            lambda: self._store_guarded(values, self._corners(numbers), mine),
         )
 
     def _store_direct(
@@ -154,19 +163,22 @@ class FragmentTile(ResultTile):
             b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
     def _store_guarded(
-        self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]
+        self,
+        values: Sequence[SSAValue],
+        corners: Sequence[tuple[Index, Index]],
+        mine: Condition,
     ) -> None:
         b, plan = self.builder, self.plan
         pieces = plan.stored_directly and plan.contraction.epilogue.is_empty
         for number, (at, value) in enumerate(zip(corners, values, strict=True)):
             inside = self.fragment_inside(at) if pieces else True
             if plan.whole_fragments:
-                b.when(inside, partial(self._store_direct, [value], [at]))
+                b.when(b.both(inside, mine), partial(self._store_direct, [value], [at]))
                 continue
             if number:
                 b.subgroup_barrier()
-            to_scratch = partial(self._store_in_scratch, value)
-            copy = partial(self._copy_fragment, at)
+            to_scratch = partial(b.when, mine, partial(self._store_in_scratch, value))
+            copy = partial(b.when, mine, partial(self._copy_fragment, at))
             if inside is True:
                 to_scratch()
                 b.subgroup_barrier()
@@ -175,7 +187,7 @@ class FragmentTile(ResultTile):
             reaches = self.inside(*at)
             b.when(inside, lambda: None, partial(b.when, reaches, to_scratch))
             b.subgroup_barrier()
-            direct = partial(self._store_direct, [value], [at])
+            direct = partial(b.when, mine, partial(self._store_direct, [value], [at]))
             b.when(inside, direct, partial(b.when, reaches, copy))
 
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:

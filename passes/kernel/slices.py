@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
@@ -32,8 +32,11 @@ from xdsl_spirv.passes.schedule.plan import Plan
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 
-Finish = Callable[[Sequence[int], Sequence[SSAValue]], None]
-"""What becomes of the whole sums of the fragments with these numbers."""
+Finish = Callable[[Sequence[int], Sequence[SSAValue], Condition], None]
+"""
+What becomes of the whole sums of the fragments with these numbers, where the condition holds: in
+subgroups in which it does not, the sums are anything.
+"""
 
 
 class SliceSums:
@@ -48,6 +51,8 @@ class SliceSums:
         along_m, along_n, _ = plan.schedule.fragments
         self.count, self.together = along_m * along_n, plan.partial_fragments
         self.places = rows * columns
+        self.has_barriers = plan.scratch_shape is not None
+        """Whether results that are finished wait for each other in the subgroup's scratch."""
         shape = plan.partial_shape
         assert shape is not None, "one slice has nothing to add"
         room = MemRefType(type.element_type, shape, memory_space=WORKGROUP)
@@ -71,8 +76,22 @@ class SliceSums:
             b.when(b.below(slot, last), partial(self._leave, slot, numbers, values))
         b.barrier()
         for slot, numbers in parts:
-            is_other = b.below(slot, last)
-            b.when(is_other, lambda: None, partial(self._finish, numbers, values, finish))
+            mine = b.below(last - 1, slot)
+            if self.has_barriers:
+                # In which every subgroup takes part.
+                sums = self._sums(mine, numbers, values)
+                finish(numbers, sums, mine)
+            else:
+                b.when(mine, partial(self._finish, numbers, values, finish))
+
+    def _sums(self, mine: Condition, numbers: range, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """The whole sums of fragments in the slice that finishes them, anything in the others."""
+        own = [values[number] for number in numbers]
+        if not isinstance(mine, SSAValue):
+            return self._wholes(numbers, values) if mine else own
+        whole = partial(self._wholes, numbers, values)
+        types = [value.type for value in own]
+        return list(self.builder.choose(mine, types, whole, lambda: own))
 
     def _owned(self, slice: int, begin: int) -> range:
         """The numbers of the fragments of a round that a slice finishes."""
@@ -96,7 +115,10 @@ class SliceSums:
             self.builder.insert(CooperativeMatrixStoreOp(pointer, value, *self.access))
 
     def _finish(self, numbers: range, values: Sequence[SSAValue], finish: Finish) -> None:
-        finish(numbers, [self._whole(number, values[number]) for number in numbers])
+        finish(numbers, self._wholes(numbers, values), True)
+
+    def _wholes(self, numbers: range, values: Sequence[SSAValue]) -> list[SSAValue]:
+        return [self._whole(number, values[number]) for number in numbers]
 
     def _whole(self, number: int, total: SSAValue) -> SSAValue:
         """The sum of what all slices have of a fragment."""
