@@ -59,7 +59,13 @@ def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tup
     body = ", ".join(part.replace("/", "//") for part in parts)
     # Only names, numbers and operators are left, as the reader has seen.
     source = f"lambda {', '.join(called.values())}: ({body}{',' if parts else ''})"
-    return eval(source, {"__builtins__": {}, MIN: min})
+    try:
+        return eval(source, {"__builtins__": {}, MIN: min})
+    except RecursionError as error:
+        # Python's compiler goes down a sum term by term.
+        raise ProgramError(
+            "a size has too many terms", "the program", "compile the program again"
+        ) from error
 
 
 def names_in(size: Number) -> list[str]:

@@ -28,6 +28,9 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.universe import UNIVERSE
 from xdsl_spirv.upstream.order import verify_order
 
+MAX_TEXT_BYTES = 1 << 30
+"""Of an MLIR file: weights belong beside it."""
+
 
 class Dialects(dict[str, Callable[[], Dialect]]):
     """
@@ -69,13 +72,19 @@ def parse(
     """
     path = Path(source)
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(MAX_TEXT_BYTES + 1)
+        text = data.decode()
     except OSError as error:
         raise ProgramError(
             f"cannot read the input: {error.strerror}", str(path), "give an .mlir file"
         ) from error
     except UnicodeDecodeError as error:
         raise ProgramError("the input is not text", str(path), "give an .mlir file") from error
+    if len(data) > MAX_TEXT_BYTES:
+        raise ProgramError(
+            f"the input has more than {MAX_TEXT_BYTES:,} bytes", str(path), "give an .mlir file"
+        )
     return parse_text(text, str(path), ctx, parser)
 
 

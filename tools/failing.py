@@ -93,8 +93,10 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
 
 
 def _said(text: str, status: int) -> int:
+    # Names come from files: those of a stranger must not command the terminal.
+    shown = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     try:
-        sys.stderr.write(f"error: {text}\n")
+        sys.stderr.write(f"error: {shown}\n")
     except OSError:
         pass
     return status

@@ -44,6 +44,10 @@ WELCOME = (
     Feature("VkPhysicalDeviceVulkan13Features", "maintenance4"),
 )
 """Features that cost nothing and that kernels lean on without declaring it."""
+ROBUST = Feature("VkPhysicalDeviceFeatures", "robustBufferAccess")
+"""Accesses beyond a buffer read zeros or something of the buffer, and write nothing elsewhere."""
+ROBUST_VARIABLE = "XDSL_SPIRV_VULKAN_ROBUST"
+"""An environment variable that turns it on, for programs of strangers: it may cost time."""
 STATISTICS = Feature(
     "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR", "pipelineExecutableInfo"
 )
@@ -218,7 +222,8 @@ class VulkanDevice(Executor[LoadedWork]):
             extensions |= need.extensions
         uses = {use for need in needs for use in need.uses}
         enabling = self.info.offer.enable(capabilities, extensions, uses)
-        for feature in (*WELCOME, *([STATISTICS] if statistics else [])):
+        robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
+        for feature in (*WELCOME, *robust, *([STATISTICS] if statistics else [])):
             self.info.offer.want(feature, enabling)
         listed = self.info.matrices
         if any(matrix not in listed for need in needs for matrix in need.matrices):

@@ -329,3 +329,39 @@ def test_a_buffer_that_is_shorter_than_its_block(saved: Path, program: Program) 
         _check_dispatch(dispatch, Interface((1, 1, 1), blocks, 0), buffers)
     with pytest.raises(ProgramError, match="reads 64 bytes of push constants, and is given 0"):
         _check_dispatch(dispatch, Interface((1, 1, 1), {}, 64), buffers)
+
+
+@pytest.mark.parametrize("text", ["+".join(["1"] * 5000), "-".join(["a"] * 5000), "(" * 5000])
+def test_sizes_of_thousands_of_terms(text: str) -> None:
+    from xdsl_spirv.runtime.expressions import function_of
+
+    with pytest.raises(ProgramError):
+        function_of([text], ["a"])
+
+
+def test_a_message_does_not_command_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(tmp_path / "\x1b[2J\x07")]) == 1
+    said = capsys.readouterr().err
+    assert "\\x1b[2J\\x07" in said
+    assert "\x1b" not in said
+
+
+def test_readers_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is larger is refused by its size; nothing of a sparse file of a terabyte is read."""
+    from xdsl_spirv import targets
+    from xdsl_spirv.runtime import modules
+
+    _large(tmp_path / "large.json")
+    with pytest.raises(targets.TargetError, match=f"more than {targets.MAX_BYTES} bytes"):
+        targets.load(str(tmp_path / "large.json"))
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(targets.TargetError, match="not JSON"):
+        targets.load(str(tmp_path / "deep.json"))
+    monkeypatch.setattr(modules, "MAX_TEXT_BYTES", 1000)
+    (tmp_path / "long.mlir").write_text("// x\n" * 1000)
+    with pytest.raises(ProgramError, match="more than 1,000 bytes"):
+        modules.parse(tmp_path / "long.mlir")
+    with pytest.raises(ProgramError, match="more than 1,000 bytes"):
+        modules.parse("/dev/zero")
