@@ -13,21 +13,24 @@ f16, sums f32. Measured are the default schedule and each of `--schedules`:
 
 from __future__ import annotations
 
+import datetime
 import json
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from device_runs import CUDA, WARM_UP, parser_of, torch, torch_median
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Block, Region
 
 from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.blocks import FORMATS, dequantize
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import F16, F32, Tensor
@@ -64,9 +67,11 @@ class Case:
     k: int
     format: str
     count: int
+    open: bool = False
+    """Whether the program takes any number of rows."""
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.n}x{self.k} {self.format}"
+        return f"{self.rows}x{self.n}x{self.k} {self.format}{' of any rows' if self.open else ''}"
 
     def planes(self, rng: np.random.Generator) -> dict[str, Any]:
         if self.format not in FORMATS:
@@ -84,15 +89,17 @@ class Case:
     def module(self, planes: dict[str, Any], schedule: str | None) -> ModuleOp:
         entry = Block()
         b = TensorBuilder(entry)
-        x = Tensor(F16, [self.rows, self.k])
-        x.value = entry.insert_arg(TensorType(F16.type, [self.rows, self.k]), 0)
+        given = TensorType(F16.type, [DYNAMIC_INDEX if self.open else self.rows, self.k])
+        argument = entry.insert_arg(given, 0)
+        rows: Size = symbol(Extent(argument, 0, "rows")) if self.open else self.rows
+        x = Tensor(F16, [rows, self.k], argument)
         results: list[Any] = []
         for _ in range(self.count):
             tensors = {name: Tensor.of(array) for name, array in planes.items()}
             for t in tensors.values():
                 t.value = entry.insert_arg(t.type, len(entry.args))
             weights = tensors.get("w") or dequantize(b, FORMATS[self.format], tensors, F16)
-            product = b.contract(x, [0, 2], weights, [1, 2], [self.rows, self.n], 3, F32)
+            product = b.contract(x, [0, 2], weights, [1, 2], [rows, self.n], 3, F32)
             value = b.value(product)
             assert isinstance(value.owner, GenericOp)
             if schedule:
@@ -122,10 +129,16 @@ def numbers(format: str, planes: dict[str, Any], rows: Any) -> Any:
     return reference(module, list(arrays.values()))[0].astype(np.float64)
 
 
+@cache
+def drawn(n: int, k: int, format: str) -> dict[str, Any]:
+    """Random planes."""
+    return Case(0, n, k, format, 1).planes(np.random.default_rng(1))
+
+
 def measure(device: Any, case: Case, target: str, schedule: str | None) -> dict[str, Any]:
     record: dict[str, Any] = {"case": str(case), "schedule": schedule or "default"}
+    planes = drawn(case.n, case.k, case.format)
     rng = np.random.default_rng(1)
-    planes = case.planes(rng)
     x = rng.normal(size=(case.rows, case.k)).astype(np.float16)
     try:
         program = compile_module(case.module(planes, schedule), target)
@@ -134,7 +147,9 @@ def measure(device: Any, case: Case, target: str, schedule: str | None) -> dict[
         given = [
             array.view(np.int8) if array.dtype == np.uint8 else array for array in planes.values()
         ]
-        results = device.execute(program, dict(zip(names, [x, *given * case.count], strict=True)))
+        inputs = dict(zip(names, [x, *given * case.count], strict=True))
+        program = program.function().at(inputs)
+        results = device.execute(program, inputs)
         columns = rng.integers(0, case.n, CHECKED)
         w, rows = numbers(case.format, planes, columns), x.astype(np.float64)
         exact, allowed = rows @ w.T, TOLERANCE * (abs(rows) @ abs(w).T)
@@ -172,15 +187,17 @@ def main(arguments: list[str] | None = None) -> int:
     device: Any = open_isolated(options.device)
     records: list[dict[str, Any]] = []
     sizes = ((64, 256),) if options.small else ((14336, 4096), (4096, 14336), (4096, 4096))
-    formats = ("f16", "Q4_1", "Q4_0", "Q8_0", "Q4_K", "Q6_K")
+    formats = ("f16", "Q4_1", "Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K")
     all_cases = [
-        Case(rows, n, k, format, 2)
+        Case(rows, n, k, format, 2, open)
         for n, k in sizes
-        for rows in ((48,) if options.small else (512, 16))
         for format in formats
+        for rows in ((48,) if options.small else (512, 128, 64, 32, 16))
+        for open in (False, True)
+        if not open or format in ("f16", "Q4_1")
     ]
     for case in [case for case in all_cases if options.only in str(case)]:
-        if CUDA and case.format == "f16":
+        if CUDA and case.format == "f16" and not case.open:
             records.append(by_torch(case))
             print(json.dumps(records[-1]), flush=True)
         for schedule in (None, *schedules):
@@ -192,7 +209,13 @@ def main(arguments: list[str] | None = None) -> int:
                 device.close()
                 device = open_isolated(options.device)
         if options.output is not None:
-            document = {"what": "packed weights", "target": options.target, "records": records}
+            document = {
+                "what": "packed weights",
+                "target": options.target,
+                "device": getattr(getattr(device, "info", None), "name", options.device),
+                "date": datetime.date.today().isoformat(),
+                "records": records,
+            }
             options.output.write_text(json.dumps(document, indent=1))
     device.close()
     return 0 if all(record.get("ok", True) for record in records) else 1
