@@ -378,6 +378,9 @@ def _candidates(
         rate, alone = candidate.rates.get(types), candidate.alone.get(types)
         if units:
             measured = candidate.rates.get(f"unpacked {types}")
+            # How fast fragments are computed follows from no other rate.
+            if measured is None and not units.keys().isdisjoint(candidate.direct):
+                continue
             rate, alone = (
                 (measured, candidate.alone.get(f"unpacked {types}"))
                 if measured is not None
