@@ -2,8 +2,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule,pack-operands' | filecheck %s --check-prefix=PACK
 
 // B's fragments are computed from planes: each invocation loads whole units of the two columns that it holds, 16 bytes and a
-// scale. Of A it takes what it holds of two rows, for two instructions at a time, from Workgroup memory. Two columns of four
-// nibbles make eight components; bytes of a word are taken two at a time, and high nibbles stay where they are.
+// scale; A lies in Workgroup memory in the order of these units, two elements together. Two columns of four nibbles make
+// eight components; bytes of a word are taken two at a time, and high nibbles stay where they are.
 
 builtin.module attributes {schedule.target = "nvidia-h200"} {
   func.func @main(%x: tensor<16x128xf16>, %q: tensor<16x4x16xi8>, %d: tensor<16x4xf16>) -> tensor<16x16xf32> {
@@ -40,24 +40,22 @@ builtin.module attributes {schedule.target = "nvidia-h200"} {
 }
 // PACK-NOT: schedule.pack
 
-// CHECK: %a_tile = memref.alloc() : memref<16x17xvector<4xi32>, #spirv.storage_class<Workgroup>>
+// CHECK: %a_tile = memref.alloc() : memref<16x68xvector<2xf16>, #spirv.storage_class<Workgroup>>
 // CHECK: %b_elements = schedule.flat_view %b : memref<16x4x16xi8, #spirv.storage_class<StorageBuffer>> to memref<64xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
 // CHECK-NOT: %b_tile
-// CHECK-COUNT-8: memref.store %{{.*}}, %a_tile_elements
+// CHECK-COUNT-32: memref.store %{{.*}}, %a_tile_elements
 // CHECK: "gpu.barrier"() : () -> ()
 // CHECK: memref.load %b_elements
 // CHECK: memref.load %b_elements_1
 // CHECK: memref.load %b_elements
 // CHECK: memref.load %b_elements_1
-// CHECK: memref.load %a_tile_elements
-// CHECK: memref.load %a_tile_elements
 // CHECK-NOT: memref.load
-// CHECK: [[A:%.*]] = spirv.CompositeInsert %{{.*}}, %{{.*}}[7 : i32] : f16 into !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+// CHECK: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <RowMajor>, <NonPrivatePointer> : !spirv.ptr<vector<2xf16>, Workgroup>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: [[BIASED:%.*]] = arith.ori %{{.*}}, %{{.*}} : i32
 // CHECK-NEXT: [[PAIR:%.*]] = spirv.Bitcast [[BIASED]] : i32 to vector<2xf16>
 // CHECK-NEXT: arith.subf [[PAIR]], %{{.*}} : vector<2xf16>
-// CHECK: [[FIRST:%.*]] = spirv.CompositeInsert %{{.*}}, %{{.*}}[0 : i32] : f16 into !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
+// CHECK: [[FIRST:%.*]] = spirv.CompositeInsert %{{.*}}, %none[0 : i32] : f16 into !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
 // CHECK-NEXT: spirv.CompositeInsert %{{.*}}, [[FIRST]][1 : i32]
 // CHECK: [[B:%.*]] = spirv.CompositeInsert %{{.*}}, %{{.*}}[7 : i32] : f16 into !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
-// CHECK-NEXT: spirv.KHR.CooperativeMatrixMulAdd [[A]], [[B]], %zero
+// CHECK-NEXT: spirv.KHR.CooperativeMatrixMulAdd %{{.*}}, [[B]], %zero
 // CHECK: math.fma %{{.*}}, %{{.*}}, %{{.*}} : vector<2xf16>
