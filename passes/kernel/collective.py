@@ -38,7 +38,6 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.held_operand import HeldOperand
 from xdsl_spirv.passes.kernel.k_loop import Multiplier, Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.packed import PackedOperand, StagedFragments, lower_pack
 from xdsl_spirv.passes.kernel.result_tile import Place
@@ -166,8 +165,7 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
         elif tile.unpacking is not None:
             operand = UnpackedOperand(b, tile.unpacking, tile, *at, buffers)
         else:
-            kind = StagedOperand if tile.holding is None else HeldOperand
-            operand = kind(b, stored, tile, *at, buffers)
+            operand = StagedOperand(b, stored, tile, *at, buffers)
         operand.slice, operand.depth = place.slice, plan.slice_depth
         return operand
     count = plan.schedule.fragments[number]

@@ -412,15 +412,11 @@ class StagedOperand(TileInMemory):
 
     def _store(self, move: Move, value: SSAValue) -> None:
         b = self.builder
-        if self.tile.order is not None and self.tile.holding is None:
+        if self.tile.order is not None:
             b.when(move.exists, lambda: self._store_in_order(move, value))
             return
         place = self._in_tile(move.row, move.column, move.step, 0)
-        b.when(move.exists, lambda: b.store(self.arranged(value), self.memory, (place,)))
-
-    def arranged(self, value: SSAValue) -> SSAValue:
-        """A vector as it lies in Workgroup memory."""
-        return value
+        b.when(move.exists, lambda: b.store(value, self.memory, (place,)))
 
     def _store_in_order(self, move: Move, value: SSAValue) -> None:
         """The pieces of a vector along K to where the order puts each of them."""

@@ -43,8 +43,6 @@ class KOrder:
     parts: int
     count: int
     split: int = 1
-    within: int = 1
-    """Elements of a part that lie side by side."""
 
     @property
     def group(self) -> int:
@@ -61,16 +59,6 @@ class KOrder:
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))
-
-    def share_place(self, number: int) -> int:
-        """Where the `number`-th element of an invocation's share stands, for the first of them."""
-        return number % self.within + number // self.within * self.within * self.split
-
-    def part_weight(self, bit: int) -> int:
-        """What a bit of the number of an invocation's part adds to that."""
-        if 1 << bit < self.split:
-            return self.within << bit
-        return (self.group // self.parts) << bit
 
     def runs(self, count: int) -> list[list[int]]:
         """The first `count` elements in runs of as many neighbours, as long as they all can be."""
@@ -105,42 +93,6 @@ def inner_axis(fragment: Fragment) -> str:
     return "c" if fragment.use == "A" else "r"
 
 
-@dataclass(frozen=True)
-class Holding:
-    """
-    What an invocation holds of a fragment's rows or columns, and of the K that it shares out.
-
-    `part` are the bits of its number that say which part of K, the lowest first; `outer` (bit, what
-    it adds) along M or N. `slots` is each component's place along M or N beside that, `count` of
-    them for each.
-    """
-
-    part: tuple[int, ...]
-    outer: tuple[tuple[int, int], ...]
-    slots: tuple[int, ...]
-
-
-def holding(fragment: Fragment, like: Fragment) -> Holding | None:
-    """How A's fragment is held where B's, or the other way round, is `like`; None if otherwise."""
-    own, other = inner_axis(fragment), inner_axis(like)
-    bits = [name[1:] for name in fragment.component if name[0] == own]
-    parts = [name[1:] for name in like.lane if name[0] == other]
-    lane = {name[1:]: bit for bit, name in enumerate(fragment.lane) if name[0] == own}
-    if bits != [name[1:] for name in like.component if name[0] == other] or {*lane} != {*parts}:
-        return None
-    axis = "r" if own == "c" else "c"
-    outer = [(bit, 1 << int(name[1:])) for bit, name in enumerate(fragment.lane) if name[0] == axis]
-    slots = [
-        sum(
-            (number >> bit & 1) << int(name[1:])
-            for bit, name in enumerate(fragment.component)
-            if name[0] == axis
-        )
-        for number in range(fragment.components)
-    ]
-    return Holding(tuple(lane[part] for part in parts), (*outer,), (*slots,))
-
-
 def k_order(fragment: Fragment, sizes: Sequence[int], depth: int) -> KOrder | None:
     """
     The order for a K tile of units whose loops have these sizes, the one of the largest groups.
@@ -170,4 +122,4 @@ def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
         shared = [*own, *steps]
         low = within.bit_length() - 1
         weights = [*shared[:low], *parts[:bits], *shared[low:], *parts[bits:]]
-        yield KOrder((*weights,), 1 << len(parts), count, 1 << bits, within)
+        yield KOrder((*weights,), 1 << len(parts), count, 1 << bits)

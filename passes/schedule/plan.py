@@ -29,7 +29,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     packing_of,
 )
 from xdsl_spirv.passes.analysis.layout import Layout, walk_size
-from xdsl_spirv.passes.schedule.k_order import Holding, holding, k_order
+from xdsl_spirv.passes.schedule.k_order import k_order
 from xdsl_spirv.passes.schedule.tiles import (
     BATCH,
     COLUMNS,
@@ -389,7 +389,6 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
             unpacking = contraction.unpackings[operand]
             other = unpacked[1 - operand]
             order = None if other is None else other.order
-            held = None if other is None else _holding(contraction, schedule, target, other)
             return staged_tile(
                 path,
                 element,
@@ -403,7 +402,6 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
                 panels,
                 unpacking,
                 order,
-                held,
             )
         packing = packing_of(value) or packing_for(contraction, schedule, operand, target)
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data)
@@ -434,26 +432,6 @@ def _unpacked(
         ahead = path.ahead.data
         tiles.append(UnpackedTile(unpacking, tile, extent, element, fragment, order, ahead))
     return tiles[0], tiles[1]
-
-
-IN_LANES = True
-
-
-def _holding(
-    contraction: Contraction, schedule: ContractionAttr, target: Target, other: UnpackedTile
-) -> Holding | None:
-    """What invocations hold of the fragments of an operand beside one that is unpacked."""
-    if other.fragment is None or other.order is None or not IN_LANES:
-        return None
-    m, n, k = schedule.instruction.sizes
-    operand, use, shape = (1, "B", (k, n)) if other.fragment.use == "A" else (0, "A", (m, k))
-    fragment = target.fragment(use, shape, bit_width(contraction.element_types[operand]))
-    path = (schedule.a, schedule.b)[operand]
-    vector = path.vector.data if isinstance(path, StagedAttr) else 0
-    run = other.unpacking.sizes[-1] // other.order.split
-    if fragment is None or vector < other.order.count or run % vector:
-        return None
-    return holding(fragment, other.fragment)
 
 
 def packs(path: StagedAttr | DirectAttr) -> bool:

@@ -18,7 +18,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_multi
 from xdsl_spirv.passes.analysis.contraction import Prologue, element_type
 from xdsl_spirv.passes.analysis.layout import Axis, Layout
 from xdsl_spirv.passes.analysis.unpacking import Unpacking
-from xdsl_spirv.passes.schedule.k_order import Holding, KOrder
+from xdsl_spirv.passes.schedule.k_order import KOrder
 from xdsl_spirv.targets import Fragment
 
 
@@ -81,9 +81,7 @@ class StagedTile:
     reads_ahead: bool = False
     """Whether the fragments of a tile are loaded before the tile before is multiplied."""
     order: KOrder | None = None
-    """The order along K of the fragments, if it is that of the other operand's."""
-    holding: Holding | None = None
-    """What invocations hold of its fragments where they take that from Workgroup memory."""
+    """The order along K in Workgroup memory, if it is that of the other operand's fragments."""
 
     @property
     def in_fragments(self) -> bool:
@@ -106,9 +104,7 @@ class StagedTile:
     @property
     def piece_type(self) -> Attribute:
         """The type that lies in Workgroup memory."""
-        if self.piece == self.vector:
-            return self.moved_type
-        return vector_type(self.element_type, self.piece)
+        return self.moved_type if self.order is None else vector_type(self.element_type, self.piece)
 
     @property
     def gathered(self) -> bool:
@@ -148,9 +144,7 @@ class StagedTile:
     @property
     def piece(self) -> int:
         """Elements that lie side by side in Workgroup memory as they do in a vector."""
-        if self.order is None or self.holding is not None:
-            return self.vector
-        return len(self.order.runs(self.vector)[0])
+        return self.vector if self.order is None else len(self.order.runs(self.vector)[0])
 
     @property
     def stride(self) -> int:
@@ -271,7 +265,6 @@ def staged_tile(
     packing: PackingAttr | None = None,
     unpacking: Unpacking | None = None,
     order: KOrder | None = None,
-    holding: Holding | None = None,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = 1 if packed else k_axis_of(layout)
@@ -293,7 +286,6 @@ def staged_tile(
         unpacking,
         path.ahead.data > 0,
         order,
-        holding,
     )
 
 
