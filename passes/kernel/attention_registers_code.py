@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from math import inf
-from typing import Any
 
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import (
@@ -30,14 +29,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv import arithmetic
 from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixMulAddOp,
-    CooperativeMatrixStoreOp,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
@@ -46,20 +44,18 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_code import EXCESS, LOG2_E, LOWEST
 from xdsl_spirv.passes.kernel.attention_lines import Words, lines_of
-from xdsl_spirv.passes.kernel.attention_operands import ROW_MAJOR, offset_along, stride_of
+from xdsl_spirv.passes.kernel.attention_operands import offset_along
+from xdsl_spirv.passes.kernel.attention_result import RegisterResult
 from xdsl_spirv.passes.kernel.component_places import (
     component_places,
     components_by_row,
     lane_places,
     lanes_of_row,
-    number_of_bits,
     rows_of_components,
 )
-from xdsl_spirv.passes.kernel.packed import WORD_BITS, as_one
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
-from xdsl_spirv.passes.schedule.tiles import vector_type
 
 Fragment = SSAValue
 
@@ -579,7 +575,7 @@ class RegisterAttentionCode:
     def _finish(self, state: State) -> None:
         """The results divided by the sums, to where they belong."""
         b, guarded = self.b, self.plan.op.nan_to_zero is not None
-        store = self._storer()
+        result = RegisterResult(b, self.plan, (self.batch, self.row), self.lane)
         for strip, sums in enumerate(state.sums):
             totals = [self.over_row(total, self.plus) for total in sums]
             inverse = [b.add(arith.DivfOp(self.number(1.0), total)) for total in totals]
@@ -593,70 +589,4 @@ class RegisterAttentionCode:
                         for exists, value in zip(self.by_row(some), values, strict=True)
                     ]
                 columns.append(values)
-            store(strip, columns)
-
-    def _storer(self) -> Callable[[int, list[list[SSAValue]]], None]:
-        """store(strip, components by column): whole fragments, or neighbours in a row."""
-        plan = self.plan
-        whole = plan.stored_in_fragments and plan.path("v") != "vectors"
-        return self._store_fragments if whole else self._store_rows
-
-    def _narrow(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        element = self.plan.element_of("result")
-        if isinstance(element, Float32Type):
-            return list(values)
-        return [self.b.add(arith.TruncFOp(value, element)) for value in values]  # pyright: ignore
-
-    def _store_fragments(self, strip: int, columns: list[list[SSAValue]]) -> None:
-        b, plan = self.b, self.plan
-        out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
-        memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
-        type = self._type(self.m, self.n, element, CooperativeMatrixUse.MatrixAccumulatorKHR)
-        stride = b.i32(stride_of(layout, 1) or plan.extents[3])
-        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        row = b.plus(start, offset_along(b, layout, 1, b.plus(self.row, strip * self.m)))
-        none = self.splat(0.0, type)
-        for column, values in enumerate(columns):
-            fragment = self.put(self._narrow(values), none)
-            place = b.plus(row, offset_along(b, layout, 2, column * self.n))
-            pointer = b.pointer(memory, (place,))
-            b.insert(CooperativeMatrixStoreOp(pointer, fragment, stride, ROW_MAJOR))
-
-    def _store_rows(self, strip: int, columns: list[list[SSAValue]]) -> None:
-        """An invocation's components of each row, as wide as they are neighbours."""
-        b, plan = self.b, self.plan
-        width = plan.stored_at_once
-        element = plan.element_of("result")
-        bits = bit_width(element)
-        moved = element if width == 1 else vector_type(element, width)
-        if width > 1 and bits < WORD_BITS:
-            moved = vector_type(i32, width * bits // WORD_BITS)
-        memory = b.once("result", lambda: FlatViewOp(plan.op.out, moved), "result_vectors")
-        layout = plan.layout("result").in_vectors(2, width)
-        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        own = b.divided(number_of_bits(b, self.lane, plan.lane_columns), width)
-        rows, _, _, size = plan.extents
-        for group, row in zip(self.groups, self.group_rows, strict=True):
-            r = b.plus(b.plus(self.row, self.lane_row), strip * self.m + row)
-            begin = b.plus(b.plus(start, offset_along(b, layout, 1, r)), own)
-            exists = not plan.ends_within or b.below(r, rows)
-            values = {
-                plan.column_of(column, self.places[i][1]): part[i]
-                for column, part in enumerate(columns)
-                for i in group
-            }
-            pieces = [
-                (first // width, [values[first + i] for i in range(width)])
-                for first in sorted(values)
-                if first % width == 0
-            ]
-
-            def store_row(begin: Index = begin, pieces: Any = pieces) -> None:
-                for first, piece in pieces:
-                    most = plan.most_lane_column // width
-                    fits = first + most < ceil_div(size, width)
-                    inside = fits or b.below(own, max(0, size // width - first))
-                    value = as_one(b, self._narrow(piece), moved)
-                    b.when(inside, partial(b.store, value, memory, (b.plus(begin, first),)))
-
-            b.when(exists, store_row)
+            result.store(strip, columns)

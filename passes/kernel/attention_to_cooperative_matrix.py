@@ -31,7 +31,8 @@ from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
 from xdsl_spirv.passes.kernel.collective import lower_packs
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.attention_fit import check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
 

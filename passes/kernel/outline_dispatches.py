@@ -135,7 +135,7 @@ class OutlineDispatchesPass(ModulePass):
     def _outline_attention(
         self, dispatch: DispatchOp, op: AttentionOp, target: Target, kernels: _Kernels
     ) -> None:
-        from xdsl_spirv.passes.schedule.attention import check_attention, plan_attention
+        from xdsl_spirv.passes.schedule.attention_fit import check_attention, plan_attention
 
         schedule = op.attributes.get(SCHEDULE)
         if not isinstance(schedule, AttentionAttr | AttentionLanesAttr):

@@ -134,8 +134,8 @@ class AssignSchedulePass(ModulePass):
                     inner.attributes[SCHEDULE] = choose_loops(inner, target, self.name)
 
     def _assign_attention(self, op: AttentionOp, target: Target, decisions: Decisions) -> None:
-        from xdsl_spirv.passes.schedule.attention import check_attention, plan_attention
         from xdsl_spirv.passes.schedule.attention_choice import choose_attention
+        from xdsl_spirv.passes.schedule.attention_fit import check_attention, plan_attention
 
         given = op.attributes.get(SCHEDULE)
         try:

@@ -1,5 +1,5 @@
 """
-What an attention's schedule means in counts, whether it fits a target, and which one to take.
+What an attention's schedule by matrices means in counts.
 
 Every subgroup has rows of queries to itself: their scores, running maxima and sums, and their part
 of the result stay in its registers and in its own piece of Workgroup memory, so that no subgroup
@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     BFloat16Type,
-    Float16Type,
-    Float32Type,
     MemRefType,
     TensorType,
 )
@@ -26,7 +23,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
-    AttentionLanesAttr,
     AttentionOp,
     PackedViewOp,
     PackingAttr,
@@ -36,37 +32,17 @@ from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
-    is_dynamic,
     is_multiple,
     surely_below,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
-from xdsl_spirv.passes.schedule.attention_lanes import (
-    LanesPlan,
-    check_lanes,
-)
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.tiles import PackedTile
 from xdsl_spirv.targets import Fragment, Target
-
-Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
-
-MOST_HEAD = 256
-"""Elements of a query, or of a value: what accumulators leave room for."""
-
-MOST_REGISTERS = 288
-"""
-32-bit registers of an invocation that fragments may take, some of them in memory: a long head has
-no other schedule.
-"""
-
-SIDE_BY_SIDE = 4
-"""Subgroups that a unit computes without one delaying another."""
 
 ROW_PADDING = 8
 """f16 elements after each row of probabilities: shifts rows by four banks."""
@@ -80,35 +56,6 @@ M, N, D, E = range(len(LOOPS))
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "result": (M, E)}
 """The two loops of an operand after the batch's: M or N and K of its product, for q, k and v."""
-
-
-def _unsupported(element: Attribute, d: int, e: int, target: Target) -> Iterator[str]:
-    if not isinstance(element, Float16Type | BFloat16Type):
-        yield f"queries, keys and values are f16 or bf16, not {element}"
-        return
-    if max(d, e) > MOST_HEAD:
-        yield f"a head of {max(d, e)} elements: at most {MOST_HEAD}"
-    if not target.even_fragments:
-        yield f"{target.name} does not list how it distributes fragments over invocations"
-    if not any(shapes_of(element, target)):
-        name = type_name(element, True)
-        yield (
-            f"{target.name} lists no cooperative matrices {name} x {name} -> f32 with f16 "
-            "accumulators of the same shape"
-        )
-
-
-def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, int]]:
-    """
-    Shapes of products into f32 of which the target has f16 accumulators too.
-
-    Those carry probabilities to Workgroup memory, whatever 16 bits they are.
-    """
-    name = type_name(element, True)
-    carriers = {p.shape[:2] for p in target.properties_for(("f16", "f16", "f16"))}
-    for listed in target.properties_for((name, name, "f32")):
-        if listed.shape[:2] in carriers:
-            yield listed.shape
 
 
 @dataclass(frozen=True)
@@ -508,112 +455,3 @@ def element_type_of(value: SSAValue) -> Attribute:
     type = value.type
     assert isinstance(type, TensorType | MemRefType)
     return type.element_type
-
-
-Plan: TypeAlias = AttentionPlan | LanesPlan
-
-
-def side_by_side(target: Target) -> int:
-    """Subgroups of a workgroup that do not delay one another."""
-    return min(SIDE_BY_SIDE, target.residency.subgroups)
-
-
-def plan_attention(op: AttentionOp, schedule: Schedule, target: Target) -> Plan:
-    """An attention with its schedule, by matrices or by multiply-adds."""
-    kind = LanesPlan if isinstance(schedule, AttentionLanesAttr) else AttentionPlan
-    return kind(op, schedule, target)  # pyright: ignore[reportArgumentType]
-
-
-def check_attention(plan: Plan) -> None:
-    """Raises `ScheduleDoesNotFit` with the first thing that does not."""
-    if isinstance(plan, LanesPlan):
-        check_lanes(plan)
-        return
-    for problem in problems(plan):
-        raise ScheduleDoesNotFit(problem)
-
-
-def not_by_matrices(op: AttentionOp, in_registers: bool = True) -> Iterator[str]:
-    """What an attention has that no schedule by matrices knows, with probabilities there or not."""
-    for name in ("parts",) if in_registers else ("window", "cap", "parts"):
-        if name in op.properties:
-            yield f"a {name}, which multiply-adds know: #schedule.attention_lanes"
-
-
-def problems(plan: AttentionPlan) -> Iterator[str]:
-    """The reasons why it does not fit, each with the number and what would."""
-    op, schedule, target = plan.op, plan.schedule, plan.target
-    for missing in not_by_matrices(op, schedule.in_registers):
-        yield missing
-        return
-    if op.is_dynamic and set(schedule.paths) != {"vectors"}:
-        yield (
-            "sizes are known only when the program runs, and fragments need them before: q, k and "
-            "v = vectors would not"
-        )
-        return
-    _, _, d, e = op.extents
-    yield from _unsupported(plan.element, d, e, target)
-    if any(element_type_of(value) != plan.element for value in (op.key, op.value)):
-        yield "queries, keys and values differ in their element type"
-        return
-    listed = list(shapes_of(plan.element, target))
-    if listed and schedule.instruction.sizes not in listed:
-        shapes = ", ".join("x".join(map(str, shape)) for shape in listed)
-        given = "x".join(map(str, schedule.instruction.sizes))
-        yield f"coopmat {given}: {target.name} has {shapes}"
-        return
-    pieces = [name for name in "qkv" if plan.path(name) == "vectors"]
-    unfit = [problem for name in pieces for problem in vectors_fit(plan, name)]
-    if unfit:
-        yield from unfit
-        return
-    if not isinstance(element_type_of(op.out), Float16Type | BFloat16Type | Float32Type):
-        yield f"the result is f16, bf16 or f32, not {element_type_of(op.out)}"
-    if plan.invocations > target.max_invocations:
-        yield (
-            f"{schedule.subgroups.data} subgroups of {target.subgroup_size} are {plan.invocations} "
-            f"invocations, {target.name} allows {target.max_invocations}"
-        )
-    if plan.workgroup_bytes > target.workgroup_memory_bytes:
-        yield (
-            f"Workgroup memory of {plan.workgroup_bytes} bytes exceeds {target.name}'s "
-            f"{target.workgroup_memory_bytes}: fewer subgroups, rows or keys would fit"
-        )
-    if plan.registers > MOST_REGISTERS and side_by_side(target) > 1:
-        # Where one subgroup fills a unit, registers are memory anyway.
-        yield (
-            f"fragments take {plan.registers} registers of an invocation, at most "
-            f"{MOST_REGISTERS} do: fewer rows a subgroup or a smaller key_tile would fit"
-        )
-    if schedule.in_registers and plan.shared_places is None:
-        yield (
-            f"probabilities = registers, but {target.name} does not say that components of "
-            "accumulators lie where those of A do: memory takes any places"
-        )
-    for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
-        if not is_dynamic(count) and count > limit:
-            yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
-    for name in "qkv":
-        value = plan.value(name)
-        packed = value is not None and isinstance(value.owner, PackedViewOp)
-        if plan.path(name) == "rows":
-            if packed:
-                yield f"{name}: rows, but the operand is packed into fragments: direct reads it"
-            else:
-                yield from plan.rows_fit(name)
-        elif plan.path(name) == "direct" and plan.packed_tile(name).words not in (1, 2, 4):
-            yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
-
-
-def vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
-    if not plan.schedule.in_registers:
-        yield f"{name}: vectors, which needs probabilities = registers"
-        return
-    if name != "v" and plan.path("q") != plan.path("k"):
-        yield f"{name}: vectors, but then q and k have to be vectors both"
-        return
-    try:
-        plan.deal(name)
-    except ScheduleDoesNotFit as error:
-        yield str(error)

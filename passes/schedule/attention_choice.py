@@ -22,11 +22,9 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, typical
 from xdsl_spirv.passes.analysis.contraction import type_name
-from xdsl_spirv.passes.schedule.attention import (
-    AttentionPlan,
-    N,
+from xdsl_spirv.passes.schedule.attention import AttentionPlan, N, element_type_of
+from xdsl_spirv.passes.schedule.attention_fit import (
     Schedule,
-    element_type_of,
     not_by_matrices,
     problems,
     shapes_of,

@@ -42,7 +42,8 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.attention_fit import check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import packing_for, packs, plan
 

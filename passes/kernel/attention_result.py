@@ -1,0 +1,125 @@
+"""
+The result of an attention whose probabilities stay in registers, from there to where it belongs.
+
+An invocation knows which elements its components are: it stores those of a row that are neighbours
+as one. Where values were packed and tiles are whole, fragments are stored cooperatively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import Float32Type, FloatAttr, i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
+from xdsl_spirv.dialects.spirv.composite import CompositeInsertOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.attention_operands import ROW_MAJOR, offset_along, stride_of
+from xdsl_spirv.passes.kernel.component_places import (
+    component_places,
+    components_by_row,
+    lane_places,
+    number_of_bits,
+    rows_of_components,
+)
+from xdsl_spirv.passes.kernel.packed import WORD_BITS, as_one
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.tiles import vector_type
+
+
+class RegisterResult:
+    """Stores a subgroup's strips; `at` is the batch's number and the subgroup's first row."""
+
+    def __init__(
+        self, b: KernelEmitter, plan: AttentionPlan, at: tuple[Index, Index], lane: SSAValue
+    ):
+        self.b, self.plan, self.lane = b, plan, lane
+        self.batch, self.row = at
+        self.m, self.n, _ = plan.schedule.instruction.sizes
+        fragment = plan.shared_places
+        assert fragment is not None
+        self.places = component_places(fragment)
+        self.groups = components_by_row(fragment)
+        self.group_rows = rows_of_components(fragment)
+        self.lane_row, _ = lane_places(b, fragment, lane)
+
+    def store(self, strip: int, columns: list[list[SSAValue]]) -> None:
+        """The components of a strip's fragments, by column."""
+        if self.plan.stored_in_fragments and self.plan.path("v") != "vectors":
+            self._store_fragments(strip, columns)
+        else:
+            self._store_rows(strip, columns)
+
+    def _narrow(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        element = self.plan.element_of("result")
+        if isinstance(element, Float32Type):
+            return list(values)
+        return [self.b.add(arith.TruncFOp(value, element)) for value in values]  # pyright: ignore
+
+    def _store_fragments(self, strip: int, columns: list[list[SSAValue]]) -> None:
+        b, plan = self.b, self.plan
+        out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
+        memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
+        type = CooperativeMatrixType(
+            self.m, self.n, element, Scope.Subgroup, CooperativeMatrixUse.MatrixAccumulatorKHR
+        )
+        stride = b.i32(stride_of(layout, 1) or plan.extents[3])
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        row = b.plus(start, offset_along(b, layout, 1, b.plus(self.row, strip * self.m)))
+        none = b.at_top(ConstantOp(FloatAttr(0.0, element), type))  # pyright: ignore
+        for column, values in enumerate(columns):
+            fragment = none
+            for i, value in enumerate(self._narrow(values)):
+                fragment = b.add(CompositeInsertOp(value, fragment, [i]))
+            place = b.plus(row, offset_along(b, layout, 2, column * self.n))
+            pointer = b.pointer(memory, (place,))
+            b.insert(CooperativeMatrixStoreOp(pointer, fragment, stride, ROW_MAJOR))
+
+    def _store_rows(self, strip: int, columns: list[list[SSAValue]]) -> None:
+        """An invocation's components of each row, as wide as they are neighbours."""
+        b, plan = self.b, self.plan
+        width = plan.stored_at_once
+        element = plan.element_of("result")
+        bits = bit_width(element)
+        moved = element if width == 1 else vector_type(element, width)
+        if width > 1 and bits < WORD_BITS:
+            moved = vector_type(i32, width * bits // WORD_BITS)
+        memory = b.once("result", lambda: FlatViewOp(plan.op.out, moved), "result_vectors")
+        layout = plan.layout("result").in_vectors(2, width)
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        own = b.divided(number_of_bits(b, self.lane, plan.lane_columns), width)
+        rows, _, _, size = plan.extents
+        for group, row in zip(self.groups, self.group_rows, strict=True):
+            r = b.plus(b.plus(self.row, self.lane_row), strip * self.m + row)
+            begin = b.plus(b.plus(start, offset_along(b, layout, 1, r)), own)
+            exists = not plan.ends_within or b.below(r, rows)
+            values = {
+                plan.column_of(column, self.places[i][1]): part[i]
+                for column, part in enumerate(columns)
+                for i in group
+            }
+            pieces = [
+                (first // width, [values[first + i] for i in range(width)])
+                for first in sorted(values)
+                if first % width == 0
+            ]
+
+            def store_row(begin: Index = begin, pieces: Any = pieces) -> None:
+                for first, piece in pieces:
+                    most = plan.most_lane_column // width
+                    fits = first + most < ceil_div(size, width)
+                    inside = fits or b.below(own, max(0, size // width - first))
+                    value = as_one(b, self._narrow(piece), moved)
+                    b.when(inside, partial(b.store, value, memory, (b.plus(begin, first),)))
+
+            b.when(exists, store_row)
