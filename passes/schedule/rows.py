@@ -410,7 +410,10 @@ SUBGROUPS = 8
 RESIDENT = 32
 """Subgroups that run side by side on a compute unit where they have 64 registers each."""
 
-LEAST_IN_GROUPS = 8
+MOST_BITS = 8
+"""Of packed weights for which arithmetic, not memory, is what a kernel waits for."""
+
+LEAST_IN_GROUPS = 12
 """Columns of an invocation that are worth making digits of its elements of the rows."""
 
 
@@ -463,9 +466,11 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     that lie half as far apart.
     """
     target, size = plan.target, plan.target.subgroup_size
-    is_packed = plan.contraction.unpackings[plan.streamed] is not None
+    unpacking = plan.contraction.unpackings[plan.streamed]
+    if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size:
+        return
     dots, products = target.rates.get("dot", 0), target.rates.get("fma f32", 0)
-    if not is_packed or plan.total_type != f32 or dots < 2 * products or not dots:
+    if plan.total_type != f32 or dots < 2 * products or not dots:
         return
     results = typical(plan.columns) * typical(plan.contraction.batch)
     for most in (MOST_SPREAD, MOST_SPREAD // 2):
