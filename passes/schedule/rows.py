@@ -489,8 +489,9 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         slots = target.compute_units * workgroups * width * across
         sums = target.residency.memory_bytes // workgroups // (4 * rows * width * across * along)
         groups = min(ceil_div(results * ceil_div(few, rows), slots), sums)
-        if width * groups >= LEAST_IN_GROUPS:
-            yield RowsAttr(rows, width, size, steps, (along, across), bytes, groups, MOST_DIGITS)
+        if width * groups < LEAST_IN_GROUPS:
+            return
+        yield RowsAttr(rows, width, size, steps, (along, across), bytes, groups, MOST_DIGITS)
 
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
