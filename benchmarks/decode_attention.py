@@ -27,7 +27,7 @@ from few_rows import copied, copied_by_torch
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import AttentionLanesAttr
-from xdsl_spirv.passes.schedule import attention, attention_replacing
+from xdsl_spirv.passes.schedule import attention_choice, attention_replacing
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan import open_isolated
 from xdsl_spirv.testing.attention_states import StateAttention
@@ -62,17 +62,17 @@ def schedules(options: Any) -> list[Schedule]:
 def compiled(case: StateAttention, target: str, stream: int, schedule: Schedule) -> Any:
     """The program, with another number of parts or another schedule if one is given."""
     parts, numbers = schedule
-    kept = attention_replacing.parts_for, attention.choose_lanes
+    kept = attention_replacing.parts_for, attention_choice.choose_lanes
     text = case.text(stream=stream)
     try:
         if parts is not None:
-            attention_replacing.parts_for = lambda plan: parts
+            attention_replacing.parts_for = lambda plan, most: parts
         if numbers is not None:
             given = AttentionLanesAttr(*numbers, "keys")
-            attention.choose_lanes = lambda op, target: given
+            attention_choice.choose_lanes = lambda op, target: given
         return compile_module(parse_text(text), target)
     finally:
-        attention_replacing.parts_for, attention.choose_lanes = kept
+        attention_replacing.parts_for, attention_choice.choose_lanes = kept
 
 
 def inputs_of(case: StateAttention, keys: int, stream: int) -> dict[str, Any]:
