@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.kernel.bit_fields import WORD, Affine, Known, ScalarCode, Whole
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
-from xdsl_spirv.passes.kernel.contraction_to_rows import RowsKernel, shifted
+from xdsl_spirv.passes.kernel.rows_code import RowsKernel, shifted
 
 Offset = dict[int, int]
 """How far an element is from where a unit begins, by loop."""

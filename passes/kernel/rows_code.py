@@ -1,0 +1,576 @@
+"""
+Contractions with few rows: one operand streams through registers, and every load of it serves all
+rows.
+
+    scf.for %k = units of K, divided among the lanes of a subgroup    loads of all columns first,
+      %w = load ..., %x = load ...                                    then multiply-adds
+      %sum[row][column] += %x[row] * %w[column]
+    the lanes' sums are added up, the subgroups' too through Workgroup memory, and stored
+
+See passes/schedule/rows.py for who computes what. No iteration looks at where an operand ends:
+columns beyond the result are read from the first one and not stored, and units that are left over
+behind the last whole step are multiplied by those who have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from math import prod
+from typing import TypeAlias
+
+from xdsl.dialects import arith, gpu, math
+from xdsl.dialects.builtin import IntegerType, MemRefType
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformFAddOp, GroupNonUniformIAddOp
+from xdsl_spirv.passes.analysis.contraction import element_type
+from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel.addresses import address_along
+from xdsl_spirv.passes.kernel.bit_fields import Affine, Known, ScalarCode
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
+from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.integer_products import RowDigits, words_of
+from xdsl_spirv.passes.kernel.row_sums import RowSums
+from xdsl_spirv.passes.kernel.subgroup_reduction import (
+    reduce_by_halves,
+    reduce_by_rotations,
+    reduce_by_shuffles,
+)
+from xdsl_spirv.passes.schedule.rows import RowsPlan
+
+WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
+
+Common: TypeAlias = tuple[SSAValue | None, SSAValue | None]
+"""The factor and the addend that some elements have in common."""
+
+NOTHING: Common = (None, None)
+
+
+@dataclass(frozen=True)
+class RowsTile:
+    """Offsets of one batch's elements in the result and in other buffers along its loops."""
+
+    b: HoistingEmitter
+    batch: Index
+
+    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
+        """A buffer as one row of elements."""
+        return self.b.at_top(
+            FlatViewOp(memory, element), f"{memory.name_hint or 'result'}_elements"
+        )
+
+    def offset(self, row: Index, column: Index, layout: Layout) -> Index:
+        """The offset of an element in a layout."""
+        offset: Index = layout.start
+        for walk, number in zip(layout.walks, (self.batch, row, column), strict=True):
+            offset = self.b.plus(offset, address_along(self.b, walk, number, 0).base)
+        return offset
+
+
+class RowsKernel:
+    """The code of one invocation."""
+
+    def __init__(self, b: HoistingEmitter, plan: RowsPlan, init: SSAValue | None):
+        self.b, self.plan, self.init = b, plan, init
+        contraction = plan.contraction
+        self.type = plan.total_type
+        self.stream, self.few = self._operands()
+        self.count = plan.schedule.rows.data, plan.schedule.columns.data
+        along, across = plan.schedule.grid
+        subgroup = b.subgroup_id(along * across)
+        self.part_of_k = b.remainder(subgroup, along)
+        self.subgroup_column = b.divided(subgroup, along)
+        size = plan.target.subgroup_size
+        self.lane = b.lane_id(size)
+        self.lane_of_k = b.remainder(self.lane, plan.lanes)
+        self.lane_column = b.divided(self.lane, size // plan.beside)
+        self.part = b.plus(b.times(self.part_of_k, plan.lanes), self.lane_of_k)
+        self.row = b.times(b.block_id(gpu.DimensionEnum.X, "tile_row"), plan.tile[0])
+        if plan.row_tiles == 1:
+            self.row = 0
+        self.column = b.times(b.block_id(gpu.DimensionEnum.Y, "tile_column"), plan.tile[1])
+        batched = contraction.batch != 1
+        self.batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
+        self.row_sums = RowSums(b, plan, self._over_subgroup)
+        self.first: Index = 0
+        """The first column in the workgroup's tile of the group that is computed."""
+
+    def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
+        """What streams, and the few rows."""
+        plan = self.plan
+        few = self._operand(1 - plan.streamed, plan.unit)
+        return self._operand(plan.streamed, plan.unit, plan.schedule.digits.data > 0), few
+
+    def _operand(self, number: int, unit: dict[int, int], keeps: bool = False) -> ComputedOperand:
+        plan, contraction = self.plan, self.plan.contraction
+        return ComputedOperand(
+            self.b,
+            (contraction.a, contraction.b)[number],
+            contraction.maps[number],
+            plan.leaves[number],
+            unit,
+            self.type,
+            contraction.types[number].startswith("s"),
+            plan.main.fast_loop,
+            keeps,
+        )
+
+    def emit(self) -> None:
+        b, plan = self.b, self.plan
+        groups = plan.schedule.groups.data
+        if plan.is_stationary:
+            first = self._read(0)
+            self._write_row_sums()
+            read = b.loop(groups - 1, 1, first, self._read_and_add, "group")
+            self._add_group(groups - 1, read)
+        else:
+            self._write_row_sums()
+            b.loop(groups, 1, (), self._add_group, "group")
+        if plan.partial > 1:
+            b.barrier()
+            self._add_up()
+
+    def _write_row_sums(self) -> None:
+        """What the epilogue asks of rows; whoever adds up partial sums has waited before."""
+        if self.row_sums.placed:
+            rows, _ = self._points()
+            self.row_sums.write(rows)
+            if self.plan.partial == 1:
+                self.b.barrier()
+
+    # Groups of columns
+
+    def _read_and_add(self, group: Index, read: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """Compute a group whose loads were written before, behind the next group's loads."""
+        following = self._read(self.b.plus(group, 1))
+        self._add_group(group, read)
+        return following
+
+    def _read(self, group: Index) -> Sequence[SSAValue]:
+        """What streams of a group of columns."""
+        self._begin(group)
+        return [self.b.load_once(memory, (number,)) for memory, number in self._sources()]
+
+    def _begin(self, group: Index) -> None:
+        self.first = self.b.times(group, self.plan.group_columns)
+        self.points = self._points()
+
+    def _sources(self) -> list[tuple[SSAValue, Index]]:
+        """What an invocation reads of its units for the columns of a group, each once."""
+        _, columns = self.points
+        points = [
+            column | shifted(self._places(unit), offset)
+            for unit, _ in self._own_units()
+            for column in columns[:: self.plan.side_by_side]
+            for offset in self._offsets()
+        ]
+        return list(dict.fromkeys(s for point in points for s in self.stream.sources(point)))
+
+    def _add_group(self, group: Index, read: Sequence[SSAValue]) -> tuple[()]:
+        """The sums of a group of columns, stored."""
+        self._begin(group)
+        if read:
+            for (memory, number), value in zip(self._sources(), read, strict=True):
+                self.b.know_loaded(value, memory, number)
+        plan, totals = self.plan, self._sums(self.points)
+        take = self._store if plan.partial == 1 else self._put
+        if plan.in_halves:
+            self._in_halves(totals, take)
+            return ()
+        if plan.in_subgroup:
+            totals = [self._over_subgroup(total) for total in totals]
+        self._in_turns(totals, take)
+        return ()
+
+    # Places
+
+    def _column(self, number: int) -> Index:
+        """The number in its workgroup's tile of an invocation's column."""
+        b, plan = self.b, self.plan
+        width = plan.side_by_side
+        own = self.count[1] // width
+        group = b.plus(b.times(self.subgroup_column, own), number // width)
+        place = b.plus(b.times(group, plan.beside), self.lane_column)
+        return b.plus(self.first, b.plus(b.times(place, width), number % width))
+
+    def _loops(self, loops: range, number: Index) -> dict[int, tuple[Index, int]]:
+        """The loops of a group that one number counts through."""
+        sizes = [self.plan.contraction.sizes[loop] for loop in loops]
+        indices = self.b.delinearized(number, sizes)
+        return {loop: (index, 0) for loop, index in zip(loops, indices, strict=True)}
+
+    def _inside(self, number: Index, size: Size, tile: int) -> Condition:
+        return is_multiple(size, tile) or self.b.below(number, size)
+
+    def _clamped(self, number: Index, size: Size, tile: int) -> Index:
+        """A row or column, the first where there is none: nothing outside is read."""
+        inside = self._inside(number, size, tile)
+        return number if inside is True else self.b.select(inside, number, 0)
+
+    def _points(self) -> tuple[list[Point], list[Point]]:
+        """Batch and rows of the invocation's rows; its columns."""
+        plan, b = self.plan, self.b
+        batch = self._loops(plan.contraction.groups[0], self.batch)
+        rows = [
+            batch
+            | self._loops(
+                plan.row_loops,
+                self._clamped(b.plus(self.row, row), plan.rows, plan.tile[0]),
+            )
+            for row in range(self.count[0])
+        ]
+        columns: list[Point] = []
+        width = plan.side_by_side
+        for number in range(0, self.count[1], width):
+            first = b.plus(self.column, self._column(number))
+            place = self._loops(plan.column_loops, self._clamped(first, plan.columns, plan.tile[1]))
+            columns.append(batch | place)
+            for i in range(1, width):
+                last = plan.column_loops[-1]
+                columns.append(batch | place | {last: (place[last][0], i)})
+        return rows, columns
+
+    # The sums
+
+    def _sums(self, points: tuple[list[Point], list[Point]]) -> Sequence[SSAValue]:
+        b, plan = self.b, self.plan
+        stride, steps = plan.parts, plan.schedule.steps.data
+        totals: Sequence[SSAValue] = [b.zero(self.type)] * prod(self.count)
+        if plan.is_stationary:
+            return self._multiply(self._own_units(), points, totals)
+        whole = plan.units // (stride * steps) * (stride * steps)
+
+        def trip(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            first = b.plus(first, self.part)
+            units = [(b.plus(first, i * stride), True) for i in range(steps)]
+            return self._multiply(units, points, carried)
+
+        if whole != 0:
+            unrolled = plan.schedule.within.data > 1
+            totals = b.loop(whole, stride * steps, totals, trip, "k", unrolled=unrolled)
+        if is_multiple(plan.units, stride * steps):
+            return totals
+
+        def rest(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            unit = b.plus(first, self.part)
+            inside = b.below(unit, plan.units)
+            if isinstance(inside, bool):
+                return self._multiply([(unit, True)], points, carried)
+            types = [total.type for total in carried]
+            return b.choose(
+                inside,
+                types,
+                lambda: self._multiply([(unit, True)], points, carried),
+                lambda: carried,
+            )
+
+        return b.loop(plan.units, stride, totals, rest, "rest", lower=whole)
+
+    def _own_units(self) -> list[tuple[Index, Condition]]:
+        """The invocation's units of K where it has the same for all groups; whether they exist."""
+        b, plan = self.b, self.plan
+        units = [b.plus(self.part, i * plan.parts) for i in range(plan.schedule.steps.data)]
+        inside = [b.below(unit, plan.units) for unit in units]
+        return [
+            (unit if exists is True else b.select(exists, unit, 0), exists)
+            for unit, exists in zip(units, inside, strict=True)
+        ]
+
+    def _multiply(
+        self,
+        units: Sequence[tuple[Index, Condition]],
+        points: tuple[list[Point], list[Point]],
+        totals: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        """
+        The sums after some units of K, whose loads all stand before the multiply-adds.
+
+        Units that do not exist stand for others, and add nothing.
+        """
+        _, columns = points
+        places = [(self._places(unit), exists) for unit, exists in units]
+        width = self.plan.side_by_side
+        for place, _ in places:
+            for column in columns[::width]:
+                for offset in self._offsets():
+                    self.stream.fetch(column | shifted(place, offset))
+        results = list(totals)
+        for place, exists in places:
+            before = list(results)
+            kind = DigitSums if self.plan.schedule.digits.data else UnitSums
+            kind(self, results).add([shifted(place, o) for o in self._offsets()], points)
+            if exists is not True:
+                pairs = zip(results, before, strict=True)
+                results = [self.b.select(exists, after, total) for after, total in pairs]
+        return results
+
+    def _places(self, unit: Index) -> Point:
+        """Where a unit begins along the loops of K."""
+        b, plan = self.b, self.plan
+        indices = b.delinearized(unit, plan.steps_along)
+        return {
+            loop: (b.times(index, plan.unit.get(loop, 1)), 0)
+            for loop, index in zip(plan.reduced, indices, strict=True)
+        }
+
+    def _offsets(self) -> list[dict[int, int]]:
+        """The elements of a unit along K."""
+        offsets: list[dict[int, int]] = [{}]
+        for loop in self.plan.reduced:
+            count = self.plan.unit.get(loop, 1)
+            offsets = [offset | {loop: i} for offset in offsets for i in range(count)]
+        return offsets
+
+    def digits(self, row: Point, places: Sequence[Point]) -> RowDigits:
+        """A row's elements beside a unit as integers, written as far out as the unit is known."""
+        b = self.b
+        depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
+
+        def make() -> RowDigits:
+            with b.at(depth):
+                known: Known = {}
+                elements = [self.few.element(row | place, known) for place in places]
+                return RowDigits(b, elements, self.plan.schedule.digits.data)
+
+        key = RowDigits, *sorted(row.items()), *sorted(places[0].items())
+        return b.remembered(key, depth, make)
+
+    def fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+        b = self.b
+        if isinstance(self.type, IntegerType):
+            return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
+        return b.add(math.FmaOp(x, y, total))
+
+    def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        kind = arith.AddiOp if isinstance(self.type, IntegerType) else arith.AddfOp
+        return self.b.add(kind(x, y))
+
+    # The result
+
+    def _over_subgroup(self, value: SSAValue) -> SSAValue:
+        b, features = self.b, self.plan.target.features
+        size = self.plan.target.subgroup_size
+        if "subgroup-arithmetic" in features:
+            integer = isinstance(self.type, IntegerType)
+            kind = GroupNonUniformIAddOp if integer else GroupNonUniformFAddOp
+            return b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
+        by = reduce_by_rotations if "subgroup-rotate" in features else reduce_by_shuffles
+        return by(b, value, size, self.plus)
+
+    def _put(self, row: Index, column: Index, total: SSAValue) -> None:
+        """Store a partial sum for the others."""
+        b, (rows, columns) = self.b, self.plan.tile
+        part = self.part_of_k if self.plan.in_subgroup else self.part
+        place = b.plus(b.times(row, columns), column)
+        b.store(total, self.memory, [b.plus(b.times(part, rows * columns), place)])
+
+    def _add_up(self) -> None:
+        """Add up what several subgroups or lanes have, and store it."""
+        plan, b = self.plan, self.b
+        rows, columns = plan.tile
+        results = rows * columns
+        invocation = b.thread_id(plan.invocations)
+        for start in range(0, results, plan.invocations):
+            number = b.plus(invocation, start)
+
+            def add_up(number: Index = number) -> None:
+                places = [b.plus(number, part * results) for part in range(plan.partial)]
+                parts = [b.load(self.memory, [place]) for place in places]
+                total = reduce(self.plus, parts)
+                self._store(b.divided(number, columns), b.remainder(number, columns), total)
+
+            b.when(b.below(number, results), add_up)
+
+    @cached_property
+    def memory(self) -> SSAValue:
+        """The partial sums of the workgroup."""
+        count = self.plan.partial * prod(self.plan.tile)
+        type = MemRefType(self.type, [count], memory_space=WORKGROUP)
+        return self.b.allocate(type, "partial")
+
+    def _in_halves(
+        self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
+    ) -> None:
+        """take(row, column, total) as `_in_turns`, for lanes that add up a total each."""
+        b, columns = self.b, self.count[1]
+        size = self.plan.target.subgroup_size
+        total = reduce_by_halves(b, totals, self.lane, size, self.plus)
+        share = size // len(totals)
+        number = b.divided(self.lane, share)
+        row, place = b.divided(number, columns), b.remainder(number, columns)
+        column = b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
+        is_first = b.below(b.remainder(self.lane, share), 1)
+        b.when(is_first, partial(take, row, column, total))
+
+    def _in_turns(
+        self,
+        totals: Sequence[SSAValue],
+        take: Callable[[Index, Index, SSAValue], None],
+    ) -> None:
+        """
+        take(row, column, total) for the invocation's sums, places in the workgroup's tile.
+
+        What all lanes of a subgroup have one of them takes, each another one.
+        """
+        b, plan = self.b, self.plan
+        columns = self.count[1]
+        if not plan.in_subgroup:
+            for number, total in enumerate(totals):
+                take(number // columns, self._column(number % columns), total)
+            return
+        size = plan.target.subgroup_size
+        for start in range(0, len(totals), size):
+            group = totals[start : start + size]
+            own = group[-1]
+            for place in reversed(range(len(group) - 1)):
+                own = b.select(b.below(self.lane, place + 1), group[place], own)
+            number = b.plus(self.lane, start)
+            row, place = b.divided(number, columns), b.remainder(number, columns)
+            column = b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
+            exists = b.below(self.lane, len(group))
+            b.when(exists, partial(take, row, column, own))
+
+    def _store(self, row: Index, column: Index, total: SSAValue) -> None:
+        """Store what the epilogue makes of a sum, if its place lies inside the result."""
+        b, plan, in_tile = self.b, self.plan, row
+        row, column = b.plus(self.row, row), b.plus(self.column, column)
+        inside = b.both(
+            self._inside(row, plan.rows, plan.tile[0]),
+            self._inside(column, plan.columns, plan.tile[1]),
+        )
+        b.when(inside, partial(self._store_inside, row, column, total, in_tile))
+
+    def _store_inside(self, row: Index, column: Index, total: SSAValue, in_tile: Index) -> None:
+        b, plan = self.b, self.plan
+        contraction = plan.contraction
+        if plan.streamed == 0:
+            row, column = column, row
+        tile = RowsTile(b, self.batch)
+        if self.init is not None:
+            source = tile.view(self.init, element_type(self.init))
+            begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))
+            total = self.plus(self._in(begin, self.type), total)
+        total = self._in(total, contraction.element_types[2])
+        ElementCode(b, plan, tile, 1).store(row, column, total, self.row_sums.at(in_tile))
+
+    def _in(self, value: SSAValue, to: Attribute) -> SSAValue:
+        """A float in another type."""
+        if value.type == to:
+            return value
+        kind = arith.ExtFOp if to == self.type else arith.TruncFOp
+        return self.b.add(kind(value, to))  # pyright: ignore[reportArgumentType]
+
+
+class UnitSums:
+    """
+    Adds a unit's products to the sums of an invocation.
+
+    Factors and addends that elements of a column have in common (scales and minima of packed
+    weights) are applied to the sum over those elements, where that is less than to apply them to
+    each: sum of (q * d + m) * x = d * sum of q * x + m * sum of x.
+    """
+
+    def __init__(self, kernel: RowsKernel, totals: list[SSAValue]):
+        self.kernel, self.totals = kernel, totals
+        self.known: Known = {}
+        self.parts: dict[tuple[int, int, Common], SSAValue] = {}
+        self.beside: dict[tuple[int, int, Common], tuple[SSAValue, ...]] = {}
+        rows, columns = kernel.count
+        self.sums_rows = rows < columns
+        """Whether the sums of the rows' elements serve more columns than there are rows."""
+
+    def add(self, places: Sequence[Point], points: tuple[list[Point], list[Point]]) -> None:
+        kernel, (rows, columns) = self.kernel, points
+        for place in places:
+            elements = [kernel.stream.apart(point | place, self.known) for point in columns]
+            for i, row in enumerate(rows):
+                x = kernel.few.element(row | place, self.known)
+                for j, element in enumerate(elements):
+                    self._add(i, j, x, element)
+        self._finish(len(columns))
+
+    def _add(self, i: int, j: int, x: SSAValue, element: Affine) -> None:
+        kernel, common = self.kernel, (element.scale, element.addend)
+        if common == NOTHING or (element.addend is not None and not self.sums_rows):
+            at = i * self.kernel.count[1] + j
+            factor = ScalarCode(kernel.b, self.known).whole(element)
+            self.totals[at] = kernel.fused(x, factor, self.totals[at])
+            return
+        key = i, j, common
+        value = ScalarCode(kernel.b, self.known).value(element.value, kernel.type)
+        if key in self.parts:
+            self.parts[key] = kernel.fused(x, value, self.parts[key])
+        else:
+            self.parts[key] = kernel.b.add(arith.MulfOp(x, value))
+        self.beside[key] = (*self.beside.get(key, ()), x)
+
+    def _finish(self, columns: int) -> None:
+        kernel = self.kernel
+        for (i, j, common), part in self.parts.items():
+            scale, addend = common
+            total = self.totals[i * columns + j]
+            total = kernel.plus(total, part) if scale is None else kernel.fused(part, scale, total)
+            if addend is not None:
+                total = kernel.fused(self._beside(i, j, common), addend, total)
+            self.totals[i * columns + j] = total
+
+    def _beside(self, i: int, j: int, common: Common) -> SSAValue:
+        """The sum of a row's elements that an addend is multiplied by."""
+        xs = self.beside[i, j, common]
+        if xs not in self.known:
+            self.known[xs] = reduce(self.kernel.plus, xs)
+        return self.known[xs]
+
+
+class DigitSums(UnitSums):
+    """The same where small integers are multiplied as such, by the digits of the rows' elements."""
+
+    def add(self, places: Sequence[Point], points: tuple[list[Point], list[Point]]) -> None:
+        kernel, (rows, columns) = self.kernel, points
+        code = ScalarCode(kernel.b, self.known)
+        self.digits = [kernel.digits(row, places) for row in rows]
+        self.numbers: dict[tuple[int, Common], list[int]] = {}
+        for j, column in enumerate(columns):
+            elements = [kernel.stream.apart(column | place, self.known) for place in places]
+            commons: dict[Common, list[tuple[int, Affine]]] = {}
+            for number, element in enumerate(elements):
+                commons.setdefault((element.scale, element.addend), []).append((number, element))
+            for common, numbered in commons.items():
+                self._add_common(code, j, common, numbered)
+        self._finish(len(columns))
+
+    def _add_common(
+        self, code: ScalarCode, j: int, common: Common, numbered: list[tuple[int, Affine]]
+    ) -> None:
+        """Products of all rows with elements of a column that have factor and addend in common."""
+        found = words_of(code, numbered)
+        for i, row in enumerate(self.digits):
+            if found is None:
+                for number, element in numbered:
+                    self._add(i, j, row.elements[number], element)
+                continue
+            words, more = found
+            numbers = self.numbers[j, common] = [number for number, _ in numbered]
+            product = row.product(words)
+            if more:
+                factor = self.kernel.b.number(float(more), self.kernel.type)
+                product = self.kernel.fused(row.total(numbers), factor, product)
+            self.parts[i, j, common] = product
+
+    def _beside(self, i: int, j: int, common: Common) -> SSAValue:
+        if (j, common) not in self.numbers:
+            return super()._beside(i, j, common)
+        return self.digits[i].total(self.numbers[j, common])
+
+
+def shifted(place: Point, offset: dict[int, int]) -> Point:
+    """A point as far away as an offset says."""
+    return {loop: (first, offset.get(loop, 0)) for loop, (first, _) in place.items()}
