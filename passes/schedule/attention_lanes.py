@@ -204,6 +204,9 @@ class LanesPlan:
         most = MOST_BITS // bits
         run = gcd(self.layout(name).run(SECOND), most)
         if name == "result":
+            if self.op.parts is not None:
+                # Behind the elements of a row lie two more, in each part.
+                run = gcd(run, typical(self.sizes.extents[E]) + 2)
             return gcd(run, self.vector("v") if self.across_rows else self.exchanged_at_a_time)
         return run
 

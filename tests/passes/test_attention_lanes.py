@@ -128,6 +128,7 @@ def test_a_schedule_is_printed_as_it_is_read(ahead: str):
         (StateAttention(2, 1, 64, 0), 70, (1, 32, 2, 2, ", ahead = 2")),
         (StateAttention(1, 5, 16, 0), 50, (5, 2, 4, 1, "")),
         (StateAttention(1, 6, 24, 0, type="bf16"), 9, (6, 1, 2, 1, ", ahead = 2")),
+        (StateAttention(1, 1, 40, 0), 30, (1, 4, 2, 2, ", ahead = 2")),
     ],
 )
 def test_lanes_have_scores_of_their_own(case: StateAttention, keys: int, schedule: Any):
