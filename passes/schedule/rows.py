@@ -413,6 +413,9 @@ RESIDENT = 32
 MOST_BITS = 8
 """Of packed weights for which arithmetic, not memory, is what a kernel waits for."""
 
+MOST_OF_DIGITS = 2
+"""Rows for which making digits is less than what floats of the weights would be."""
+
 LEAST_IN_GROUPS = 12
 """Columns of an invocation that are worth making digits of its elements of the rows."""
 
@@ -467,7 +470,7 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
     target, size = plan.target, plan.target.subgroup_size
     unpacking = plan.contraction.unpackings[plan.streamed]
-    if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size:
+    if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size or few > MOST_OF_DIGITS:
         return
     dots, products = target.rates.get("dot", 0), target.rates.get("fma f32", 0)
     if plan.total_type != f32 or dots < 2 * products or not dots:
