@@ -2,7 +2,8 @@
 Which schedule an attention gets: by matrices or multiply-adds, and which of those by matrices.
 
 The schedule with the least estimated time is taken. What each decision costs was measured on the
-H200 (benchmarks/results/h200-attention-schedules.json).
+H200 (benchmarks/results/h200-attention-schedules.json and, of probabilities in registers,
+h200-attention-registers.json).
 """
 
 from __future__ import annotations
