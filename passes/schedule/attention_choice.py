@@ -78,7 +78,7 @@ class Structure:
 
 
 STRUCTURES = (
-    Structure(2, 2, "keys", "late", 1.0, 1.05, 1.1),
+    Structure(2, 2, "keys", "late", 1.0, 1.05, 1.12),
     Structure(2, 2, "keys", "seldom", 1.1, 1.06, 1.0),
     Structure(2, 4, "values", "seldom", 1.12, 1.0, 1.26),
     Structure(2, 2, "none", "seldom", 1.4, 1.5, 1.05),
