@@ -12,7 +12,7 @@ func.func @main(%a: tensor<4096x4096xf16>, %b: tensor<4096x4096xf16>, %c: tensor
   // H200: workgroup_tile = [256, 256, 32], subgroups = [4, 2], instruction = coopmat 16x16x16,
   // LAVAPIPE: workgroup_tile = [32, 32, 8], subgroups = [2, 2], instruction = coopmat 8x8x8,
   %1 = linalg.matmul ins(%a, %b : tensor<4096x4096xf16>, tensor<4096x4096xf16>) outs(%d : tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
-  // H200: workgroup_tile = [16, 32, 64], subgroups = [1, 2], instruction = coopmat 16x16x16, a = staged<padding = 8, vector = 4>, b = staged<padding = 8, vector = 1>,
+  // H200: workgroup_tile = [16, 16, 32], subgroups = [1, 1], instruction = coopmat 16x16x16, a = staged<padding = 8, vector = 4>, b = staged<padding = 8, vector = 1>,
   // LAVAPIPE: workgroup_tile = [32, 32, 8], subgroups = [2, 2], instruction = coopmat 8x8x8, a = staged<padding = 8, vector = 4>, b = staged<padding = 8, vector = 1>,
   %2 = linalg.matmul ins(%e, %f : tensor<100x60xf16>, tensor<60x75xf16>) outs(%g : tensor<100x75xf32>) -> tensor<100x75xf32>
   return %2 : tensor<100x75xf32>

@@ -7,10 +7,10 @@
 // Few results of many products: parts side by side, and their sum.
 
 // CHECK-LABEL: @deep
-// CHECK:       [[A:%.*]] = tensor.expand_shape %a {{.*}} : tensor<128x16384xf16> into tensor<128x8x2048xf16>
-// CHECK-NEXT:  [[B:%.*]] = tensor.expand_shape %b {{.*}} : tensor<16384x64xf16> into tensor<8x2048x64xf16>
+// CHECK:       [[A:%.*]] = tensor.expand_shape %a {{.*}} : tensor<128x16384xf16> into tensor<128x16x1024xf16>
+// CHECK-NEXT:  [[B:%.*]] = tensor.expand_shape %b {{.*}} : tensor<16384x64xf16> into tensor<16x1024x64xf16>
 // CHECK:       [[P:%.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d1, d0, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d3, d2)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins([[A]], [[B]]
-// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins([[P]] : tensor<8x128x64xf32>) outs(%init
+// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins([[P]] : tensor<16x128x64xf32>) outs(%init
 // FOUR-LABEL:  @deep
 // FOUR:        tensor<128x16384xf16> into tensor<128x4x4096xf16>
 func.func @deep(%a: tensor<128x16384xf16>, %b: tensor<16384x64xf16>) -> tensor<128x64xf32> {
