@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels import GROUP, cooperative, packed_dot
+from hand_kernels import GROUP, cooperative, packed_dot
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "forms.json"

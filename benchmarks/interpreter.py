@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import kernels
+import hand_kernels as kernels
 import numpy as np
 from workloads import matmul
 from xdsl.dialects.builtin import ModuleOp

@@ -54,7 +54,7 @@ def test_a_batch_of_one_weight_is_rows(source: str, repeated: str, target: str):
     assert names == ["matmul_30x7x8"]
     generator = np.random.default_rng(5)
     inputs = {
-        buffer.name: generator.standard_normal(buffer.shape).astype(np.float16)
+        buffer.name: generator.standard_normal(buffer.sizes).astype(np.float16)
         for buffer in program.manifest.inputs
     }
     assert all(one.passed for one in check(program, inputs, run(program, inputs)))

@@ -232,7 +232,8 @@ def test_ranges():
 
 def table(text: str) -> list[list[str]]:
     """The cells of the text's table, without its head."""
-    lines = text[re.search(r"^ *# ", text, re.MULTILINE).start() :].split("\n\n")[0].splitlines()
+    _, _, behind = text.partition("#  path")
+    lines = behind.split("\n\n")[0].splitlines()
     return [re.split(r"  +", line.strip()) for line in lines[1:]]
 
 

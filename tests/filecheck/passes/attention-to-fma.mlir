@@ -11,7 +11,7 @@
 
 // Keys of a part, as vectors; scores by exchanges of the lanes that share a key.
 // KERNEL-LABEL: @main
-// KERNEL:       memref.load {{.*}} : memref<32768xvector<4xi32>
+// KERNEL:       memref.load {{.*}} : memref<65536xvector<2xi32>
 // KERNEL:       scf.for %key
 // KERNEL:         math.fma
 // KERNEL:         spirv.GroupNonUniformShuffleXor
