@@ -287,11 +287,15 @@ def _matrix(type: Any) -> bool:
     return isinstance(type, CooperativeMatrixType)
 
 
+SAID_BY_OTHERS = ("lavapipe", "nvidia-h200")
+"""Mappings of devices that show nothing more than others do: `nvidia` is of all sizes."""
+
+
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
     """
     The mappings that say something about all of some modules' matrices in subgroups of `lanes`.
 
-    lavapipe's differs from others in no more than these do. Where a mapping gives an invocation
+    Where a mapping gives an invocation
     more components than its share, as for several that hold the same, it is left out for modules
     that do not ask how many there are: those are made for devices with a share each.
     """
@@ -300,7 +304,7 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
     forms = {_form(r.type) for op in operations for r in op.results if _matrix(r.type)}
     chosen: list[ComponentMapping] = ["row-major", "column-major", "opaque"]
     for mapping in mappings():
-        if mapping in (*chosen, "lavapipe") or None in forms:
+        if mapping in (*chosen, *SAID_BY_OTHERS) or None in forms:
             continue
         known = [form for form in forms if form is not None and applies(mapping, form, lanes)]
         shared = (count(mapping, f, lanes) * lanes == f.rows * f.columns for f in known)

@@ -54,7 +54,7 @@ class JoinProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, FuncOp) and not function.is_declaration:
-                for dispatch in list(function.body.block.ops):
+                for dispatch in list(function.body.walk()):
                     if isinstance(dispatch, DispatchOp):
                         _join_operands(dispatch)
 

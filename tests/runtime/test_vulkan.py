@@ -350,7 +350,7 @@ def test_the_command_ends_what_never_ends(on_lavapipe: Run, programs: Programs, 
     text = text.replace('"forever"', f'"{path.stem}"')
     path.write_bytes(assemble(text).encode())
     begun = time.perf_counter()
-    arguments = ["--random", "3", "--device", "vulkan", "--timeout", "2"]
+    arguments = ["--random", "3", "--device", "vulkan", "--timeout", "2", "--unsafe"]
     done = on_lavapipe(*MAIN, str(program), *arguments)
     assert done.returncode == 4
     assert done.stderr.startswith("error: ")
