@@ -53,11 +53,11 @@ def test_places(
     assert os.listdir(tmp_path) == ["file"]
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_a_place_that_may_not_be_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tmp_path.chmod(0o500)
+    # The superuser may write anywhere: who runs the tests may be one.
+    monkeypatch.setattr(os, "access", lambda place, mode: mode != os.W_OK)  # pyright: ignore
     assert main(["translate", "none.mlir", "-o", str(tmp_path / "x.spv")]) == 3
     assert "Permission denied" in capsys.readouterr().err
 
