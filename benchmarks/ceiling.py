@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from contractions import BF16, DTYPES, F16, F32, S8, Case, depthwise, mlir_type
-from device_runs import CUDA, WARM_UP, parser_of, torch
+from device_runs import CUDA, WARM_UP, graph_us, parser_of, torch
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
@@ -287,31 +287,6 @@ def _graph_us(product: Product, data: Data) -> float | None:
                 one()
 
     return round(graph_us(run) / len(runs) / repeated, 2)
-
-
-def graph_us(run: Callable[[], None]) -> float:
-    """Microseconds of a replay of a graph, the median after a warm-up."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    end = time.monotonic() + WARM_UP
-    while time.monotonic() < end:
-        graph.replay()
-        torch.cuda.synchronize()
-    times: list[float] = []
-    for _ in range(25):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop))
-    return float(np.median(times)) * 1e3
 
 
 def measure(device: Any, product: Product, data: Data, program: Program, name: str) -> Any:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdsl_spirv.runtime.vulkan import open_isolated
 
 torch: Any
@@ -31,6 +33,32 @@ except ImportError:
 
 WARM_UP = 0.15
 """Seconds before each timing."""
+
+
+def graph_us(run: Callable[[], Any]) -> float:
+    """Microseconds of a replay of what `run` launches, by PyTorch's graph, after a warm-up."""
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    end = time.monotonic() + WARM_UP
+    while time.monotonic() < end:
+        graph.replay()
+        torch.cuda.synchronize()
+    times: list[float] = []
+    for _ in range(25):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return float(np.median(times)) * 1e3
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:

@@ -9,13 +9,10 @@ queries, over exactly the keys that there are.
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from device_runs import WARM_UP, torch
+from device_runs import graph_us, torch
 
 
 @dataclass(frozen=True)
@@ -110,39 +107,13 @@ class Llama:
         return torch.nn.functional.linear(x, self.output)
 
 
-def graph_ms(run: Callable[[], Any]) -> float:
-    """Milliseconds of a replay of what `run` launches, after a warm-up."""
-    torch.cuda.synchronize()
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    end = time.monotonic() + WARM_UP
-    while time.monotonic() < end:
-        graph.replay()
-        torch.cuda.synchronize()
-    times: list[float] = []
-    for _ in range(25):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop))
-    return statistics.median(times)
-
-
 def peer_ms(shapes: Shapes, tokens: int, past: int) -> dict[str, float | str]:
     """Milliseconds of a step by PyTorch, as launched and compiled, both under CUDA graphs."""
     record: dict[str, float | str] = {}
     for name, compiled in (("graph", False), ("compiled graph", True)):
         try:
             with torch.inference_mode():
-                record[name] = round(graph_ms(Llama(shapes, tokens, past, compiled)), 4)
+                record[name] = round(graph_us(Llama(shapes, tokens, past, compiled)) / 1e3, 4)
         except Exception as error:
             record[name] = f"{type(error).__name__}: {error}"[:200]
         torch.cuda.empty_cache()
@@ -154,4 +125,4 @@ def copy_bandwidth(bytes: int = 4 << 30) -> float:
     source = torch.empty(bytes // 4, dtype=torch.float32, device="cuda").random_()
     target = torch.empty_like(source)
     # A kernel: what a graph makes of `copy_` is a copy engine, which is slower.
-    return 2 * bytes / graph_ms(lambda: torch.neg(source, out=target)) / 1e9
+    return 2 * bytes / graph_us(lambda: torch.neg(source, out=target)) / 1e6

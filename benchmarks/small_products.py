@@ -17,14 +17,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_runs import CUDA, WARM_UP, parser_of, torch
+from device_runs import CUDA, WARM_UP, graph_us, parser_of, torch
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.modules import parse_text
@@ -169,31 +168,6 @@ class Data:
 
     def right(self, result: Any) -> bool:
         return bool(np.abs(result.astype(np.float32) - self.exact).max() <= self.allowed)
-
-
-def graph_us(run: Callable[[], Any], products: int = 1) -> float:
-    """Microseconds of a product when PyTorch replays a graph of them."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    end = time.monotonic() + WARM_UP
-    while time.monotonic() < end:
-        graph.replay()
-        torch.cuda.synchronize()
-    times: list[float] = []
-    for _ in range(25):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop))
-    return float(np.median(times)) * 1e3 / products
 
 
 def _graph_us(case: Case, data: Data) -> float:

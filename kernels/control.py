@@ -13,6 +13,7 @@ Values that a loop changes are variables (`k.variable`). The bodies are written 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -91,9 +92,9 @@ class _Arm(AbstractContextManager[None]):
         if kind is None:
             self.finish()
 
+    @abstractmethod
     def finish(self) -> None:
         """Called after the arm."""
-        raise NotImplementedError
 
 
 class _When(_Arm):

@@ -119,10 +119,11 @@ def launch(
     is `interpreter`, `vulkan` or `vulkan:N`. `checks` looks for undefined behaviour on the
     interpreter: "all", a list of checks (docs/checks.md), or `Checks`.
 
-    Raises `KernelError` for arguments that do not fit, `InterpreterError` and `VulkanError`.
+    Raises `KernelError` for arguments that do not fit, `SPIRVDecodeError` for a damaged kernel,
+    `InterpreterError` and `VulkanError`.
     """
-    binary = binary_of(kernel)
     try:
+        binary = binary_of(kernel)
         module = _index(binary)
         interface = Interface(
             module, choose_entry(module, entry), Constants(module, constants or {})

@@ -691,7 +691,10 @@ static void run(const cJSON *function, const Given *given, int count, const char
             int rank = 0;
             cJSON_ArrayForEach(size, get(bound[i].buffer, "shape")) shape[rank++] = evaluate(size, &sizes);
             char path[4096];
-            snprintf(path, sizeof path, "%s/%s.npy", output ? output : ".", item->valuestring);
+            /* A model's names may hold what a file's may not. */
+            int folder_length = snprintf(path, sizeof path, "%s/", output ? output : ".");
+            snprintf(path + folder_length, sizeof path - (size_t)folder_length, "%s.npy", item->valuestring);
+            for (char *at = path + folder_length; *at; at++) if (*at == '/') *at = '_';
             write_npy(path, type_of(text(bound[i].buffer, "type")), shape, rank, bound[i].storage.data + bound[i].offset, bound[i].bytes);
         }
     for (int i = 0; i < made; i++) free_pipeline(pipelines[i]);

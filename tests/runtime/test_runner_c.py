@@ -146,6 +146,17 @@ func.func @main(%x: !x) -> (!x, tensor<64xf32>) {
 """
 
 
+def test_names_that_no_file_may_have(runner: Runner, tmp_path: Path):
+    named = CHAIN.replace("(!x, tensor<64xf32>)", '(!x {program.name = "a/b"}, tensor<64xf32>)', 1)
+    program = compile(parse_text(named), "lavapipe")
+    assert program.manifest.results[0] == "a/b"
+    program.save(tmp_path / "program")
+    np.save(tmp_path / "x.npy", np.zeros((64, 32), np.float32))
+    done = runner(tmp_path / "program", f"x={tmp_path}/x.npy", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(np.load(tmp_path / "out" / "a_b.npy"), np.full((64, 32), 0.5))
+
+
 def test_several_results(runner: Runner, tmp_path: Path):
     compile(parse_text(CHAIN), "lavapipe").save(tmp_path / "program")
     x = RNG.uniform(-1, 1, (64, 32)).astype(np.float32)
