@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.compare.onnxruntime import Tolerance, difference
-from xdsl_spirv.runtime.vulkan.worker import python_command
+from xdsl_spirv.runtime.processes import python_command
 
 TARGETS = ("llvmpipe", "vp_android_baseline_2022", "ampere")
 """What IREE compiles for: lavapipe; where that fails, what all Vulkan devices have, or a GPU."""

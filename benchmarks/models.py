@@ -48,8 +48,8 @@ from xdsl_spirv.compiler.kernel_jobs import usable_processors
 from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.processes import python_command
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.vulkan.worker import python_command
 
 TIMEOUT = 3000
 """Seconds that a case may take."""

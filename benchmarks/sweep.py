@@ -162,7 +162,7 @@ def main() -> int:
 
 
 def _python() -> list[str]:
-    from xdsl_spirv.runtime.vulkan.worker import python_command
+    from xdsl_spirv.runtime.processes import python_command
 
     return python_command()
 

@@ -33,8 +33,9 @@ from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.runtime import Program
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.processes import python_command
 from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError
-from xdsl_spirv.runtime.vulkan.worker import open_isolated, python_command
+from xdsl_spirv.runtime.vulkan.worker import open_isolated
 from xdsl_spirv.serialization.text.assembler import assemble
 
 SIZE = 64

@@ -33,6 +33,9 @@ ROOMS = {
         *("dialects", "frontends", "grammar", "interpreter", "passes", "runtime", "serialization"),
         *("targets", "upstream"),
     },
+    "jobs": {
+        *("dialects", "grammar", "interpreter", "runtime", "serialization", "targets", "upstream")
+    },
     "llm": {
         *("compiler", "dialects", "frontends", "grammar", "interpreter", "passes", "runtime"),
         *("serialization", "targets", "upstream"),
@@ -42,7 +45,7 @@ ROOMS = {
         *("serialization", "targets", "upstream"),
     },
     "kernels": {
-        *("compare", "compiler", "dialects", "frontends", "grammar", "interpreter", "llm"),
+        *("compare", "compiler", "dialects", "frontends", "grammar", "interpreter", "jobs", "llm"),
         *("passes", "runtime", "serialization", "targets", "tools", "upstream"),
     },
     "tools": {
@@ -53,6 +56,7 @@ ROOMS = {
             "frontends",
             "grammar",
             "interpreter",
+            "jobs",
             "llm",
             "passes",
             "runtime",

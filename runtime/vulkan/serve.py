@@ -6,24 +6,18 @@ It is a program of its own, since what is pickled between the two must be known 
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
-import time
 import traceback
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.processes import serve
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
 from xdsl_spirv.runtime.vulkan.instance import Instance
 from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
 from xdsl_spirv.runtime.vulkan.work import Work
-from xdsl_spirv.runtime.vulkan.worker import Offered, receive, send
-
-WATCH_SECONDS = 0.5
+from xdsl_spirv.runtime.vulkan.worker import Offered
 
 
 class _Server:
@@ -94,42 +88,24 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _end_with(parent: int) -> None:
-    """A kernel that runs forever would keep this process from seeing that its caller is gone."""
-    while os.getppid() == parent:
-        time.sleep(WATCH_SECONDS)
-    os._exit(1)
-
-
 def main() -> None:
     """Answer what comes through standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    # What a driver prints must not end up between the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
     server = _Server()
-    while True:
+
+    def answer(message: tuple[str, tuple[Any, ...]]) -> tuple[str, Any]:
+        what, arguments = message
         try:
-            what, arguments = receive(sys.stdin.buffer)
-        except EOFError:
-            break
-        try:
-            answer: tuple[str, Any] = ("value", getattr(server, what)(*arguments))
+            return ("value", getattr(server, what)(*arguments))
         except ProgramError as error:
             kind = type(error).__name__
-            answer = ("error", (kind, error.cause, error.place, error.remedy))
+            return ("error", (kind, error.cause, error.place, error.remedy))
         except MemoryError:
-            answer = ("error", ("OutOfMemoryError", "out of memory", "the driver's process", ""))
+            return ("error", ("OutOfMemoryError", "out of memory", "the driver's process", ""))
         except Exception as error:
             # Nobody foresaw it: the caller raises it, and this process goes on.
-            answer = ("fault", (_said(error), traceback.format_exc()))
-        send(answers, answer)
-        if what == "close":
-            break
-    # A kernel that still runs would hold up the driver's own clean-up.
-    sys.stderr.flush()
-    os._exit(0)
+            return ("fault", (_said(error), traceback.format_exc()))
+
+    serve(answer, last=lambda message: message[0] == "close")
 
 
 if __name__ == "__main__":

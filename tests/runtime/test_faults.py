@@ -19,7 +19,7 @@ import pytest
 
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.frontends.children import with_parent
-from xdsl_spirv.runtime import Program, ProgramError
+from xdsl_spirv.runtime import Program, ProgramError, processes
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan import worker
 from xdsl_spirv.runtime.vulkan.errors import (
@@ -89,7 +89,7 @@ def test_the_driver_s_process(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(worker.Worker, "_listen", listen)
     monkeypatch.setattr(worker, "open_library", lambda: None)
-    monkeypatch.setattr(worker, "python_command", lambda: [sys.executable, str(script)])
+    monkeypatch.setattr(processes, "python_command", lambda: [sys.executable, str(script)])
     monkeypatch.setattr(worker, "START_SECONDS", 1.0 if kind == "hung" else 60.0)
     error, said = OUTCOMES[kind]
     with pytest.raises(error, match=said):

@@ -18,8 +18,8 @@ from xdsl_spirv.dialects.schedule import ContractionAttr
 from xdsl_spirv.passes.schedule.tuned import give_schedules, parse_schedule
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.processes import python_command, receive, same_modules, send
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.vulkan.worker import environment, python_command, receive, send
 
 COMPILE_SECONDS = 120.0
 """How long a candidate may be compiled in another process."""
@@ -99,7 +99,7 @@ class _Process:
             [*python_command(), "-P", "-m", "xdsl_spirv.tools.tuning.compile_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment(),
+            env=same_modules(),
             # An interrupt from the terminal is this process's affair, even while the other begins.
             start_new_session=True,
         )

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-from xdsl_spirv.runtime.vulkan.worker import receive, send
+from xdsl_spirv.runtime.processes import receive, send
 from xdsl_spirv.tools.tuning.candidates import compiled
 
 

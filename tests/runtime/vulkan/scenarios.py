@@ -336,7 +336,7 @@ def signalled(number: signal.Signals) -> dict[str, Any]:
         "    print('running', flush=True)\n"
         "    ready.run({'x': bytes(4)}, 60.0)\n"
     )
-    from xdsl_spirv.runtime.vulkan.worker import python_command
+    from xdsl_spirv.runtime.processes import python_command
 
     with subprocess.Popen(
         [*python_command(), "-c", code, str(HERE)],

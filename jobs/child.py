@@ -1,0 +1,99 @@
+"""
+The process that runs jobs one after another, and may die of any: `python -m xdsl_spirv.jobs.child`.
+
+It imports what a kind needs once and keeps its device open, so that a small job costs little.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from xdsl_spirv.jobs.job import KINDS, Job, Result, Status, Wrong, job_from_bytes, to_bytes
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.processes import serve
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.device import VulkanDevice
+
+DEVICE_VARIABLE = "XDSL_SPIRV_JOBS_DEVICE"
+"""The device that this process's jobs run on, as `open_device` takes it."""
+SHOWN = 2000
+"""Characters of a traceback that are kept."""
+FAULTS: dict[str, Status] = {
+    "DeviceLostError": "crashed",
+    "DeviceTimeoutError": "late",
+    "OutOfMemoryError": "out of memory",
+}
+"""Errors after which the device is not to be trusted, by the name of their class."""
+
+
+@cache
+def opened() -> VulkanDevice:
+    """The device of this process, for the functions of kinds that need one."""
+    from xdsl_spirv.runtime.vulkan.device import open_device
+
+    return open_device(os.environ.get(DEVICE_VARIABLE) or None)
+
+
+@cache
+def function_of(place: str) -> Callable[[Any], Any]:
+    """The function `module:name`."""
+    module, _, name = place.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ProgramError(
+            f"the kind's function {place} cannot be imported: {error}",
+            "",
+            "put its module where workers find it: PYTHONPATH",
+        ) from error
+
+
+@contextmanager
+def memory_limit(limit: int | None) -> Generator[None]:
+    """A limit of the memory that this process may write to."""
+    if limit is None:
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def perform(job: Job) -> tuple[Result, bool]:
+    """The result, and whether this process can go on."""
+    try:
+        with memory_limit(job.memory):
+            value = function_of(KINDS[job.kind].function)(job.data)
+        to_bytes(value)
+        return Result("ok", value), True
+    except Wrong as error:
+        return Result("wrong", error.value, str(error)), True
+    except ProgramError as error:
+        status = FAULTS.get(type(error).__name__)
+        return Result(status or "refused", None, str(error)), status is None
+    except MemoryError:
+        return Result("out of memory", None, "no memory was left within the job's limit"), False
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}\n{traceback.format_exc()[-SHOWN:]}"
+        return Result("crashed", None, cause), True
+
+
+def main() -> None:
+    """Answer jobs until the caller is gone."""
+    serve(lambda message: perform(job_from_bytes(message)))
+
+
+if __name__ == "__main__":
+    main()

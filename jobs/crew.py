@@ -1,0 +1,172 @@
+"""
+Processes of this machine that run jobs: kept warm, ended by a limit, replaced when they die.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from queue import SimpleQueue
+
+from xdsl_spirv.jobs.child import DEVICE_VARIABLE
+from xdsl_spirv.jobs.job import CORES, INTERPRETER, Job, Result, job_to_bytes
+from xdsl_spirv.jobs.places import Place, here
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
+
+START_SECONDS = 60.0
+"""What a process's first job of a kind may take beside its own time: imports, opening a device."""
+CAUSES = {
+    "SIGKILL": ": somebody ended it, or the system did for want of memory",
+    "SIGABRT": ": it ended itself, for want of memory or by a failed assertion",
+}
+
+
+class Child(Process):
+    """A process for jobs at one place."""
+
+    def __init__(self, place: Place):
+        named = {DEVICE_VARIABLE: place.opens}
+        super().__init__("xdsl_spirv.jobs.child", launcher=place.launcher, environment=named)
+        self.kinds: set[str] = set()
+
+    def perform(self, job: Job) -> Result:
+        """The job's result, whatever it does; raises `ProcessDied`. The process may be ended."""
+        start = 0.0 if job.kind in self.kinds else START_SECONDS
+        self.kinds.add(job.kind)
+        try:
+            result, sound = self.ask(job_to_bytes(job), job.seconds + start)
+        except ProcessLate:
+            return Result("late", None, f"it was not done within {job.seconds + start:g} s")
+        if not sound:
+            self.kill()
+        return result
+
+
+class Crew:
+    """
+    Performs jobs at the places of this machine; any thread may ask it.
+
+    `devices` are those of the machine unless they are given. One that is exclusive takes one job at
+    a time: who asks for it waits.
+    """
+
+    def __init__(self, devices: Iterable[Place] | None = None):
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self._devices = devices
+        self._idle: dict[Place, list[Child]] = defaultdict(list)
+        self._busy: set[Child] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @cached_property
+    def places(self) -> dict[str, list[Place]]:
+        """By resource. Several are GPUs of one model."""
+        places: dict[str, list[Place]] = defaultdict(list)
+        for place in here() if self._devices is None else self._devices:
+            places[place.resource].append(place)
+        return places
+
+    @cached_property
+    def _free(self) -> dict[str, SimpleQueue[Place]]:
+        """The exclusive places at which no job runs."""
+        free: dict[str, SimpleQueue[Place]] = defaultdict(SimpleQueue)
+        for place in (place for places in self.places.values() for place in places):
+            if place.exclusive:
+                free[place.resource].put(place)
+        return free
+
+    def at(self, resource: str) -> list[Place]:
+        """The places that offer a resource; refuses one that none offers."""
+        if resource in (CORES, INTERPRETER):
+            return [Place(resource)]
+        if resource not in self.places:
+            raise nobody_offers(resource, self.places)
+        return self.places[resource]
+
+    def perform(self, job: Job) -> Result:
+        """The result of a job, whatever it does to its process."""
+        place = self.at(job.needs)[0]
+        if not place.exclusive:
+            return self._perform(job, place)
+        place = self._free[job.needs].get()
+        try:
+            return self._perform(job, place)
+        finally:
+            self._free[job.needs].put(place)
+
+    def _perform(self, job: Job, place: Place) -> Result:
+        begun = time.perf_counter()
+        try:
+            result = self._attempt(job, place)
+        except ProcessDied as error:
+            result = Result(
+                "crashed", None, f"its process died ({error.how}){CAUSES.get(error.how, '')}"
+            )
+        return replace(
+            result,
+            seconds=round(time.perf_counter() - begun, 6),
+            worker=self.name,
+            device=place.device,
+            driver=place.driver,
+        )
+
+    def _attempt(self, job: Job, place: Place) -> Result:
+        """A process that somebody else ended is no fault of the job: it is tried once more."""
+        try:
+            return self._once(job, place)
+        except ProcessDied as error:
+            if error.how != "SIGKILL" or self._closed:
+                raise
+            return self._once(job, place)
+
+    def _once(self, job: Job, place: Place) -> Result:
+        child = self._take(place)
+        try:
+            return child.perform(job)
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            self._give_back(place, child)
+
+    def _take(self, place: Place) -> Child:
+        with self._lock:
+            idle = self._idle[place]
+            child = idle.pop() if idle else None
+        if child is None or not child.alive:
+            child = Child(place)
+        with self._lock:
+            if self._closed:
+                child.kill()
+            self._busy.add(child)
+        return child
+
+    def _give_back(self, place: Place, child: Child) -> None:
+        with self._lock:
+            self._busy.discard(child)
+            if child.alive and not self._closed:
+                self._idle[place].append(child)
+                return
+        child.kill()
+
+    def close(self) -> None:
+        """End all processes; what they are at is lost."""
+        with self._lock:
+            self._closed = True
+            children = [*self._busy, *(c for idle in self._idle.values() for c in idle)]
+            self._idle.clear()
+        for child in children:
+            child.kill()
+
+
+def nobody_offers(resource: str, offered: Iterable[str]) -> ProgramError:
+    """The error of a resource that is not there."""
+    names = ", ".join(sorted({CORES, INTERPRETER, *offered}))
+    return ProgramError(f"nobody offers {resource!r}", f"offered: {names}", "name one of them")

@@ -1,0 +1,130 @@
+"""
+Who performs jobs: the processes of this machine (`Here`), or of many (`cluster.py`).
+
+    with Here(cores=4) as engine:
+        for job, result in engine.run(jobs, store):
+            ...
+
+Results come in the order in which jobs end. Several threads may run jobs on one engine: a search
+that decides by results what to try next has a thread, and a device stays busy with the others'.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Self
+
+from xdsl_spirv.jobs.crew import Crew
+from xdsl_spirv.jobs.job import Job, Result
+from xdsl_spirv.jobs.places import Place
+
+if TYPE_CHECKING:
+    from xdsl_spirv.jobs.store import Store
+
+OPEN = 1000
+"""Jobs that are taken from the caller before the first of them is done."""
+
+
+class Engine(ABC):
+    """Performs jobs; a context manager."""
+
+    @abstractmethod
+    def place(self, resource: str) -> Place:
+        """The device and driver that jobs of a resource meet; refuses what nobody offers."""
+
+    @abstractmethod
+    def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
+        """Each job with its result, as they end."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what was started; closing twice does nothing."""
+
+    def run(self, jobs: Iterable[Job], store: Store | None = None) -> Iterator[tuple[Job, Result]]:
+        """
+        Each job with its result: the store's where it has one, else a new one, which it gets.
+
+        Raises `ProgramError` for a resource that nobody offers and a store that cannot be written.
+        """
+        if store is None:
+            yield from self.perform(jobs)
+            return
+        recorded: deque[tuple[Job, Result]] = deque()
+
+        def missing() -> Iterator[Job]:
+            for job in jobs:
+                result = store.find(job, self.place(job.needs))
+                if result is None:
+                    yield job
+                else:
+                    recorded.append((job, result))
+
+        for job, result in self.perform(missing()):
+            store.add(job, result)
+            yield from _emptied(recorded)
+            yield job, result
+        yield from _emptied(recorded)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _emptied(pairs: deque[tuple[Job, Result]]) -> Iterator[tuple[Job, Result]]:
+    while pairs:
+        yield pairs.popleft()
+
+
+class Here(Engine):
+    """This machine: `cores` jobs at a time, and one on each of its GPUs beside them."""
+
+    def __init__(self, cores: int = 1, devices: Sequence[Place] | None = None):
+        self.crew = Crew(devices)
+        self._cores = ThreadPoolExecutor(cores, "cores")
+        self._gpus: dict[str, ThreadPoolExecutor] = {}
+
+    def place(self, resource: str) -> Place:
+        return self.crew.at(resource)[0]
+
+    def _lane(self, resource: str) -> ThreadPoolExecutor:
+        places = self.crew.at(resource)
+        if not places[0].exclusive:
+            return self._cores
+        return self._gpus.setdefault(resource, ThreadPoolExecutor(len(places), resource))
+
+    def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
+        finished: SimpleQueue[tuple[Job, Future[Result]]] = SimpleQueue()
+        begun: set[Future[Result]] = set()
+
+        def next_finished() -> tuple[Job, Result]:
+            job, future = finished.get()
+            begun.discard(future)
+            return job, future.result()
+
+        def begin(job: Job) -> None:
+            future = self._lane(job.needs).submit(self.crew.perform, job)
+            begun.add(future)
+            future.add_done_callback(lambda future: finished.put((job, future)))
+
+        try:
+            for job in jobs:
+                begin(job)
+                if len(begun) >= OPEN:
+                    yield next_finished()
+            while begun:
+                yield next_finished()
+        finally:
+            # The caller has heard enough, or an error ends it.
+            for future in begun:
+                future.cancel()
+
+    def close(self) -> None:
+        for lane in (self._cores, *self._gpus.values()):
+            lane.shutdown(wait=False, cancel_futures=True)
+        self.crew.close()

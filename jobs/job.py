@@ -1,0 +1,161 @@
+"""
+A job and its result as data: what may travel to another machine, and into a file.
+
+A job names its `kind`; the kind's function turns the job's data into a value. What a function finds
+to be wrong it raises as `Wrong`, what it will not do as `ProgramError`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from xdsl_spirv.runtime.errors import ProgramError
+
+Status: TypeAlias = Literal[
+    "ok", "wrong", "refused", "crashed", "late", "out of memory", "lost"
+]  # fmt: skip
+"""
+`wrong`: the function says so. `refused`: a `ProgramError`. `crashed`: the process died, the device
+was lost, or an exception that nobody foresaw. `lost`: the workers that had it died.
+"""
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+CORES = "cores"
+INTERPRETER = "interpreter"
+LAVAPIPE = "lavapipe"
+SECONDS = 60.0
+
+
+class Wrong(Exception):
+    """A result is not the expected one; `value` is kept beside the cause."""
+
+    def __init__(self, cause: str, value: Any = None):
+        super().__init__(cause)
+        self.value = value
+
+
+@dataclass(frozen=True)
+class Kind:
+    """
+    What a kind's jobs do: `function` is `module:name`, importable wherever they run.
+
+    The result of one that is `measured` follows from its data, device and driver; that of another
+    one also from this package's code, so that it is not taken from a store of other code.
+    """
+
+    function: str
+    measured: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "nothing": Kind("xdsl_spirv.jobs.kinds:nothing"),
+}
+"""By name. A store holds the names, so they stay when a function moves."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """
+    Work of a `kind` on `data`: JSON and bytes, in dictionaries and lists.
+
+    `needs` is a resource: `cores`, `interpreter`, `lavapipe`, or a GPU as `vulkan:nvidia-h200`.
+    The job may take `seconds`, and `memory` bytes where that is given. `note` comes back with it.
+    """
+
+    kind: str
+    data: Mapping[str, Any]
+    needs: str = CORES
+    seconds: float = SECONDS
+    memory: int | None = None
+    note: Any = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ProgramError(f"there is no kind of job {self.kind!r}", "", ", ".join(KINDS))
+
+    @cached_property
+    def key(self) -> str:
+        """What its result is found by, together with a device and a driver."""
+        code = "" if KINDS[self.kind].measured else code_digest()
+        text = f"{self.kind}\n{code}\n".encode() + to_bytes(self.data)
+        return hashlib.sha256(text).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a job: its `value` (data again) if it is ok, else the `cause`; and where."""
+
+    status: Status
+    value: Any = None
+    cause: str = ""
+    seconds: float = 0.0
+    worker: str = ""
+    device: str = ""
+    driver: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+def to_bytes(value: Any) -> bytes:
+    """Data as JSON with sorted keys; bytes are `{"bytes": base64}`. Refuses what is no data."""
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_encoded)
+    except (TypeError, ValueError) as error:
+        raise ProgramError(f"a job's data is no data: {error}", "", "use JSON and bytes") from error
+    return text.encode()
+
+
+def _encoded(value: object) -> dict[str, str]:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"bytes": base64.b64encode(value).decode()}
+    raise TypeError(f"{type(value).__name__} is neither JSON nor bytes")
+
+
+def from_bytes(data: bytes) -> Any:
+    """What `to_bytes` made bytes of."""
+    return json.loads(data, object_hook=_decoded)
+
+
+def _decoded(table: dict[str, Any]) -> Any:
+    return base64.b64decode(table["bytes"]) if table.keys() == {"bytes"} else table
+
+
+def job_to_bytes(job: Job) -> bytes:
+    """The job for another process, with its kind's function and without its note."""
+    table = asdict(job) | {"function": KINDS[job.kind].function}
+    del table["note"]
+    return to_bytes(table)
+
+
+def job_from_bytes(data: bytes) -> Job:
+    """The job; its kind is known from here on."""
+    table = from_bytes(data)
+    function = table.pop("function")
+    KINDS.setdefault(table["kind"], Kind(function))
+    return Job(**table)
+
+
+@cache
+def code_digest() -> str:
+    """The package's version and a digest of its modules, which tells changed code apart."""
+    import xdsl_spirv
+
+    digest = hashlib.sha256()
+    root = os.path.dirname(xdsl_spirv.__file__)
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders.sort()
+        for name in sorted(name for name in files if name.endswith(".py")):
+            path = os.path.join(folder, name)
+            digest.update(os.path.relpath(path, root).encode())
+            digest.update(Path(path).read_bytes())
+    return f"{xdsl_spirv.__version__}+{digest.hexdigest()[:12]}"

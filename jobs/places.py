@@ -1,0 +1,100 @@
+"""
+The devices of this machine, by the resource that a job needs.
+
+A GPU's resource is named after its model, so that any machine with that model may take the job.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from xdsl_spirv.jobs.job import LAVAPIPE
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
+from xdsl_spirv.runtime.vulkan.loader import open_library
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+from xdsl_spirv.runtime.vulkan.worker import START_SECONDS
+
+LAVAPIPE_VARIABLE = "XDSL_SPIRV_LAVAPIPE"
+"""An environment variable that names the folder with a lavapipe and its `run`."""
+SOFTWARE = "llvmpipe"
+"""How the name of lavapipe's device begins."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """
+    What offers a resource: a device and its driver, both empty for the machine's cores.
+
+    `opens` is what `open_device` is given, `launcher` what starts a program on its driver.
+    """
+
+    resource: str
+    device: str = ""
+    driver: str = ""
+    opens: str = ""
+    launcher: tuple[str, ...] = ()
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether it takes one job at a time."""
+        return self.resource.startswith("vulkan:")
+
+
+def resource_of(info: DeviceInfo) -> str:
+    """`lavapipe`, or `vulkan:` and the device's name in small letters."""
+    if info.name.startswith(SOFTWARE):
+        return LAVAPIPE
+    return "vulkan:" + re.sub(r"[^a-z0-9]+", "-", info.name.lower()).strip("-")
+
+
+def _place(info: DeviceInfo, launcher: Sequence[str] = ()) -> Place:
+    driver = f"{info.driver} {info.driver_version}".strip()
+    return Place(resource_of(info), info.name, driver, f"vulkan:{info.index}", tuple(launcher))
+
+
+def devices(launcher: Sequence[str] = ()) -> list[Place]:
+    """The Vulkan devices that programs of a launcher see; none where there is no driver."""
+    try:
+        if not launcher:
+            open_library()
+        process = Process("xdsl_spirv.runtime.vulkan.serve", launcher=launcher)
+    except (ProgramError, OSError):
+        return []
+    try:
+        kind, value = process.ask(("list", ()), START_SECONDS)
+        return [_place(info, launcher) for info in value.devices] if kind == "value" else []
+    except (ProcessDied, ProcessLate):
+        return []
+    finally:
+        process.kill()
+
+
+@cache
+def here() -> tuple[Place, ...]:
+    """The devices of this machine; as lavapipe the one that is kept apart, where there is one."""
+    kept = os.environ.get(LAVAPIPE_VARIABLE)
+    launcher = (Path(kept) if kept else Path(__file__).resolve().parents[1] / ".lavapipe") / "run"
+    apart = devices([str(launcher)]) if launcher.exists() else []
+    return tuple([*(p for p in devices() if not apart or p.resource != LAVAPIPE), *apart])
+
+
+def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
+    """The places, of GPUs only those `chosen` by number; refuses a number that is not there."""
+    places = list(places)
+    gpus = [place for place in places if place.exclusive]
+    names = {f"vulkan:{number}" for number in chosen}
+    missing = names - {place.opens for place in gpus}
+    if missing:
+        offered = ", ".join(f"{place.opens} {place.device}" for place in gpus) or "none"
+        raise ProgramError(
+            f"there is no device {', '.join(sorted(missing))}",
+            f"devices: {offered}",
+            "name another",
+        )
+    return [place for place in places if not place.exclusive or place.opens in names]

@@ -1,0 +1,199 @@
+"""
+Results in a file: every one that ever came of a job, found by the job's key, device and driver.
+
+The file is SQLite's, and only ever added to. What is there is not run again, so a run that was cut
+short goes on where it was; several processes may write to one file; files of several machines are
+merged.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import sqlite3
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from xdsl_spirv.jobs.job import Job, Result, code_digest, from_bytes, to_bytes
+from xdsl_spirv.jobs.places import Place
+from xdsl_spirv.runtime.errors import ProgramError
+
+APPLICATION = 0x78537056
+"""Says whose file it is, in SQLite's header."""
+VERSION = 1
+WAIT_SECONDS = 30.0
+"""How long another process's write is waited for."""
+SHORT = 4096
+"""Bytes in a job's data that are kept as they are; of longer ones a digest is."""
+
+SCHEMA = (
+    f"PRAGMA application_id={APPLICATION}",
+    f"PRAGMA user_version={VERSION}",
+    """
+    CREATE TABLE results (
+      key TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, at REAL NOT NULL,
+      kind TEXT NOT NULL, needs TEXT NOT NULL, data BLOB NOT NULL, code TEXT NOT NULL,
+      status TEXT NOT NULL, value BLOB NOT NULL, cause TEXT NOT NULL, seconds REAL NOT NULL,
+      worker TEXT NOT NULL,
+      PRIMARY KEY (key, device, driver, at)
+    )""",
+    """
+    CREATE TRIGGER results_stay BEFORE DELETE ON results
+    BEGIN SELECT RAISE(ABORT, 'results are only added'); END""",
+    """
+    CREATE TRIGGER results_are_final BEFORE UPDATE ON results
+    BEGIN SELECT RAISE(ABORT, 'results are only added'); END""",
+)
+COLUMNS = "key, device, driver, at, kind, needs, data, code, status, value, cause, seconds, worker"
+ADD = f"INSERT OR IGNORE INTO results ({COLUMNS}) VALUES ({', '.join('?' * 13)})"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A line of the store: a result, the kind and data of its job, and when it came."""
+
+    key: str
+    kind: str
+    needs: str
+    data: Any
+    """Bytes longer than `SHORT` are `{"sha256": digest, "length": number}`."""
+    result: Result
+    at: float
+    code: str
+
+
+class Store:
+    """
+    A file of results; a context manager.
+
+    Raises `ProgramError` for a file that cannot be read or written, or is something else.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        with self._guarded():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.connection = sqlite3.connect(
+                self.path, WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the tables of a new file; refuse one that is something else."""
+        execute = self.connection.execute
+        execute("BEGIN IMMEDIATE")
+        if not self._pragma("schema_version"):
+            for statement in SCHEMA:
+                execute(statement)
+        execute("COMMIT")
+        version = self._pragma("user_version")
+        if self._pragma("application_id") != APPLICATION:
+            raise ProgramError("not a store of results", str(self.path), "name another file")
+        if version != VERSION:
+            raise ProgramError(
+                f"the store is of version {version}, this package reads version {VERSION}",
+                str(self.path),
+                "update xdsl-spirv, or name another file",
+            )
+        execute("PRAGMA journal_mode=WAL")
+        execute("PRAGMA synchronous=NORMAL")
+
+    def _pragma(self, name: str) -> int:
+        return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    @contextmanager
+    def _guarded(self) -> Generator[None]:
+        """One thread at a time; what goes wrong with the file is one message."""
+        try:
+            with self._lock:
+                yield
+        except (sqlite3.Error, OSError) as error:
+            full = "full" in str(error) or getattr(error, "errno", None) == errno.ENOSPC
+            raise ProgramError(
+                f"the store cannot be {'written' if full else 'used'}: {error}",
+                str(self.path),
+                "make room and run the same again: what is recorded is kept"
+                if full
+                else "name another file",
+            ) from error
+
+    def find(self, job: Job, place: Place) -> Result | None:
+        """The latest result of a job at a device and driver."""
+        with self._guarded():
+            row = self.connection.execute(
+                f"SELECT {COLUMNS} FROM results WHERE key=? AND device=? AND driver=? "
+                "ORDER BY at DESC LIMIT 1",
+                (job.key, place.device, place.driver),
+            ).fetchone()
+        return None if row is None else _record(row).result
+
+    def add(self, job: Job, result: Result) -> None:
+        """Keep a result for good."""
+        row = (
+            *(job.key, result.device, result.driver, time.time()),
+            *(job.kind, job.needs, to_bytes(_shortened(job.data)), code_digest()),
+            *(result.status, to_bytes(result.value), result.cause, result.seconds, result.worker),
+        )
+        with self._guarded():
+            self.connection.execute(ADD, row)
+
+    def records(self, kind: str | None = None) -> Iterator[Record]:
+        """What the store holds, in the order in which it came; of one kind, if that is given."""
+        where, values = ("WHERE kind=?", (kind,)) if kind else ("", ())
+        with self._guarded():
+            rows = self.connection.execute(
+                f"SELECT {COLUMNS} FROM results {where} ORDER BY at", values
+            ).fetchall()
+        return map(_record, rows)
+
+    def merge(self, other: Store) -> int:
+        """Take over what another store has and this one has not; returns how many results."""
+        with other._guarded():
+            rows = other.connection.execute(f"SELECT {COLUMNS} FROM results").fetchall()
+        with self._guarded():
+            before = self.connection.total_changes
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                self.connection.executemany(ADD, rows)
+            except BaseException:
+                self.connection.execute("ROLLBACK")
+                raise
+            self.connection.execute("COMMIT")
+            return self.connection.total_changes - before
+
+    def __len__(self) -> int:
+        with self._guarded():
+            return self.connection.execute("SELECT count(*) FROM results").fetchone()[0]
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _record(row: Sequence[Any]) -> Record:
+    key, device, driver, at, kind, needs, data, code, *rest = row
+    status, value, cause, seconds, worker = rest
+    result = Result(status, from_bytes(value), cause, seconds, worker, device, driver)
+    return Record(key, kind, needs, from_bytes(data), result, at, code)
+
+
+def _shortened(data: Any) -> Any:
+    """Data in which long bytes are their digest: the key stands for all of it."""
+    if isinstance(data, bytes) and len(data) > SHORT:
+        return {"sha256": hashlib.sha256(data).hexdigest(), "length": len(data)}
+    if isinstance(data, Mapping):
+        return {name: _shortened(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_shortened(value) for value in data]
+    return data

@@ -1,0 +1,192 @@
+"""
+A process beside this one that answers messages, may crash or hang, and is ended then.
+
+Messages are pickled: both ends are this package on this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+WATCH_SECONDS = 0.5
+DEATH_SECONDS = 5.0
+"""How long the status of a process that closed its pipe is waited for."""
+
+
+class ProcessDied(Exception):
+    """The process ended by itself: `how` is a signal's name or an exit status."""
+
+    def __init__(self, how: str):
+        super().__init__(f"the process died ({how})")
+        self.how = how
+
+
+class ProcessLate(Exception):
+    """The process did not answer in time, and was ended."""
+
+
+class Process:
+    """`python -m MODULE ARGUMENTS` with a pipe to it and one from it; `launcher` starts it."""
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        launcher: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
+    ):
+        python = [*launcher, sys.executable] if launcher else python_command()
+        self.process = subprocess.Popen(
+            [*python, "-P", "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=same_modules() | (environment or {}),
+            # An interrupt from the terminal is this process's affair, even while the other begins.
+            start_new_session=True,
+        )
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        try:
+            while True:
+                self._answers.put((receive(self.process.stdout),))
+        except Exception:
+            # The end of the process, whatever was left half written.
+            self._answers.put(())
+
+    def ask(self, message: object, seconds: float) -> Any:
+        """The answer to a message; raises `ProcessDied` or `ProcessLate`."""
+        assert self.process.stdin is not None
+        if not self.alive:
+            raise self._died()
+        try:
+            send(self.process.stdin, message)
+            answer = self._answers.get(timeout=seconds)
+        except OSError as error:
+            raise self._died() from error
+        except queue.Empty:
+            self.kill()
+            raise ProcessLate from None
+        except BaseException:
+            # An interrupt: what the process is at is of no use to anyone.
+            self.kill()
+            raise
+        if not answer:
+            raise self._died()
+        return answer[0]
+
+    def _died(self) -> ProcessDied:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(DEATH_SECONDS)
+        code = self.process.poll()
+        self.kill()
+        if code is not None and code < 0:
+            return ProcessDied(signal.Signals(-code).name)
+        return ProcessDied(f"exit status {code}")
+
+    def kill(self) -> None:
+        """End the process and those that it started, now."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self.alive:
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def wait(self, seconds: float) -> None:
+        """Give the process time to end by itself."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
+
+def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: False) -> None:
+    """The other end: answers what comes until the caller is gone, or the `last` message came."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    # What a driver prints must not end up between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            message = receive(sys.stdin.buffer)
+        except EOFError:
+            break
+        send(answers, answer(message))
+        if last(message):
+            break
+    # A kernel that still runs would hold up the driver's own clean-up.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """A kernel that runs forever would keep this process from seeing that its caller is gone."""
+    while os.getppid() == parent:
+        time.sleep(WATCH_SECONDS)
+    os._exit(1)
+
+
+def python_command() -> list[str]:
+    """
+    What starts this Python again.
+
+    That is more than its path where it was started by a dynamic linker of another C library, as a
+    driver of a newer system is used: linker, options and all.
+    """
+    try:
+        linker = os.readlink("/proc/self/exe")
+        words = Path("/proc/self/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return [sys.executable]
+    if not Path(linker).name.startswith("ld"):
+        return [sys.executable]
+    with_value = ("--argv0", "--library-path", "--preload", "--audit", "--inhibit-rpath")
+    count = 1
+    while count < len(words) and words[count].startswith("--"):
+        count += 2 if words[count] in with_value else 1
+    return [linker, *words[1 : count + 1]]
+
+
+def same_modules() -> dict[str, str]:
+    """An environment in which the other process finds the same modules."""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return os.environ | {"PYTHONPATH": path}
+
+
+def send(stream: IO[bytes], value: object) -> None:
+    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    stream.write(struct.pack("<Q", len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """Raises `EOFError` at the end."""
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EOFError
+    (size,) = struct.unpack("<Q", head)
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return pickle.loads(data)

@@ -1,0 +1,53 @@
+"""
+A kind of job that does what jobs should not: for tests of what becomes of the others.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from xdsl_spirv.jobs.job import KINDS, Kind, Wrong
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.errors import DeviceLostError
+
+FAULTY = "faulty"
+KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
+
+
+def faulty(data: dict[str, Any]) -> Any:
+    """What `do` says; with `log`, a line there says that it began."""
+    if "log" in data:
+        with Path(data["log"]).open("a") as file:
+            file.write(f"{data.get('n', '')}\n")
+    match data["do"]:
+        case "return":
+            time.sleep(data.get("sleep", 0.0))
+            return data.get("value", os.getpid())
+        case "hang":
+            time.sleep(1000)
+        case "signal":
+            os.kill(os.getpid(), getattr(signal, data["name"]))
+        case "kill the first time":
+            marker = Path(data["marker"])
+            if not marker.exists():
+                marker.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return "done"
+        case "exit":
+            os._exit(7)
+        case "allocate":
+            return len(bytearray(data["bytes"]))
+        case "wrong":
+            raise Wrong("3 elements differ", {"elements": 3})
+        case "refuse":
+            raise ProgramError("no such thing", "somewhere", "do otherwise")
+        case "lose the device":
+            raise DeviceLostError("the device was lost")
+        case "return what is no data":
+            return object()
+        case what:
+            raise KeyError(what)

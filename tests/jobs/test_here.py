@@ -1,0 +1,127 @@
+"""Jobs on this machine: results, what becomes of bad jobs, and what an engine's own work costs."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xdsl_spirv.jobs.engine import Here
+from xdsl_spirv.jobs.job import Job, code_digest, from_bytes, to_bytes
+from xdsl_spirv.jobs.places import Place, only
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.testing.faulty_jobs import FAULTY
+
+
+@pytest.fixture(scope="module")
+def engine() -> Generator[Here]:
+    with Here(2) as engine:
+        yield engine
+
+
+def job(do: str, seconds: float = 20.0, memory: int | None = None, **data: Any) -> Job:
+    return Job(FAULTY, {"do": do, **data}, seconds=seconds, memory=memory)
+
+
+BAD = {
+    "segmentation fault": (job("signal", name="SIGSEGV"), "crashed", "SIGSEGV"),
+    "killed twice": (job("signal", name="SIGKILL"), "crashed", "SIGKILL.*want of memory"),
+    "ended": (job("exit"), "crashed", "exit status 7"),
+    "unforeseen": (job("unknown"), "crashed", "KeyError: 'unknown'"),
+    "no data": (job("return what is no data"), "refused", "neither JSON nor bytes"),
+    "memory": (job("allocate", memory=1 << 29, bytes=1 << 30), "out of memory", "limit"),
+    "wrong": (job("wrong"), "wrong", "3 elements differ"),
+    "refused": (job("refuse"), "refused", r"no such thing \(somewhere\); do otherwise"),
+    "device lost": (job("lose the device"), "crashed", "the device was lost"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_job_says_what_it_died_of(engine: Here, name: str):
+    bad, status, cause = BAD[name]
+    ((_, result),) = engine.run([bad])
+    assert (result.status, result.ok) == (status, False)
+    assert re.search(cause, result.cause), result.cause
+
+
+def test_the_value_of_what_is_wrong_is_kept(engine: Here):
+    ((_, result),) = engine.run([job("wrong")])
+    assert result.value == {"elements": 3}
+
+
+def test_a_hung_job_costs_its_own_time_only(engine: Here):
+    list(engine.run([job("return")] * 4))
+    begun = time.monotonic()
+    jobs = [job("hang", seconds=1.0), *(job("return", n=n) for n in range(50))]
+    results = [result.status for _, result in engine.run(jobs)]
+    assert (results.count("late"), results.count("ok")) == (1, 50)
+    assert results[-1] == "late", "the others went on beside it"
+    assert time.monotonic() - begun < 20
+
+
+def test_a_process_that_somebody_ends_is_replaced(engine: Here, tmp_path: Path):
+    ((_, result),) = engine.run([job("kill the first time", marker=str(tmp_path / "marker"))])
+    assert (result.status, result.value) == ("ok", "done")
+
+
+def test_processes_stay_warm(engine: Here):
+    pids = {result.value for _, result in engine.run([job("return", n=n) for n in range(100)])}
+    assert len(pids) <= 2
+    assert os.getpid() not in pids
+
+
+def test_an_engine_costs_less_than_5_milliseconds_a_job(engine: Here):
+    jobs = [Job("nothing", {"n": n}) for n in range(300)]
+    list(engine.run(jobs[:10]))
+    begun = time.process_time()
+    assert [result.ok for _, result in engine.run(jobs)] == [True] * len(jobs)
+    assert (time.process_time() - begun) / len(jobs) < 0.005
+
+
+def test_one_job_at_a_time_on_a_gpu_and_others_beside_it():
+    gpus = [Place("vulkan:gpu", "GPU", "1", f"vulkan:{n}") for n in range(2)]
+    with Here(1, gpus) as engine:
+        on_gpu = [
+            Job(FAULTY, {"do": "return", "sleep": 0.2, "n": n}, "vulkan:gpu") for n in (1, 2, 3)
+        ]
+        begun = time.monotonic()
+        results = [r for _, r in engine.run([*on_gpu, job("return")])]
+        assert {r.device for r in results} == {"GPU", ""}
+        assert len({r.value for r in results}) == 3, "a process a device, one for cores"
+        assert time.monotonic() - begun > 0.4
+
+
+@pytest.mark.parametrize("resource", ["vulkan:none", "nonsense"])
+def test_a_resource_that_is_not_there_is_refused(resource: str):
+    with Here(1, []) as engine, pytest.raises(ProgramError, match="nobody offers"):
+        list(engine.run([Job("nothing", {}, resource)]))
+
+
+def test_a_gpu_that_is_not_there_is_refused():
+    gpu = Place("vulkan:gpu", "GPU", "1", "vulkan:0")
+    assert only([gpu, Place("lavapipe")], [0]) == [gpu, Place("lavapipe")]
+    with pytest.raises(ProgramError, match=r"no device vulkan:3 \(devices: vulkan:0 GPU\)"):
+        only([gpu], [3])
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ProgramError, match="no kind of job 'sing'"):
+        Job("sing", {})
+
+
+@pytest.mark.parametrize("value", [None, 1.5, "text", b"\0\xff", {"a": [b"x", {"b": b""}]}])
+def test_data_survives(value: Any):
+    assert from_bytes(to_bytes(value)) == value
+
+
+def test_a_key_is_that_of_the_data_and_the_code(monkeypatch: pytest.MonkeyPatch):
+    first = Job("nothing", {"a": 1, "b": b"2"})
+    assert Job("nothing", {"b": b"2", "a": 1}, "lavapipe", 1.0).key == first.key
+    assert Job("nothing", {"b": b"3", "a": 1}).key != first.key
+    monkeypatch.setattr("xdsl_spirv.jobs.job.code_digest", lambda: code_digest() + "x")
+    assert Job("nothing", {"a": 1, "b": b"2"}).key != first.key
