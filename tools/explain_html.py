@@ -1,135 +1,225 @@
 """
-An explanation as one self-contained page: the graph, bars of time, the reasons, the nodes.
+An explanation as one self-contained page: figures, the run over time, its memory, layers, nodes.
 
-The picture is in the order of execution: a row for each dispatch, edges from who writes a buffer to
-who reads it at the left, bars of what it takes at the right. All bars have one linear scale.
+Layers stand in the order of execution: a row for each dispatch, edges from who writes a buffer to
+who reads it at the left, bars of what it takes at the right. All bars have one linear scale. Why a
+layer takes its path is said in numbered notes, each once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from xdsl_spirv.passes.schedule.paths import (
-    ATTENTION,
-    COOPERATIVE_MATRIX,
-    DOT,
-    FMA,
-    LOOPS,
-    PACK,
-    ROTATE,
-    ROWS,
-)
+from xdsl_spirv.tools import explain_charts
 from xdsl_spirv.tools.advice import advice_of
-from xdsl_spirv.tools.explain_text import duration, nodes_text, ranges, size, tile_of, totals, work
+from xdsl_spirv.tools.explain_charts import COLOURS, colour, memory_chart, timeline
+from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
+from xdsl_spirv.tools.explain_rows import Row, rows_of
+from xdsl_spirv.tools.explain_text import (
+    duration,
+    nodes_text,
+    peak,
+    percent,
+    ranges,
+    run_seconds,
+    shortened,
+    size,
+    tile_of,
+    work,
+)
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
-from xdsl_spirv.tools.page import page
+from xdsl_spirv.tools.page import figures, heading, page, table
 
-COLOURS = {
-    COOPERATIVE_MATRIX: "#2f7d4f",
-    ATTENTION: "#0f766e",
-    ROTATE: "#2b6cb0",
-    ROWS: "#1d8aa8",
-    DOT: "#7b4fb5",
-    FMA: "#c27a1a",
-    LOOPS: "#7a8794",
-    PACK: "#b0b8c0",
-}
-MEASURED = "#c0392b"
+ROW, LANE, LANES = 26, 8, 12
+"""Pixels: a row's height and a lane for edges; lanes at most."""
 
-ROW, LANE, BOX, LABEL, BARS = 24, 9, 132, 380, 420
-"""Pixels: a row's height, a lane for edges, a box, a row's label, and the longest bar."""
+UNFOLDED = 150
+"""Layers up to which the list of them is open."""
+
+STYLE = (
+    explain_charts.STYLE
+    + """
+.layers { position: relative; } .layers > svg { position: absolute; left: 0; top: 0; }
+.layer { display: grid; grid-template-columns: 9.5rem minmax(0, 1fr) auto minmax(0, 34%);
+  gap: .6rem; height: 26px; align-items: center; }
+.layer .nodes { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.chip { color: #fff; border-radius: 4px; padding: 1px 6px; text-decoration: none; font-size: 12px;
+  white-space: nowrap; } .layer .notes { font-size: 11px; white-space: nowrap; }
+.bars { display: flex; align-items: center; gap: .4rem; font-size: 12px; color: var(--soft);
+  white-space: nowrap; } .bars > span { flex: 1; } .bars i { display: block; height: 14px;
+  min-width: 1px; } .bars i + i { margin-top: 1px; } .bars.two i { height: 8px; }
+.bars small { width: 9rem; font-size: 12px; } ol.notes li { margin: .2rem 0; }
+@media (max-width: 700px) { .layers { padding-left: 0 !important; } .layers > svg { display: none; }
+  .layer { grid-template-columns: auto minmax(0, 1fr) auto; height: auto; margin: .5rem 0; }
+  .bars { grid-column: 1 / -1; } }
+"""
+)
 
 
 def page_of(explanation: Explanation) -> str:
     """The page."""
     parts = [_head(explanation)]
     if explanation.layers:
+        notes = notes_of(explanation.layers)
         parts += [
-            _legend(explanation),
-            _picture(explanation),
-            _reasons(explanation),
-            _details(explanation),
+            timeline(explanation),
+            memory_chart(explanation),
+            _kernels(explanation),
+            _layers(explanation, notes),
+            _notes(notes),
+            _details(explanation, notes),
         ]
     parts.append(_coverage(explanation))
-    return page(f"{explanation.model} on {explanation.target}", "".join(parts))
+    return page(f"{explanation.model} on {explanation.target}", "".join(parts), STYLE)
 
 
 def _head(explanation: Explanation) -> str:
-    lines = [
-        f"<h1>{escape(explanation.model)} on {escape(explanation.target)}</h1>",
-        f'<p class="soft">numbers of the target: {escape(explanation.provenance)}</p>',
-    ]
+    lines = [heading("", explanation.model, f" on {explanation.target}")]
+    lines.append(f'<p class="soft">numbers of the target: {escape(explanation.provenance)}</p>')
     lines += [f'<p class="bad"><b>Not supported:</b> {escape(r)}</p>' for r in explanation.refusals]
     if explanation.layers:
-        lines += [
-            f"<p>{len(explanation.layers)} dispatches of {explanation.kernels} kernels, "
-            f"{explanation.binary_bytes:,} bytes of SPIR-V. "
-            f"{escape(totals(explanation).capitalize())}.</p>",
-            f"<p>Weights {size(explanation.weight_bytes)}; temporaries "
-            f"{size(explanation.memory_bytes)} at the peak instead of "
-            f"{size(explanation.temporary_bytes)}.</p>",
-            *(f"<p><b>Advice:</b> {escape(said)}.</p>" for said in advice_of(explanation)),
-        ]
+        lines.append(figures(_figures(explanation)))
+    for sentence in advice_of(explanation):
+        said, _, command = sentence.rpartition(": ")
+        lines.append(f'<p class="note">{escape(said)}:<code>{escape(command)}</code></p>')
     return "".join(lines)
 
 
-def _legend(explanation: Explanation) -> str:
-    keys = [
-        f'<span class="key" style="background:{COLOURS.get(path, "#888")}"></span>'
-        f"{count} {escape(path)}"
-        for path, count in explanation.paths.most_common()
+def _figures(explanation: Explanation) -> list[tuple[str, str]]:
+    layers = explanation.layers
+    moved = [0 if entry.once else entry.layer.bytes for entry in layers]
+    known = all(count is not None for count in moved)
+    measured = [e.measured_seconds for e in layers if e.measured_seconds is not None]
+    least = run_seconds(layers)
+    return [
+        ("dispatches", str(len(layers))),
+        ("kernels", f"{explanation.kernels}, {size(explanation.binary_bytes)}"),
+        ("work", work(sum(entry.layer.operations or 0 for entry in layers))),
+        ("moved a run", size(sum(count or 0 for count in moved)) if known else ""),
+        ("roofline", "" if least is None else duration(least)),
+        ("measured", duration(sum(measured)) if measured else ""),
+        ("weights", size(explanation.weight_bytes)),
+        ("states", size(explanation.state_bytes) if explanation.state_bytes else ""),
+        ("temporaries", peak(explanation)),
     ]
-    what, _, _ = _bars(explanation)
-    if _compares(explanation):
-        keys.append(f'<span class="key" style="background:{MEASURED}"></span>measured')
-    return f"<h2>Layers</h2><p>{''.join(keys)} &emsp; bars: {escape(what)}</p>"
 
 
-Figure = Callable[[ExplainedLayer], float | None]
+@dataclass(frozen=True)
+class _Bars:
+    """What bars show: the roofline where there is one, else times, else work; or two of them."""
+
+    what: str
+    figures: tuple[Callable[[ExplainedLayer], float | None], ...]
+    shown: Callable[[float | None], str]
 
 
-def _bars(explanation: Explanation) -> tuple[str, Figure, Callable[[float | None], str]]:
-    """What the bars show: the roofline where there is one, else times, else work."""
-    if explanation.device is not None and not _compares(explanation):
-        return f"time on {explanation.device}", lambda entry: entry.measured_seconds, duration
+def _bars(explanation: Explanation) -> _Bars:
+    def roofline(entry: ExplainedLayer) -> float | None:
+        return entry.roofline_seconds
+
+    def measured(entry: ExplainedLayer) -> float | None:
+        return entry.measured_seconds
+
+    if explanation.compares:
+        what = f"roofline time, and below it what was measured on {explanation.device}"
+        return _Bars(what, (roofline, measured), duration)
+    if explanation.device is not None:
+        return _Bars(f"time on {explanation.device}", (measured,), duration)
     if any(entry.roofline_seconds for entry in explanation.layers):
-        return "roofline time", lambda entry: entry.roofline_seconds, duration
-
-    def shown(value: float | None) -> str:
-        return work(None if value is None else int(value))
-
-    return "scalar operations", lambda entry: entry.layer.operations, shown
-
-
-def _compares(explanation: Explanation) -> bool:
-    """Whether there are times that a roofline says something of."""
-    there = any(entry.roofline_seconds for entry in explanation.layers)
-    return there and (explanation.device or "").startswith("vulkan")
-
-
-def _picture(explanation: Explanation) -> str:
-    lanes = _lanes(explanation.layers)
-    gutter = (max((lane for *_, lane in lanes), default=0) + 2) * LANE
-    _, figure, shown = _bars(explanation)
-    both = _compares(explanation)
-    values = [figure(entry) or 0.0 for entry in explanation.layers]
-    if both:
-        values += [entry.measured_seconds or 0.0 for entry in explanation.layers]
-    scale = BARS / (max(values) or 1.0)
-    rows = [_edge(*edge, gutter) for edge in lanes]
-    for row, entry in enumerate(explanation.layers):
-        rows.append(_row(entry, row, gutter, figure, shown, scale, both))
-    width = gutter + BOX + LABEL + BARS + 100
-    height = ROW * len(explanation.layers) + 8
-    return (
-        f'<div class="scroll"><svg width="{width}" height="{height}" role="img" '
-        f'aria-label="the graph of dispatches">{"".join(rows)}</svg></div>'
+        return _Bars("roofline time", (roofline,), duration)
+    return _Bars(
+        "scalar operations",
+        (lambda entry: entry.layer.operations,),
+        lambda value: work(None if value is None else int(value)),
     )
 
 
+def _kernels(explanation: Explanation) -> str:
+    """The kernels by what all their dispatches take, where some have several."""
+    rows = rows_of(explanation, "share", group=True)
+    if len(rows) in (1, len(explanation.layers)):
+        return ""
+    shares = any(row.share is not None for row in rows)
+    head = ["kernel", "path", "times", "work", *["share"] * shares, "layers"]
+    cells = [_kernel(row, shares) for row in rows]
+    inner = table(head, cells, ("times", "work", "share"))
+    return f"<h2>Kernels</h2><details><summary>{len(rows)} kinds</summary>{inner}</details>"
+
+
+def _kernel(row: Row, shares: bool) -> list[str]:
+    return [
+        f"<code>{escape(row.first.kernel)}</code>",
+        _chip(row.first, row.first.layer.path),
+        str(len(row.layers)),
+        work(row.operations),
+        *([percent(row.share)] if shares else []),
+        escape(shortened(ranges([entry.dispatch for entry in row.layers]))),
+    ]
+
+
+def _layers(explanation: Explanation, notes: Sequence[Note]) -> str:
+    bars = _bars(explanation)
+    keys = "".join(
+        f'<span class="item"><span class="key" style="background:{COLOURS.get(path, "#888")}">'
+        f"</span>{count} {escape(path)}</span>"
+        for path, count in explanation.paths.most_common()
+    )
+    values = [figure(e) or 0.0 for e in explanation.layers for figure in bars.figures]
+    scale = 100 / (max(values, default=0.0) or 1.0)
+    numbered = notes_by_dispatch(notes)
+    rows = "".join(
+        _layer(entry, bars, scale, numbered.get(entry.dispatch, ())) for entry in explanation.layers
+    )
+    edges = _lanes(explanation.layers)
+    gutter = (max((lane for *_, lane in edges), default=0) + 2) * LANE
+    height = ROW * len(explanation.layers)
+    lines = "".join(_edge(*edge, gutter) for edge in edges)
+    picture = f'<svg width="{gutter}" height="{height}" aria-hidden="true">{lines}</svg>'
+    mark = " open" if len(explanation.layers) <= UNFOLDED else ""
+    return (
+        f'<h2>Layers</h2><p class="keys">{keys}<span class="item">bars: {escape(bars.what)}</span>'
+        f"</p><details{mark}><summary>{len(explanation.layers)} dispatches, as they run</summary>"
+        f'<div class="layers" style="padding-left:{gutter}px">{picture}{rows}</div></details>'
+    )
+
+
+def _chip(entry: ExplainedLayer, text: str) -> str:
+    return (
+        f'<a class="chip" style="background:{colour(entry)}" href="#layer-{entry.dispatch}">'
+        f"{escape(text)}</a>"
+    )
+
+
+def _layer(entry: ExplainedLayer, bars: _Bars, scale: float, notes: Sequence[int]) -> str:
+    label = nodes_text(entry) or entry.kernel
+    values = [figure(entry) for figure in bars.figures]
+    colours = [colour(entry), "var(--measured)"]
+    boxes = "".join(
+        f'<i style="width:{(value or 0.0) * scale:.2f}%;background:{shade}"></i>'
+        for value, shade in zip(values, colours, strict=False)
+    )
+    text = " / ".join(bars.shown(value) for value in values)
+    two = " two" if len(values) > 1 else ""
+    return (
+        f'<div class="layer">{_chip(entry, f"{entry.dispatch} {entry.layer.path}")}'
+        f'<span class="nodes" title="{escape(f"{label}: {entry.layer.computes}")}">'
+        f'{escape(label)}</span><span class="notes">{_links(notes)}</span>'
+        f'<span class="bars{two}"><span>{boxes}</span><small>{escape(text)}</small></span></div>'
+    )
+
+
+def _links(notes: Sequence[int]) -> str:
+    return " ".join(f'<a href="#note-{number}">{number}</a>' for number in notes)
+
+
 def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
-    """Edges (from, to, lane): lane 0 goes straight down, others pass what lies between."""
+    """
+    Edges (from, to, lane): lane 0 goes straight down, others pass what lies between.
+
+    Those that find no lane any more are left out: a value that all layers read says little.
+    """
     writer: dict[str, int] = {}
     edges: list[tuple[int, int]] = []
     for number, entry in enumerate(layers):
@@ -142,107 +232,68 @@ def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
             edges_in_lanes.append((start, end, 0))
             continue
         lane = next((i for i, busy in enumerate(ends) if busy <= start), len(ends))
+        if lane == LANES:
+            continue
         ends[lane : lane + 1] = [end]
         edges_in_lanes.append((start, end, lane + 1))
     return edges_in_lanes
 
 
 def _edge(start: int, end: int, lane: int, gutter: int) -> str:
-    top, bottom = start * ROW + ROW // 2 + 4, end * ROW + ROW // 2 + 4
+    top, bottom = start * ROW + ROW // 2, end * ROW + ROW // 2
     if lane == 0:
-        x = gutter + 12
+        x = gutter - 4
         return f'<line x1="{x}" y1="{top}" x2="{x}" y2="{bottom}" stroke="var(--soft)"/>'
-    x = gutter - lane * LANE
+    x = gutter - 4 - lane * LANE
     return (
         f'<path d="M{gutter} {top} H{x + 4} Q{x} {top} {x} {top + 4} V{bottom - 4} '
         f'Q{x} {bottom} {x + 4} {bottom} H{gutter}" fill="none" stroke="var(--soft)"/>'
     )
 
 
-def _row(
-    entry: ExplainedLayer,
-    row: int,
-    gutter: int,
-    figure: Figure,
-    shown: Callable[[float | None], str],
-    scale: float,
-    both: bool,
-) -> str:
-    y = row * ROW + 4
-    layer, colour = entry.layer, COLOURS.get(entry.layer.path, "#888")
-    label = nodes_text(entry) or entry.kernel
-    cut = label if len(label) < 56 else label[:53] + "..."
-    value = figure(entry)
-    left = gutter + BOX + LABEL
-    length = (value or 0.0) * scale
-    parts = [
-        f'<a href="#layer-{entry.dispatch}"><title>{escape(label)}\n{escape(layer.computes)}\n'
-        f"{escape(layer.why)}</title>",
-        f'<rect x="{gutter}" y="{y + 1}" width="{BOX - 8}" height="{ROW - 5}" rx="3" '
-        f'fill="{colour}"/>',
-        f'<text x="{gutter + 6}" y="{y + 14}" style="fill:#fff">{entry.dispatch} '
-        f"{escape(layer.path)}</text></a>",
-        f'<text x="{gutter + BOX}" y="{y + 14}">{escape(cut)}</text>',
-    ]
-    top, height = (y + 2, 8) if both else (y + 3, ROW - 9)
-    parts.append(
-        f'<rect x="{left}" y="{top}" width="{length:.1f}" height="{height}" fill="{colour}"/>'
+def _notes(notes: Sequence[Note]) -> str:
+    items = "".join(
+        f'<li id="note-{note.number}"><b>{"" if note.taken else "not "}{escape(note.path)}</b>: '
+        f'{escape(note.reason)} <span class="soft">layers {escape(ranges(note.dispatches))}</span>'
+        f"</li>"
+        for note in notes
     )
-    text, end = shown(value), length
-    if both:
-        taken = (entry.measured_seconds or 0.0) * scale
-        parts.append(
-            f'<rect x="{left}" y="{y + 11}" width="{taken:.1f}" height="8" fill="{MEASURED}"/>'
-        )
-        text, end = f"{text} / {duration(entry.measured_seconds)}", max(length, taken)
-    parts.append(f'<text class="soft" x="{left + end + 6:.1f}" y="{y + 14}">{escape(text)}</text>')
-    return "".join(parts)
+    return f'<h2>Why these paths</h2><ol class="notes">{items}</ol>' if items else ""
 
 
-def _reasons(explanation: Explanation) -> str:
-    """Every reason once."""
-    groups: dict[tuple[bool, str, str], list[int]] = {}
-    for entry in explanation.layers:
-        for c in entry.layer.considered:
-            groups.setdefault((c.taken, c.path, c.reason), []).append(entry.dispatch)
-    rows = [
-        f"<tr><td>{'taken' if taken else 'not taken'}</td><td>{escape(path)}</td>"
-        f"<td>{escape(reason)}</td><td>{ranges(numbers)}</td></tr>"
-        for (taken, path, reason), numbers in sorted(groups.items(), key=lambda g: g[0][0])
-    ]
+DETAILS = ("#", "nodes", "computes", "kernel", "tile", "grid", "FLOP", "moved", "roofline", "by")
+
+
+def _details(explanation: Explanation, notes: Sequence[Note]) -> str:
+    measured = explanation.device is not None
+    head = "".join(f"<th>{name}</th>" for name in DETAILS)
+    head += "<th>measured</th>" * measured + "<th>why</th>"
+    numbered = notes_by_dispatch(notes)
+    rows = "".join(
+        _detail(entry, measured, numbered.get(entry.dispatch, ())) for entry in explanation.layers
+    )
     return (
-        "<h2>Why these paths</h2><table><tr><th></th><th>path</th><th>reason</th>"
-        f"<th>layers</th></tr>{''.join(rows)}</table>"
+        "<h2>Details</h2><details><summary>every number of each layer</summary>"
+        f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div></details>'
     )
 
 
-def _details(explanation: Explanation) -> str:
-    head = ("#", "nodes", "computes", "kernel", "tile", "grid", "FLOP", "moved", "roofline", "by")
-    cells = "".join(f"<th>{name}</th>" for name in head)
-    measured = "<th>measured</th>" if explanation.device is not None else ""
-    rows = [_detail(entry, explanation.device is not None) for entry in explanation.layers]
-    return (
-        f'<h2>Details</h2><div class="scroll"><table><tr>{cells}{measured}</tr>'
-        f"{''.join(rows)}</table></div>"
-    )
-
-
-def _detail(entry: ExplainedLayer, measured: bool) -> str:
+def _detail(entry: ExplainedLayer, measured: bool, notes: Sequence[int]) -> str:
     layer = entry.layer
-    why = f'<br><span class="soft">{escape(layer.why)}</span>' if layer.why else ""
     shown = [
         f"{entry.dispatch}{' (once)' if entry.once else ''}",
         escape(nodes_text(entry)),
-        f"<b>{escape(layer.path)}</b>: {escape(layer.computes)}{why}",
+        f"<b>{escape(layer.path)}</b>: {escape(layer.computes)}",
         f"<code>{escape(entry.kernel)}</code>",
         f'<span title="{escape(layer.schedule)}">{escape(tile_of(layer.schedule))}</span>',
-        "x".join(map(str, entry.grid)),
+        escape("x".join(map(str, entry.grid))),
         "?" if layer.operations is None else f"{layer.operations:,}",
         size(layer.bytes),
         duration(entry.roofline_seconds),
-        entry.limit,
+        escape(entry.limit),
+        *([duration(entry.measured_seconds)] if measured else []),
+        _links(notes),
     ]
-    shown += [duration(entry.measured_seconds)] * measured
     cells = "".join(f"<td>{text}</td>" for text in shown)
     return f'<tr id="layer-{entry.dispatch}">{cells}</tr>'
 
@@ -250,20 +301,25 @@ def _detail(entry: ExplainedLayer, measured: bool) -> str:
 def _coverage(explanation: Explanation) -> str:
     if not explanation.nodes:
         return ""
+    shown = [n for n in explanation.nodes if n.operator != "Constant" or n.status == NO]
     rows = [
-        f"<tr{_bad(node.status)}><td>{escape(node.node)}</td><td>{escape(node.operator)}</td>"
-        f"<td>{node.status}</td><td>{', '.join(map(str, node.dispatches))}</td>"
-        f"<td>{escape(node.reason or '')}</td></tr>"
-        for node in explanation.nodes
-        if node.operator != "Constant" or node.status == "not supported"
+        (
+            escape(node.node),
+            escape(node.operator),
+            f'<span class="bad">{NO}</span>' if node.status == NO else node.status,
+            ", ".join(f'<a href="#layer-{d}">{d}</a>' for d in node.dispatches),
+            escape(node.reason or ""),
+        )
+        for node in shown
     ]
     constants = len(explanation.nodes) - len(rows)
     note = f'<p class="soft">{constants} constants are left out.</p>' if constants else ""
+    mark = "" if explanation.supported else " open"
+    body = table(("node", "operator", "becomes", "layers", "reason"), rows)
     return (
-        f"<h2>Nodes</h2>{note}<table><tr><th>node</th><th>operator</th><th>becomes</th>"
-        f"<th>layers</th><th>reason</th></tr>{''.join(rows)}</table>"
+        f"<h2>Nodes</h2>{note}<details{mark}><summary>{len(rows)} nodes and what becomes of them"
+        f"</summary>{body}</details>"
     )
 
 
-def _bad(status: str) -> str:
-    return ' class="bad"' if status == "not supported" else ""
+NO = "not supported"

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from xdsl_spirv.tools.advice import advice_of
+from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
 from xdsl_spirv.tools.explain_rows import Row, rows_of
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.lifetimes import in_use
 
 WIDEST = 60
 """Characters of a layer's nodes."""
@@ -26,7 +28,8 @@ def text_of(explanation: Explanation, order: str = "order", group: bool = False)
     """The whole explanation; `order` and `group` are those of `rows_of`."""
     parts = [_head(explanation), _nodes(explanation)]
     if explanation.layers:
-        parts += [_table(explanation, rows_of(explanation, order, group)), _reasons(explanation)]
+        notes = notes_of(explanation.layers)
+        parts += [_table(explanation, rows_of(explanation, order, group), notes), _reasons(notes)]
         parts.append("\n".join(f"advice: {sentence}" for sentence in advice_of(explanation)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -43,9 +46,7 @@ def _head(explanation: Explanation) -> str:
         lines.append(
             f"memory: weights {size(explanation.weight_bytes)}, "
             + (f"states {size(explanation.state_bytes)}, " if explanation.state_bytes else "")
-            + "temporaries "
-            f"{size(explanation.memory_bytes)} at the peak "
-            f"instead of {size(explanation.temporary_bytes)}"
+            + f"temporaries {peak(explanation)}"
         )
         lines.append(totals(explanation))
     return "\n".join(lines)
@@ -56,15 +57,33 @@ def totals(explanation: Explanation) -> str:
     operations = [entry.layer.operations for entry in explanation.layers]
     known = sum(number or 0 for number in operations)
     text = f"work: {work(known)}{moved(explanation)}"
-    lines = [entry.roofline_seconds for entry in explanation.layers if not entry.once]
-    if all(line is None for line in lines):
+    least = run_seconds(explanation.layers)
+    if least is None:
         text += f"; no roofline: {explanation.target}'s file holds no measured rates"
     else:
-        text += f"; roofline {duration(sum(line or 0 for line in lines))}"
+        text += f"; roofline {duration(least)}"
     measured = [e.measured_seconds for e in explanation.layers if e.measured_seconds is not None]
     if measured:
         text += f"; measured {duration(sum(measured))} on {explanation.device}"
     return text
+
+
+def run_seconds(layers: Sequence[ExplainedLayer]) -> float | None:
+    """The roofline of a run, without what is computed once; None where no layer has one."""
+    lines = [entry.roofline_seconds for entry in layers if not entry.once]
+    return None if all(line is None for line in lines) else sum(line or 0 for line in lines)
+
+
+def peak(explanation: Explanation) -> str:
+    """The memory of temporaries, and at which dispatch most of it is in use."""
+    if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
+        return "of sizes that are known only when it runs"
+    used = in_use(explanation.buffers, len(explanation.layers))
+    most = f" (dispatch {used.index(max(used))})" if used else ""
+    return (
+        f"{size(explanation.memory_bytes)} at the peak{most} "
+        f"instead of {size(explanation.temporary_bytes)}"
+    )
 
 
 def moved(explanation: Explanation) -> str:
@@ -95,12 +114,13 @@ def _nodes(explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
-def _table(explanation: Explanation, rows: Sequence[Row]) -> str:
+def _table(explanation: Explanation, rows: Sequence[Row], notes: Sequence[Note]) -> str:
+    numbered = notes_by_dispatch(notes)
     measured = any(entry.measured_seconds is not None for entry in explanation.layers)
     shares = any(row.share is not None for row in rows)
     several = any(entry.function for entry in explanation.layers)
     head = ["function"] * several + ["#", "path", "tile", "workgroups", "work", "moved"]
-    head += ["roofline", *["measured"] * measured, *["share"] * shares, "by", "kernel", "nodes"]
+    head += ["roofline", *["measured"] * measured, *["share"] * shares, "by", "why", "kernel", "nodes"]
     cells = [head]
     for row in rows:
         entry, count = row.first, len(row.layers)
@@ -119,6 +139,7 @@ def _table(explanation: Explanation, rows: Sequence[Row]) -> str:
                 *([duration(row.measured)] if measured else []),
                 *([percent(row.share)] if shares else []),
                 entry.limit,
+                ranges(numbered.get(entry.dispatch, ())),
                 entry.kernel + (f" ({count} times)" if count > 1 else ""),
                 shortened(nodes_text(entry)) + (", ..." if count > 1 else ""),
             ]
@@ -186,24 +207,17 @@ def tile_of(schedule: str) -> str:
     return f"by {reduce[1]}" if reduce else ""
 
 
-def _reasons(explanation: Explanation) -> str:
-    """Every reason once, with the layers' numbers."""
-    refused: dict[tuple[str, str], list[int]] = {}
-    taken: dict[tuple[str, str], list[int]] = {}
-    for entry in explanation.layers:
-        for considered in entry.layer.considered:
-            group = taken if considered.taken else refused
-            group.setdefault((considered.path, considered.reason), []).append(entry.dispatch)
-    lines = ["why no faster path:"]
-    lines += _lines(refused)
-    lines.append("why this path:")
-    lines += _lines(taken)
+def _reasons(notes: Sequence[Note]) -> str:
+    """Every reason once, by the number that rows name it with."""
+    lines: list[str] = []
+    for taken, title in ((False, "why no faster path:"), (True, "why this path:")):
+        lines.append(title)
+        lines += [
+            f"  ({note.number}) {note.path}: {note.reason}  [{shortened(ranges(note.dispatches))}]"
+            for note in notes
+            if note.taken == taken
+        ]
     return "\n".join(lines)
-
-
-def _lines(groups: dict[tuple[str, str], list[int]]) -> Iterable[str]:
-    for (path, reason), numbers in groups.items():
-        yield f"  {path}: {reason}  [{ranges(numbers)}]"
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -213,6 +227,8 @@ def ranges(numbers: Sequence[int]) -> str:
     >>> ranges([0, 1, 2, 5, 7, 8])
     '0-2, 5, 7, 8'
     """
+    if not numbers:
+        return ""
     parts: list[str] = []
     start = previous = numbers[0]
     for number in [*numbers[1:], -1]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from xdsl_spirv.frontends.model import Node
@@ -16,6 +16,7 @@ from xdsl_spirv.runtime.expressions import Number
 from xdsl_spirv.runtime.layers import Layer
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import Target
+from xdsl_spirv.tools.lifetimes import Lifetime, lifetimes_of
 from xdsl_spirv.tools.roofline import roofline
 
 SCHEMA = "xdsl-spirv-explanation"
@@ -84,6 +85,7 @@ class Explanation:
     """Where `measured_seconds` were measured."""
     state_bytes: int = 0
     """Of what lives between runs."""
+    buffers: tuple[Lifetime, ...] = field(default=(), metadata={"sparse": True})
 
     def __repr__(self) -> str:
         """The table, as `print` shows it."""
@@ -106,6 +108,12 @@ class Explanation:
     @property
     def supported(self) -> bool:
         return not self.refusals and all(n.status != "not supported" for n in self.nodes)
+
+    @property
+    def compares(self) -> bool:
+        """Whether there are times of a device that the roofline says something of."""
+        there = any(entry.roofline_seconds for entry in self.layers)
+        return there and (self.device or "").startswith("vulkan")
 
     @property
     def paths(self) -> Counter[str]:
@@ -175,6 +183,7 @@ def explanation_of(
         sum(b.bytes for b in temporaries),
         device=device,
         state_bytes=sum(states.values()),
+        buffers=lifetimes_of(manifest),
     )
 
 

@@ -1,0 +1,44 @@
+"""
+Why layers take their paths, as numbered notes: each reason once, for whichever layers it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl_spirv.tools.explanation import ExplainedLayer
+
+
+@dataclass(frozen=True)
+class Note:
+    """A reason for or against a path, with the dispatches that it holds for."""
+
+    number: int
+    path: str
+    taken: bool
+    reason: str
+    dispatches: tuple[int, ...]
+
+
+def notes_of(layers: Sequence[ExplainedLayer]) -> list[Note]:
+    """The notes: first why no faster path was taken, then why the path that was."""
+    groups: dict[tuple[bool, str, str], list[int]] = {}
+    for entry in layers:
+        for considered in entry.layer.considered:
+            key = (considered.taken, considered.path, considered.reason)
+            groups.setdefault(key, []).append(entry.dispatch)
+    ordered = sorted(groups.items(), key=lambda group: group[0][0])
+    return [
+        Note(number, path, taken, reason, tuple(dispatches))
+        for number, ((taken, path, reason), dispatches) in enumerate(ordered, 1)
+    ]
+
+
+def notes_by_dispatch(notes: Sequence[Note]) -> dict[int, list[int]]:
+    """The numbers of the notes on each dispatch."""
+    numbers: dict[int, list[int]] = {}
+    for note in notes:
+        for dispatch in note.dispatches:
+            numbers.setdefault(dispatch, []).append(note.number)
+    return numbers

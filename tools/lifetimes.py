@@ -1,0 +1,83 @@
+"""
+The memory of a run: how long each buffer is needed, and how much is in use at each dispatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl_spirv.runtime.manifest import Function, Manifest
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """
+    A buffer and the dispatches that it lives for, by their numbers in the whole program.
+
+    A temporary lives from the first to the last dispatch that uses it; what a dispatch computes
+    once, and every other buffer, lives for the whole function. `bytes` is None where sizes are
+    known only at run time, `offset` where the buffer has memory of its own.
+    """
+
+    name: str
+    kind: str
+    type: str
+    bytes: int | None
+    offset: int | None
+    first: int
+    last: int
+    function: str | None = None
+
+
+def lifetimes_of(manifest: Manifest) -> tuple[Lifetime, ...]:
+    """The buffers of all functions, each in the order of its function's manifest."""
+    lives: list[Lifetime] = []
+    start = 0
+    for function in (manifest, *manifest.functions):
+        name = function.function if manifest.functions else None
+        lives += _of_function(function, start, name)
+        start += len(function.dispatches)
+    return tuple(lives)
+
+
+def _of_function(function: Manifest | Function, start: int, name: str | None) -> list[Lifetime]:
+    end = start + max(0, len(function.dispatches) - 1)
+    uses: dict[str, list[int]] = {}
+    kept: set[str] = set()
+    for number, dispatch in enumerate(function.dispatches, start):
+        for binding in dispatch.bindings:
+            uses.setdefault(binding.buffer, []).append(number)
+        if dispatch.once:
+            kept |= {binding.buffer for binding in dispatch.bindings}
+    lives: list[Lifetime] = []
+    for buffer in function.buffers:
+        used = uses.get(buffer.name)
+        first, last = start, end
+        if buffer.kind == "temporary" and buffer.name not in kept and used:
+            first, last = used[0], used[-1]
+        known = buffer.kind != "scalar" and not buffer.is_dynamic
+        count = buffer.bytes if known else None
+        lives.append(
+            Lifetime(
+                buffer.name, buffer.kind, str(buffer), count, buffer.offset, first, last, name
+            )
+        )
+    return lives
+
+
+def in_use(lifetimes: Sequence[Lifetime], dispatches: int) -> list[int]:
+    """The bytes of temporaries that live at each dispatch; empty where a size is not known."""
+    temporaries = [life for life in lifetimes if life.kind == "temporary"]
+    if not temporaries or any(life.bytes is None for life in temporaries):
+        return []
+    changes = [0] * (dispatches + 1)
+    for life in temporaries:
+        changes[life.first] += life.bytes or 0
+        changes[min(life.last + 1, dispatches)] -= life.bytes or 0
+    used: list[int] = []
+    level = 0
+    for change in changes[:dispatches]:
+        level += change
+        used.append(level)
+    return used
