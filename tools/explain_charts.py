@@ -98,7 +98,7 @@ def colour(entry: ExplainedLayer) -> str:
 
 
 def memory_chart(explanation: Explanation) -> str:
-    """Where each temporary lies in memory, and for how long; how much is in use at each dispatch."""
+    """Where temporaries lie in memory and for how long, and how much is in use at each dispatch."""
     count = len(explanation.layers)
     used = in_use(explanation.buffers, count)
     placed = [b for b in explanation.buffers if b.offset is not None and b.bytes]

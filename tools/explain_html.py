@@ -18,9 +18,9 @@ from xdsl_spirv.tools.explain_charts import COLOURS, colour, memory_chart, timel
 from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
 from xdsl_spirv.tools.explain_rows import Row, rows_of
 from xdsl_spirv.tools.explain_text import (
+    WIDEST,
     duration,
     nodes_text,
-    peak,
     percent,
     ranges,
     run_seconds,
@@ -102,8 +102,14 @@ def _figures(explanation: Explanation) -> list[tuple[str, str]]:
         ("measured", duration(sum(measured)) if measured else ""),
         ("weights", size(explanation.weight_bytes)),
         ("states", size(explanation.state_bytes) if explanation.state_bytes else ""),
-        ("temporaries", peak(explanation)),
+        ("temporaries at the peak", _peak(explanation)),
     ]
+
+
+def _peak(explanation: Explanation) -> str:
+    if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
+        return "known when it runs"
+    return f"{size(explanation.memory_bytes)} of {size(explanation.temporary_bytes)}"
 
 
 @dataclass(frozen=True)
@@ -254,11 +260,18 @@ def _edge(start: int, end: int, lane: int, gutter: int) -> str:
 def _notes(notes: Sequence[Note]) -> str:
     items = "".join(
         f'<li id="note-{note.number}"><b>{"" if note.taken else "not "}{escape(note.path)}</b>: '
-        f'{escape(note.reason)} <span class="soft">layers {escape(ranges(note.dispatches))}</span>'
-        f"</li>"
+        f'{escape(note.reason)} <span class="soft" title="{escape(ranges(note.dispatches))}">'
+        f"{_of(note)}</span></li>"
         for note in notes
     )
     return f'<h2>Why these paths</h2><ol class="notes">{items}</ol>' if items else ""
+
+
+def _of(note: Note) -> str:
+    """Which layers, in few words."""
+    numbers = ranges(note.dispatches)
+    few = len(numbers) < WIDEST
+    return f"layers {numbers}" if few else f"{len(note.dispatches)} layers"
 
 
 DETAILS = ("#", "nodes", "computes", "kernel", "tile", "grid", "FLOP", "moved", "roofline", "by")

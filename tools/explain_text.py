@@ -120,7 +120,15 @@ def _table(explanation: Explanation, rows: Sequence[Row], notes: Sequence[Note])
     shares = any(row.share is not None for row in rows)
     several = any(entry.function for entry in explanation.layers)
     head = ["function"] * several + ["#", "path", "tile", "workgroups", "work", "moved"]
-    head += ["roofline", *["measured"] * measured, *["share"] * shares, "by", "why", "kernel", "nodes"]
+    head += [
+        "roofline",
+        *["measured"] * measured,
+        *["share"] * shares,
+        "by",
+        "why",
+        "kernel",
+        "nodes",
+    ]
     cells = [head]
     for row in rows:
         entry, count = row.first, len(row.layers)

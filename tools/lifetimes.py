@@ -59,9 +59,7 @@ def _of_function(function: Manifest | Function, start: int, name: str | None) ->
         known = buffer.kind != "scalar" and not buffer.is_dynamic
         count = buffer.bytes if known else None
         lives.append(
-            Lifetime(
-                buffer.name, buffer.kind, str(buffer), count, buffer.offset, first, last, name
-            )
+            Lifetime(buffer.name, buffer.kind, str(buffer), count, buffer.offset, first, last, name)
         )
     return lives
 
