@@ -65,6 +65,13 @@ class Accessors:
         lane = np.where(kind == WORKGROUP, number * self.each, lane)
         return np.where(kind == SEVERAL, -1, lane)
 
+    def wider(self, code: int) -> list[int]:
+        """The codes of the groups that hold whom one stands for, the smallest first."""
+        kind, number = code & KIND, code & NUMBER
+        if kind == LANE:
+            return [SUBGROUP | number // self.lanes_each, WORKGROUP | number // self.each]
+        return [WORKGROUP | number // self.subgroups_each] if kind == SUBGROUP else []
+
     def members(self, code: int) -> list[int]:
         """The codes of the next smaller kind that one stands for; none of an invocation."""
         kind, number = code & KIND, code & NUMBER
@@ -85,6 +92,15 @@ class Accessors:
         same = np.where((groups == others) & (groups >= 0), SAME_WORKGROUP, SAME_DEVICE)
         same = np.where((near == far) & (near >= 0), SAME_SUBGROUP, same)
         return np.where(self.are_one_invocation(a, b), SAME_INVOCATION, same)
+
+    def between(self, a: int, b: int) -> int:
+        """`distance` of two invocations."""
+        a, b = a & NUMBER, b & NUMBER
+        if a == b:
+            return SAME_INVOCATION
+        if a // self.lanes_each == b // self.lanes_each:
+            return SAME_SUBGROUP
+        return SAME_WORKGROUP if a // self.each == b // self.each else SAME_DEVICE
 
     @staticmethod
     def are_one_invocation(a: Array, b: Array) -> Array:

@@ -89,23 +89,25 @@ class Region:
         Positions in `index` and the words of single accesses there, where some are kept that are
         no later than its own word; each position's own word where none are.
         """
-        positions, singles = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        if self._kept >= KEPT or not self.singles[which]:
+            return np.arange(index.size), words
+        if len(self.singles[which]) > 1:
+            places, kept = (np.concatenate(parts) for parts in zip(*self.singles[which]))
+            self.singles[which] = [(places, kept)]
+        [(places, kept)] = self.singles[which]
         order = np.argsort(index, kind="stable")
         ordered = index[order]
+        starts = np.searchsorted(ordered, places)
+        counts = np.searchsorted(ordered, places, side="right") - starts
+        # The n-th of all pairs of a kept access and a position is the n-th less those before it.
+        within = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(counts)
+        positions, singles = order[starts.repeat(counts) + within], kept.repeat(counts)
+        earlier = words[positions] >> 32 >= singles >> 32
+        positions, singles = positions[earlier], singles[earlier]
         bare = np.ones(index.size, np.bool_)
-        for places, kept in self.singles[which] if self._kept < KEPT else ():
-            starts = np.searchsorted(ordered, places)
-            ends = np.searchsorted(ordered, places, side="right")
-            hits = np.flatnonzero(ends > starts)
-            for hit in hits.tolist():
-                mine = order[starts[hit] : ends[hit]]
-                mine = mine[words[mine] >> 32 >= kept[hit] >> 32]
-                positions.append(mine)
-                singles.append(np.full(mine.size, kept[hit]))
-                bare[mine] = False
-        positions.append(np.flatnonzero(bare))
-        singles.append(words[bare])
-        return np.concatenate(positions), np.concatenate(singles)
+        bare[positions] = False
+        others = np.flatnonzero(bare)
+        return np.concatenate([positions, others]), np.concatenate([singles, words[others]])
 
 
 @dataclass

@@ -187,7 +187,7 @@ class Knowledge:
     def _explain(self, op: Operation, lane: int, chain: Chain, semantics: Semantics) -> None:
         """Keep why the latest release does not synchronize, for messages."""
         release = chain.release
-        level = self.tables.distance(release.lane, lane)
+        level = self.tables.accessors.between(release.lane, lane)
         why = ""
         if not release.semantics.release & semantics.acquire:
             why = "they name no storage in common"

@@ -20,11 +20,11 @@ from xdsl_spirv.interpreter.checks import horizons
 from xdsl_spirv.interpreter.checks.accessors import (
     KIND,
     LANE,
+    NUMBER,
     SAME_DEVICE,
     SAME_INVOCATION,
     SAME_SUBGROUP,
     SAME_WORKGROUP,
-    SUBGROUP,
     WORKGROUP,
     Accessors,
 )
@@ -116,8 +116,11 @@ class Tables:
 
     def widen(self, table: Array) -> Array:
         """A table made when there were fewer parties."""
-        missing = len(self.codes) - table.shape[2]
-        return np.pad(table, ((0, 0), (0, 0), (0, missing))) if missing else table
+        if len(self.codes) == table.shape[2]:
+            return table
+        wider = self.empty()
+        wider[:, :, : table.shape[2]] = table
+        return wider
 
     def levels(self, lane: int) -> Array:
         """How far each party is from an invocation."""
@@ -125,18 +128,8 @@ class Tables:
 
     def columns_of(self, code: int) -> list[int]:
         """The columns that say something of a party, wider groups last."""
-        accessors, kind = self.accessors, code & KIND
-        codes = [code]
-        one = np.array([code])
-        if kind == LANE:
-            codes.append(SUBGROUP | int(accessors.subgroup_of(one)[0]))
-        if kind in (LANE, SUBGROUP):
-            codes.append(WORKGROUP | int(accessors.group_of(one)[0]))
+        codes = [code, *self.accessors.wider(code)]
         return [self.columns[c] for c in codes if c in self.columns]
-
-    def distance(self, a: int, b: int) -> int:
-        """How far two invocations are apart."""
-        return int(self.accessors.distance(np.int64(a), np.int64(b)))
 
     def table(self, node: Node) -> Array:
         """What is known at a node; computed from those before it."""
@@ -185,12 +178,11 @@ class Tables:
     def _take_over(self, table: Array, node: Acquire) -> None:
         """What the releases hold that a read synchronizes with."""
         for release, before in _synchronizing(node.chain):
-            level = self.distance(release.lane, node.lane)
+            level = self.accessors.between(release.lane, node.lane)
             if level > min(release.semantics.scope, node.semantics.scope):
                 continue
             storages = release.semantics.release & node.semantics.acquire
-            source = self.widen(self.states[release])
-            pass_over(table, source, storages, level)
+            pass_over(table, self.states[release], storages, level)
             if _covers(release, before, storages):
                 return
 
@@ -199,16 +191,15 @@ class Tables:
         source = self.widen(source).copy()
         push(source, self.levels(other), node.semantics)
         storages = node.semantics.release & node.semantics.acquire
-        level = self.distance(other, lane)
+        level = self.accessors.between(other, lane)
         # One node stands for several invocations, so only what is known to all of a scope counts.
         pass_over(table, source, storages, max(level, min(node.level, SAME_WORKGROUP)))
 
     def _local(self, lane: int, local: Snapshot) -> list[tuple[int, int, Array]]:
         """What barriers have ordered for an invocation: columns, their levels, and times."""
-        accessors, code = self.accessors, np.array([lane])
-        group, subgroup = int(accessors.group_of(code)[0]), int(accessors.subgroup_of(code)[0])
-        w, s = group - local.first, subgroup % accessors.subgroups_each
-        wide, near = self.column(WORKGROUP | group), self.column(SUBGROUP | subgroup)
+        subgroup, group = self.accessors.wider(lane)
+        wide, near = self.column(group), self.column(subgroup)
+        w, s = (group & NUMBER) - local.first, (subgroup & NUMBER) % self.accessors.subgroups_each
         return [
             (wide, SAME_WORKGROUP, local.groups[:, :, w]),
             (near, SAME_SUBGROUP, local.near[:, :, w, s]),
@@ -260,9 +251,10 @@ def pull(table: Array, levels: Array, semantics: Semantics) -> None:
 
 
 def pass_over(table: Array, source: Array, storages: int, level: int) -> None:
-    """An invocation learns what another one, so far away, knew."""
+    """An invocation learns what another one, so far away, knew, maybe of fewer parties."""
     if not storages:
         return
+    table = table[:, :, : source.shape[2]]
     for storage in range(STORAGES):
         if storages & 1 << storage:
             np.maximum(table[storage, 0], source[storage, 0], out=table[storage, 0])
