@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_place(arguments.output)
     check_place(arguments.save_state)
+    check_place(arguments.profile)
     if is_model(arguments.program):
         from xdsl_spirv.tools.models import run as run_model
 

@@ -32,7 +32,8 @@ SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
 
 def explain(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv explain`."""
-    check_place(arguments.output)
+    for place in (arguments.output, arguments.chrome_trace, arguments.node_data):
+        check_place(place)
     chosen = format_of(arguments)
     explained = explanation(arguments)
     shown = rendered(explained, chosen, arguments.sort, arguments.group)
@@ -40,7 +41,31 @@ def explain(arguments: argparse.Namespace) -> int:
         print(shown, end="")
     else:
         write(arguments.output, shown.encode())
+    _export(explained, arguments)
     return 0 if explained.supported else 1
+
+
+def _export(explanation: Explanation, arguments: argparse.Namespace) -> None:
+    """Write what other tools open, if it is asked for."""
+    if arguments.chrome_trace:
+        from xdsl_spirv.tools.chrome_trace import chrome_trace
+
+        trace = json.dumps(chrome_trace(explanation), indent=1) + "\n"
+        write(arguments.chrome_trace, trace.encode())
+    if arguments.node_data:
+        from xdsl_spirv.tools.node_data import node_data
+
+        data = json.dumps(node_data(explanation, _graph(arguments)), indent=1) + "\n"
+        write(arguments.node_data, data.encode())
+
+
+def _graph(arguments: argparse.Namespace) -> str:
+    """The name of an ONNX file's graph; of anything else that of its function."""
+    if not is_onnx(arguments.input):
+        return arguments.function or "main"
+    from xdsl_spirv.frontends.onnx_file import read_model
+
+    return read_model(arguments.input)[0].graph.name or "<main>"
 
 
 def format_of(arguments: argparse.Namespace) -> str:
@@ -156,7 +181,14 @@ def _refused_nodes(
 def _measured(
     explanation: Explanation, program: Program, arguments: argparse.Namespace
 ) -> Explanation:
-    """With the time of each dispatch on a device, if one is asked for."""
+    """With the time of each dispatch on a device or from a file, if one is asked for."""
+    if arguments.profile:
+        from xdsl_spirv.tools.run_times import read_times
+
+        if arguments.device is not None:
+            raise ProgramError("the times are measured already", "--device", "leave it out")
+        dispatches = program.function(arguments.function).manifest.dispatches
+        return with_times(explanation, *read_times(arguments.profile, dispatches))
     if arguments.device is None:
         return explanation
     from xdsl_spirv.tools.arrays import read_inputs

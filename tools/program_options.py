@@ -89,6 +89,19 @@ def explain(command: argparse.ArgumentParser) -> None:
         help="also run it there and show each layer's time: interpreter, vulkan or vulkan:N",
     )
     command.add_argument(
+        "--profile", metavar="FILE", help="show the times that `run --time N --profile FILE` wrote"
+    )
+    command.add_argument(
+        "--chrome-trace",
+        metavar="FILE.json",
+        help="also write the run over time as Perfetto and chrome://tracing open it",
+    )
+    command.add_argument(
+        "--node-data",
+        metavar="FILE.json",
+        help="also write what nodes take as node data of Model Explorer",
+    )
+    command.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="for a device (300), or the interpreter"
     )
     command.add_argument(
@@ -132,6 +145,9 @@ def run(command: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="run N times more on a Vulkan device and print its own time of each dispatch",
+    )
+    command.add_argument(
+        "--profile", metavar="FILE", help="write the times of --time, for explain --profile FILE"
     )
     command.add_argument(
         "--statistics",

@@ -106,6 +106,8 @@ def _refuse(arguments: argparse.Namespace) -> None:
         )
     if arguments.timeout is not None and arguments.timeout <= 0:
         raise ProgramError(f"--timeout {arguments.timeout:g} is no time", "", "give seconds")
+    if arguments.profile and not arguments.time:
+        raise ProgramError("there are no times to write", "--profile", "give --time N, too")
     if arguments.time and arguments.device == INTERPRETER:
         raise ProgramError(
             "the interpreter's time says nothing of a device's", "--time", "use --device vulkan"
@@ -151,7 +153,10 @@ def _executed(
     count: int | None = arguments.time
     if count:
         times = device.times(program, count, WARM_UP_SECONDS)
-        _print_times(times, count, f"vulkan:{device.info.index} ({device.info.name})")
+        where = f"vulkan:{device.info.index} ({device.info.name})"
+        _print_times(times, count, where)
+        if arguments.profile:
+            _write_times(times, where, arguments.profile)
     return results
 
 
@@ -178,6 +183,14 @@ def _print_times(times: list[Time], count: int, where: str) -> None:
         name = f"{time.kernel}.{time.entry_point}"
         print(f"  {time.median / 1e3:12.2f} us (least {least:.2f})  {name}")
     print(f"  {total / 1e3:12.2f} us in {len(times)} dispatches")
+
+
+def _write_times(times: list[Time], where: str, path: str) -> None:
+    from xdsl_spirv.tools.output import write
+    from xdsl_spirv.tools.run_times import DispatchTime, times_json
+
+    dispatches = [DispatchTime(t.kernel, t.entry_point, t.nanoseconds) for t in times]
+    write(path, times_json(where, dispatches).encode())
 
 
 @contextmanager

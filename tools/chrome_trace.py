@@ -1,0 +1,128 @@
+"""
+An explanation as a trace of events, which Perfetto and chrome://tracing open.
+
+The format is the Trace Event Format's JSON object: complete events (`X`) for dispatches, a counter
+(`C`) for the memory in use, metadata (`M`) for the names of rows. Times are in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.explain_text import nodes_text, tile_of
+from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.lifetimes import in_use
+
+PROCESS = 1
+MEASURED, ROOFLINE = 1, 2
+"""Rows, by the numbers of threads."""
+
+Event = dict[str, Any]
+
+
+def chrome_trace(explanation: Explanation) -> Event:
+    """
+    The trace: a row for what was measured, one for the roofline, and the memory of temporaries.
+
+    Raises `ProgramError` where there are no times at all.
+    """
+    rows = [
+        (MEASURED, f"measured on {explanation.device}", _measured(explanation)),
+        (ROOFLINE, "at least, by the roofline", _roofline(explanation)),
+    ]
+    rows = [row for row in rows if any(row[2])]
+    if not rows:
+        raise ProgramError(
+            f"no times are known: {explanation.target}'s file holds no measured rates",
+            explanation.model,
+            "measure it: --device vulkan, or --profile FILE",
+        )
+    title = f"{explanation.model} on {explanation.target}"
+    events = [_name("process_name", title, MEASURED)]
+    for row, name, seconds in rows:
+        events.append(_name("thread_name", name, row))
+        events += _dispatches(explanation.layers, seconds, row)
+    events += _memory(explanation, rows[0][2])
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {"model": explanation.model, "target": explanation.target},
+    }
+
+
+def _measured(explanation: Explanation) -> list[float]:
+    return [entry.measured_seconds or 0.0 for entry in explanation.layers]
+
+
+def _roofline(explanation: Explanation) -> list[float]:
+    return [0.0 if e.once else e.roofline_seconds or 0.0 for e in explanation.layers]
+
+
+def _name(kind: str, name: str, row: int) -> Event:
+    return {"name": kind, "ph": "M", "pid": PROCESS, "tid": row, "args": {"name": name}}
+
+
+def _dispatches(
+    layers: Sequence[ExplainedLayer], seconds: Sequence[float], row: int
+) -> list[Event]:
+    events: list[Event] = []
+    start = 0.0
+    for entry, time in zip(layers, seconds, strict=True):
+        microseconds = time * 1e6
+        if microseconds:
+            events.append(
+                {
+                    "name": nodes_text(entry) or entry.kernel,
+                    "cat": entry.layer.path,
+                    "ph": "X",
+                    "ts": start,
+                    "dur": microseconds,
+                    "pid": PROCESS,
+                    "tid": row,
+                    "args": _arguments(entry),
+                }
+            )
+        start += microseconds
+    return events
+
+
+def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
+    """What a click on a dispatch shows; without what is not known."""
+    layer = entry.layer
+    shown = {
+        "dispatch": entry.dispatch,
+        "kernel": entry.kernel,
+        "computes": layer.computes,
+        "types": layer.types,
+        "tile": tile_of(layer.schedule),
+        "workgroups": "x".join(map(str, entry.grid)),
+        "operations": layer.operations,
+        "bytes": layer.bytes,
+        "bound by": entry.limit,
+        "function": entry.function,
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _memory(explanation: Explanation, seconds: Sequence[float]) -> list[Event]:
+    """A counter along the first row."""
+    used = in_use(explanation.buffers, len(explanation.layers))
+    if not used:
+        return []
+    events: list[Event] = []
+    start = 0.0
+    for level, time in zip([*used, 0], [*seconds, 0.0], strict=True):
+        events.append(
+            {
+                "name": "temporaries in use",
+                "ph": "C",
+                "ts": start,
+                "pid": PROCESS,
+                "tid": MEASURED,
+                "args": {"bytes": level},
+            }
+        )
+        start += time * 1e6
+    return events
