@@ -117,8 +117,8 @@ def interpreter_child(path: Path) -> Verdict:
 
 def device_child(path: Path) -> Verdict:
     """The kernel on the device that the loader has, under the validation layer."""
+    from xdsl_spirv.runtime.needs import Needs
     from xdsl_spirv.runtime.vulkan.device import open_device
-    from xdsl_spirv.runtime.vulkan.needs import Needs
     from xdsl_spirv.tools.kernel_test.running import DEFAULT_SUBGROUP
 
     test = compiled(read_test(path))

@@ -49,14 +49,13 @@ from xdsl_spirv.runtime.buffers import Assignment, assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.layers import Layer
+from xdsl_spirv.runtime.manifest import PADDING
 from xdsl_spirv.runtime.modules import context, culprit, parse, text_of
 from xdsl_spirv.runtime.program import (
-    DYNAMIC_VERSION,
     KERNELS,
     SCHEMA,
     SHARED,
     SOURCE,
-    STATE_VERSION,
     VERSION,
     WEIGHTS,
     Buffer,
@@ -67,6 +66,7 @@ from xdsl_spirv.runtime.program import (
     Manifest,
     Program,
 )
+from xdsl_spirv.runtime.program_requires import program_requires, push_constant_bytes
 from xdsl_spirv.targets import load
 from xdsl_spirv.upstream.collection import without_collection
 from xdsl_spirv.upstream.passes_on_demand import run
@@ -143,7 +143,7 @@ def compile_module(
     first = records[0]
     manifest = Manifest(
         schema=SCHEMA,
-        version=_version(records),
+        version=VERSION,
         generator=f"{DISTRIBUTION} {__version__}",
         target=device.name,
         subgroup_size=device.subgroup_size,
@@ -160,7 +160,10 @@ def compile_module(
         limits=first.limits,
         component_map=target if relies else None,
         functions=tuple(records[1:]),
+        padding=PADDING,
     )
+    binaries = {name: kernel.binary for name, kernel in code.items()}
+    manifest = replace(manifest, requires=program_requires(manifest, binaries))
     dispatches = [dispatch for record in records for dispatch in record.dispatches]
     named = [
         replace(layer, entry_point=dispatch.entry_point)
@@ -252,13 +255,6 @@ def _only_number(array: Array) -> int | float | None:
     return None if number == 0 and str(number).startswith("-") else number
 
 
-def _version(records: Sequence[Function]) -> int:
-    buffers = [buffer for record in records for buffer in record.buffers]
-    if len(records) > 1 or any(buffer.kind in ("scalar", "state") for buffer in buffers):
-        return STATE_VERSION
-    return DYNAMIC_VERSION if any(buffer.is_dynamic for buffer in buffers) else VERSION
-
-
 def _run_until(
     last: str,
     passes: Passes,
@@ -291,7 +287,9 @@ def _kernels(
     for launch in (launch for host in hosts for launch in host.launches):
         name = launch.dispatch.entry_point
         points = entry_points.setdefault(launch.dispatch.kernel, {})
-        points[name] = EntryPoint(name, launch.workgroup_size)
+        pushed = push_constant_bytes(launch.dispatch)
+        pushed = max(pushed, points[name].push_constant_bytes if name in points else 0)
+        points[name] = EntryPoint(name, launch.workgroup_size, pushed)
     kernels: list[Kernel] = []
     for name, points in entry_points.items():
         binary = f"{KERNELS}/{name}.spv"

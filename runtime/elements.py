@@ -10,6 +10,7 @@ tenth of a second earlier.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl_spirv.runtime.errors import ProgramError
@@ -61,6 +62,13 @@ def check_element_type(name: str, place: str = "") -> None:
             place,
             f"use one of {', '.join(_DTYPES)}",
         )
+
+
+def element_bytes(name: str) -> int:
+    """The bytes that an element of a type takes in a buffer."""
+    check_element_type(name)
+    bits = re.search(r"\d+", name)
+    return max(1, int(bits.group()) // 8) if bits else 1
 
 
 def dtype_of(name: str, place: str = "") -> np.dtype[Any]:

@@ -11,19 +11,26 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from xdsl_spirv.runtime.elements import Array, as_element_type, check_element_type, dtype_of
+from xdsl_spirv.runtime.elements import (
+    Array,
+    as_element_type,
+    check_element_type,
+    dtype_of,
+    element_bytes,
+)
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
 from xdsl_spirv.runtime.folder import is_inside
+from xdsl_spirv.runtime.requires import Requires
 
 SCHEMA = "xdsl-spirv-program"
-VERSION = 2
-DYNAMIC_VERSION = 3
-"""The version of a program with sizes that are known only when it runs."""
-STATE_VERSION = 4
-"""The version of a program with states, several functions, or numbers that the caller gives."""
-READABLE = (1, 2, 3, 4)
-"""Versions that are read; what the second adds may be missing."""
+VERSION = 5
+"""What is written. docs/program.md says what each version adds."""
+READABLE = (1, 2, 3, 4, VERSION)
+"""What is read; what later versions add may be missing."""
+
+PADDING = 4
+"""Kernels that know no smaller integers read a buffer's last word whole."""
 
 MANIFEST = "program.json"
 SOURCE = "source.mlir"
@@ -72,7 +79,7 @@ class Buffer:
     def bytes(self) -> int:
         if self.kind == "scalar":
             return 0
-        return math.prod(self.sizes) * dtype_of(self.type).itemsize
+        return math.prod(self.sizes) * element_bytes(self.type)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
         """Whether an array of that shape may be the contents, names standing for any size."""
@@ -133,6 +140,8 @@ class EntryPoint:
 
     name: str
     workgroup_size: tuple[int, int, int]
+    push_constant_bytes: int = field(default=0, metadata={"sparse": True})
+    """The block of push constants that a launch of it gives."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +280,10 @@ class Manifest:
     """The target (a name or a file's path) on whose component map kernels rely, if any do."""
     functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
     """The functions behind the first."""
+    requires: Requires | None = None
+    """What a device must have; None in programs of older versions."""
+    padding: int | None = None
+    """The memory behind a binding is a multiple of so many bytes, which kernels may read."""
 
     def of(self, function: Function) -> Manifest:
         """The manifest of a program with that function alone."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
@@ -29,7 +29,6 @@ from xdsl_spirv.runtime.folder import (
     Folder,
 )
 from xdsl_spirv.runtime.manifest import (
-    DYNAMIC_VERSION,
     GIVEN,
     INDEX,
     KERNELS,
@@ -39,7 +38,6 @@ from xdsl_spirv.runtime.manifest import (
     SCHEMA,
     SHARED,
     SOURCE,
-    STATE_VERSION,
     VERSION,
     WEIGHTS,
     Binding,
@@ -65,7 +63,6 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.session import Session
 
 __all__ = [
-    "DYNAMIC_VERSION",
     "GIVEN",
     "INDEX",
     "KERNELS",
@@ -75,7 +72,6 @@ __all__ = [
     "SCHEMA",
     "SHARED",
     "SOURCE",
-    "STATE_VERSION",
     "VERSION",
     "WEIGHTS",
     "Binding",
@@ -373,13 +369,7 @@ def _manifest_of(text: bytes, place: str) -> Manifest:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProgramError(f"not JSON: {error}", place, "compile the program again") from error
-    header = (data.get("schema"), data.get("version")) if isinstance(data, Mapping) else None
-    if header not in [(SCHEMA, version) for version in READABLE]:
-        raise ProgramError(
-            f"expected the schema {SCHEMA!r}, version {VERSION}, found {header}",
-            place,
-            "compile the program again with this version of xdsl-spirv",
-        )
+    _check_version(data, place)
     from xdsl_spirv.runtime.launches import check_launches
 
     manifest = from_json(Manifest, data, MANIFEST)
@@ -387,6 +377,24 @@ def _manifest_of(text: bytes, place: str) -> Manifest:
     for i, function in enumerate(manifest.functions):
         check_launches(manifest.of(function), f"{MANIFEST}.functions[{i}]")
     return manifest
+
+
+def _check_version(data: object, place: str) -> None:
+    """Refuses what is no manifest, and one of a version that is not known."""
+    header = cast(Mapping[str, object], data) if isinstance(data, Mapping) else {}
+    schema, version = header.get("schema"), header.get("version")
+    if schema != SCHEMA:
+        cause, remedy = f"the schema is {schema!r}, not {SCHEMA!r}", "give a program's directory"
+        raise ProgramError(cause, place, remedy)
+    if type(version) is not int or version not in READABLE:
+        newer = isinstance(version, int) and version > VERSION
+        raise ProgramError(
+            f"{SCHEMA} of version {version!r} is not known: 1 to {VERSION} are",
+            place,
+            "update xdsl-spirv, or compile the program with this one"
+            if newer
+            else "compile the program again",
+        )
 
 
 def _text(source: bytes | None, base: Folder, name: str | None) -> str | None:

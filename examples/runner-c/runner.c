@@ -1,5 +1,5 @@
 /*
- * Runs a compiled program on a Vulkan device: all of docs/program.md, versions 1 to 4, in one file.
+ * Runs a compiled program on a Vulkan device: all of docs/program.md, versions 1 to 5, in one file.
  *
  *     cc -O2 -o runner runner.c -lvulkan -lcjson
  *     ./runner DIR A=a.npy B=b.npy -o out                        writes out/result0.npy, ...
@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +24,13 @@
 
 /* Features that older headers lack. */
 typedef struct { VkStructureType sType; void *pNext; VkBool32 on[3]; } Feature;
-static const struct { const char *extension; int type, count; } NEWER[] = {
-    {"VK_KHR_cooperative_matrix", 1000506000, 2},
-    {"VK_KHR_shader_subgroup_rotate", 1000416000, 2},
-    {"VK_KHR_shader_bfloat16", 1000141000, 3},
+static const struct { const char *extension, *structure; int type, count; const char *members[3]; } NEWER[] = {
+    {"VK_KHR_cooperative_matrix", "VkPhysicalDeviceCooperativeMatrixFeaturesKHR", 1000506000, 2, {"cooperativeMatrix"}},
+    {"VK_KHR_shader_subgroup_rotate", "VkPhysicalDeviceShaderSubgroupRotateFeatures", 1000416000, 2, {"shaderSubgroupRotate", "shaderSubgroupRotateClustered"}},
+    {"VK_KHR_shader_bfloat16", "VkPhysicalDeviceShaderBfloat16FeaturesKHR", 1000141000, 3, {"shaderBFloat16Type", "shaderBFloat16DotProduct", "shaderBFloat16CooperativeMatrix"}},
 };
+typedef struct { VkStructureType sType; void *pNext; uint32_t m, n, k; int a, b, c, result; VkBool32 saturating; int scope; } Matrix;
+typedef VkResult (VKAPI_PTR *GetMatrices)(VkPhysicalDevice, uint32_t *, Matrix *);
 enum { NEWER_COUNT = sizeof NEWER / sizeof *NEWER, MOST_SETS = 4, MOST_BINDINGS = 1024, SPARE = 16, ALIGN = 256 };
 
 static _Noreturn void die(const char *format, ...) {
@@ -265,6 +268,9 @@ static void write_npy(const char *path, int type, const int64_t *shape, int rank
     if (fclose(file)) die("%s: %s", path, strerror(errno));
 }
 
+static const char *folder;
+static cJSON *program;
+
 /* The device. */
 
 static VkInstance instance;
@@ -274,9 +280,142 @@ static VkQueue queue;
 static VkCommandPool commands_pool;
 static uint32_t family, memory_type;
 static bool chooses_subgroups, full_subgroups;
+static uint32_t offered;
+static VkExtensionProperties *extensions;
+static Feature newer[NEWER_COUNT];
+static bool is_newer_on[NEWER_COUNT];
+static VkPhysicalDeviceVulkan13Features f13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
+static VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &f13};
+static VkPhysicalDeviceVulkan11Features f11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12};
+static VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11};
 static VkPhysicalDeviceVulkan13Properties properties13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES};
 static VkPhysicalDeviceVulkan11Properties properties11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, .pNext = &properties13};
 static VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &properties11};
+
+static bool has_extension(const char *name) {
+    for (uint32_t e = 0; e < offered; e++) if (!strcmp(name, extensions[e].extensionName)) return true;
+    return false;
+}
+
+/* What the program requires: every line of it is there, or the program is refused before the driver sees a kernel. */
+
+#define IN(part, type, member) {#type, #member, offsetof(type, member), part}
+static const struct { const char *structure, *name; size_t offset; void *part; } FEATURES[] = {
+    IN(&features.features, VkPhysicalDeviceFeatures, shaderFloat64),
+    IN(&features.features, VkPhysicalDeviceFeatures, shaderInt16),
+    IN(&features.features, VkPhysicalDeviceFeatures, shaderInt64),
+    IN(&f11, VkPhysicalDeviceVulkan11Features, storageBuffer16BitAccess),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, scalarBlockLayout),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, shaderBufferInt64Atomics),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, shaderFloat16),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, shaderInt8),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, shaderSharedInt64Atomics),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, shaderSubgroupExtendedTypes),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, storageBuffer8BitAccess),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, vulkanMemoryModel),
+    IN(&f12, VkPhysicalDeviceVulkan12Features, vulkanMemoryModelDeviceScope),
+    IN(&f13, VkPhysicalDeviceVulkan13Features, shaderIntegerDotProduct),
+    IN(&f13, VkPhysicalDeviceVulkan13Features, shaderZeroInitializeWorkgroupMemory),
+};
+
+static bool has_feature(const char *structure, const char *name) {
+    for (size_t i = 0; i < sizeof FEATURES / sizeof *FEATURES; i++)
+        if (!strcmp(FEATURES[i].structure, structure) && !strcmp(FEATURES[i].name, name))
+            return *(VkBool32 *)(void *)((char *)FEATURES[i].part + FEATURES[i].offset);
+    for (int i = 0; i < NEWER_COUNT; i++)
+        for (int member = 0; member < 3 && !strcmp(NEWER[i].structure, structure); member++)
+            if (NEWER[i].members[member] && !strcmp(NEWER[i].members[member], name)) return is_newer_on[i] && newer[i].on[member];
+    return false; /* or one that this runner does not know, and so does not turn on */
+}
+
+static bool has_version(const char *version) {
+    int major = 0, minor = 0;
+    if (sscanf(version, "%d.%d", &major, &minor) != 2) die("program.json: %s is no version", version);
+    return properties.properties.apiVersion >= VK_MAKE_API_VERSION(0, (uint32_t)major, (uint32_t)minor, 0);
+}
+
+static bool has_operations(const char *bit) {
+    static const char *const NAMES[] = {"BASIC", "VOTE", "ARITHMETIC", "BALLOT", "SHUFFLE", "SHUFFLE_RELATIVE", "CLUSTERED", "QUAD"};
+    char name[64];
+    for (unsigned i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        snprintf(name, sizeof name, "VK_SUBGROUP_FEATURE_%s_BIT", NAMES[i]);
+        if (!strcmp(name, bit)) return properties11.subgroupSupportedOperations & 1u << i;
+    }
+    return false;
+}
+
+static bool has_way(const cJSON *way) {
+    const cJSON *property = cJSON_GetObjectItemCaseSensitive(way, "property"), *item;
+    if (cJSON_GetObjectItemCaseSensitive(way, "feature")) return has_feature(text(way, "structure"), text(way, "feature"));
+    if (property) return !strcmp(text(way, "property"), "subgroupSupportedOperations") && has_operations(text(way, "bit"));
+    if (cJSON_GetObjectItemCaseSensitive(way, "version")) return has_version(text(way, "version"));
+    cJSON_ArrayForEach(item, get(way, "extensions"))
+        for (int i = 0; i < NEWER_COUNT; i++) if (is_newer_on[i] && !strcmp(NEWER[i].extension, item->valuestring)) return true;
+    return false;
+}
+
+static int64_t limit_of(const char *name) {
+    const VkPhysicalDeviceLimits *limits = &properties.properties.limits;
+    const struct { const char *name; int64_t value; } LIMITS[] = {
+        {"maxComputeSharedMemorySize", limits->maxComputeSharedMemorySize},
+        {"maxComputeWorkGroupInvocations", limits->maxComputeWorkGroupInvocations},
+        {"maxComputeWorkGroupSize[0]", limits->maxComputeWorkGroupSize[0]},
+        {"maxComputeWorkGroupSize[1]", limits->maxComputeWorkGroupSize[1]},
+        {"maxComputeWorkGroupSize[2]", limits->maxComputeWorkGroupSize[2]},
+        {"maxComputeWorkGroupCount[0]", limits->maxComputeWorkGroupCount[0]},
+        {"maxComputeWorkGroupCount[1]", limits->maxComputeWorkGroupCount[1]},
+        {"maxComputeWorkGroupCount[2]", limits->maxComputeWorkGroupCount[2]},
+        {"maxPushConstantsSize", limits->maxPushConstantsSize},
+        {"maxPerStageDescriptorStorageBuffers", limits->maxPerStageDescriptorStorageBuffers},
+        {"maxStorageBufferRange", limits->maxStorageBufferRange},
+    };
+    for (size_t i = 0; i < sizeof LIMITS / sizeof *LIMITS; i++) if (!strcmp(LIMITS[i].name, name)) return LIMITS[i].value;
+    die("program.json: the limit %s is not known to this runner", name);
+}
+
+static int component_of(const char *type) {
+    static const char *const TYPE_NAMES[] = {"f16", "f32", "f64", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"};
+    for (int i = 0; i < (int)(sizeof TYPE_NAMES / sizeof *TYPE_NAMES); i++) if (!strcmp(TYPE_NAMES[i], type)) return i;
+    return !strcmp(type, "bf16") ? 1000141000 : -1;
+}
+
+static bool has_matrix(const cJSON *row, const Matrix *listed, uint32_t count) {
+    for (const Matrix *one = listed; one < listed + count; one++)
+        if (one->m == whole(row, "m") && one->n == whole(row, "n") && one->k == whole(row, "k") && one->a == component_of(text(row, "a")) &&
+            one->b == component_of(text(row, "b")) && one->c == component_of(text(row, "c")) && one->result == component_of(text(row, "result")) &&
+            one->saturating == (VkBool32)cJSON_IsTrue(get(row, "saturating")) && one->scope == (!strcmp(text(row, "scope"), "Subgroup") ? 3 : 2))
+            return true;
+    return false;
+}
+
+static void check_matrices(const cJSON *rows) {
+    const cJSON *row;
+    uint32_t count = 0;
+    GetMatrices ask = (GetMatrices)(void *)vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    if (ask && has_extension("VK_KHR_cooperative_matrix")) ask(physical, &count, NULL);
+    Matrix *listed = allocate(count * sizeof *listed);
+    for (uint32_t i = 0; i < count; i++) listed[i].sType = (VkStructureType)1000506001;
+    if (count) ask(physical, &count, listed);
+    cJSON_ArrayForEach(row, rows)
+        if (!has_matrix(row, listed, count))
+            die("the device has no cooperative matrices %lldx%lldx%lld of %s and %s", (long long)whole(row, "m"), (long long)whole(row, "n"), (long long)whole(row, "k"), text(row, "a"), text(row, "result"));
+    free(listed);
+}
+
+static void check_requires(void) {
+    const cJSON *requires = cJSON_GetObjectItemCaseSensitive(program, "requires"), *item, *way;
+    if (!requires) return; /* a program of version 4 or older does not say it */
+    if (!has_version(text(requires, "vulkan"))) die("the device has no Vulkan %s", text(requires, "vulkan"));
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(requires, "features")) {
+        bool there = false;
+        cJSON_ArrayForEach(way, get(item, "any")) there |= has_way(way);
+        if (!there) die("the device lacks %s, or this runner does not know it", text(item, "because"));
+    }
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(requires, "limits"))
+        if (limit_of(text(item, "limit")) < whole(item, "least"))
+            die("%s needs %s of %lld, and the device has %lld", text(item, "because"), text(item, "limit"), (long long)whole(item, "least"), (long long)limit_of(text(item, "limit")));
+    check_matrices(cJSON_GetObjectItemCaseSensitive(requires, "cooperative_matrices"));
+}
 
 static void open_device(int number) {
     VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
@@ -293,25 +432,18 @@ static void open_device(int number) {
     if (properties.properties.apiVersion < VK_API_VERSION_1_3) die("the device has no Vulkan 1.3");
 
     /* All features that the device has, but robustness, which costs time. */
-    uint32_t offered = 0;
     vkEnumerateDeviceExtensionProperties(physical, NULL, &offered, NULL);
-    VkExtensionProperties *extensions = allocate(offered * sizeof *extensions);
+    extensions = allocate(offered * sizeof *extensions);
     vkEnumerateDeviceExtensionProperties(physical, NULL, &offered, extensions);
-    VkPhysicalDeviceVulkan13Features f13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
-    VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &f13};
-    VkPhysicalDeviceVulkan11Features f11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12};
-    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11};
-    Feature newer[NEWER_COUNT];
     const char *enabled[NEWER_COUNT];
     uint32_t used = 0;
-    for (int i = 0; i < NEWER_COUNT; i++)
-        for (uint32_t e = 0; e < offered; e++)
-            if (!strcmp(NEWER[i].extension, extensions[e].extensionName)) {
-                newer[used] = (Feature){(VkStructureType)NEWER[i].type, features.pNext, {0}};
-                features.pNext = &newer[used];
-                enabled[used++] = NEWER[i].extension;
-            }
-    free(extensions);
+    for (int i = 0; i < NEWER_COUNT; i++) {
+        if (!has_extension(NEWER[i].extension)) continue;
+        newer[i] = (Feature){(VkStructureType)NEWER[i].type, features.pNext, {0}};
+        features.pNext = &newer[i];
+        enabled[used++] = NEWER[i].extension;
+        is_newer_on[i] = true;
+    }
     vkGetPhysicalDeviceFeatures2(physical, &features);
     features.features.robustBufferAccess = VK_FALSE;
     f13.robustImageAccess = VK_FALSE;
@@ -325,6 +457,7 @@ static void open_device(int number) {
     for (family = 0; family < families && !(kinds[family].queueFlags & VK_QUEUE_COMPUTE_BIT);) family++;
     if (family == families) die("the device computes nothing");
     free(kinds);
+    check_requires();
     float priority = 1;
     VkDeviceQueueCreateInfo queues = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = family, .queueCount = 1, .pQueuePriorities = &priority};
     VkDeviceCreateInfo make = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &features, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queues, .enabledExtensionCount = used, .ppEnabledExtensionNames = enabled};
@@ -369,8 +502,6 @@ static void free_storage(Storage storage) {
 
 typedef struct { char *name; Storage storage; } Kept;
 
-static const char *folder;
-static cJSON *program;
 static Kept *kept;
 static int kept_count;
 static cJSON *weights_header;
@@ -386,8 +517,8 @@ static void load_program(void) {
     free(data);
     if (!program) die("%s is not JSON", path);
     int64_t version = whole(program, "version");
-    if (strcmp(text(program, "schema"), "xdsl-spirv-program") || version < 1 || version > 4)
-        die("%s: version %lld of %s is not known", path, (long long)version, text(program, "schema"));
+    if (strcmp(text(program, "schema"), "xdsl-spirv-program") || version < 1 || version > 5)
+        die("%s: version %lld of %s is not known: 1 to 5 are", path, (long long)version, text(program, "schema"));
     const cJSON *weights = cJSON_GetObjectItemCaseSensitive(program, "weights");
     if (!cJSON_IsString(weights)) return;
     snprintf(path, sizeof path, "%s/%s", folder, weights->valuestring);
@@ -751,6 +882,7 @@ int main(int count, char **words) {
     vkDestroyCommandPool(device, commands_pool, NULL);
     vkDestroyDevice(device, NULL);
     vkDestroyInstance(instance, NULL);
+    free(extensions);
     cJSON_Delete(weights_header);
     cJSON_Delete(program);
     free(given);

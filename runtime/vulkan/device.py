@@ -17,14 +17,17 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
+from xdsl_spirv.runtime.device_features import Feature
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.needs import Needs
+from xdsl_spirv.runtime.requires import Launch, Requires, requires_of
 from xdsl_spirv.runtime.vulkan import physical
 from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError, VulkanError
-from xdsl_spirv.runtime.vulkan.features import Enabling, Feature
+from xdsl_spirv.runtime.vulkan.features import Enabling
+from xdsl_spirv.runtime.vulkan.fit import lacks
 from xdsl_spirv.runtime.vulkan.instance import Instance
 from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
-from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, PhysicalDevice
 from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
@@ -127,25 +130,7 @@ class VulkanDevice(Executor[LoadedWork]):
         return self._lacks(work, needs_of(work))
 
     def _lacks(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
-        info = self.info
-        lacking = lacks(info, needs.values())
-        size = work.subgroup_size
-        least, most = info.subgroup_size_range
-        if size is not None and not (
-            size == info.subgroup_size or (info.subgroup_size_control and least <= size <= most)
-        ):
-            has = str(least) if least == most else f"{least} to {most}"
-            lacking.append(f"subgroups of {size} invocations (it has {has})")
-        for step in work.steps:
-            if any(n > most for n, most in zip(step.grid, info.max_grid, strict=True)):
-                limit = "x".join(map(str, info.max_grid))
-                grid = "x".join(map(str, step.grid))
-                lacking.append(f"a grid of {grid} workgroups (it takes {limit})")
-            if len(step.push) > info.push_constant_bytes:
-                lacking.append(
-                    f"{len(step.push)} bytes of push constants (it has {info.push_constant_bytes})"
-                )
-        return list(dict.fromkeys(lacking))
+        return lacks(self.info, required_by(work, needs))
 
     def _other_maps(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
         """The matrices of which invocations hold other components than the work relies on."""
@@ -215,13 +200,8 @@ class VulkanDevice(Executor[LoadedWork]):
             self.loaded.remove(loaded)
 
     def _enabling(self, needs: Collection[Needs], statistics: bool) -> Enabling:
-        capabilities: set[str] = set()
-        extensions: set[str] = set()
-        for need in needs:
-            capabilities |= need.capabilities
-            extensions |= need.extensions
-        uses = {use for need in needs for use in need.uses}
-        enabling = self.info.offer.enable(capabilities, extensions, uses)
+        required = requires_of(dict(enumerate(needs)), None)
+        enabling = self.info.offer.enable(required.features)
         robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
         for feature in (*WELCOME, *robust, *([STATISTICS] if statistics else [])):
             self.info.offer.want(feature, enabling)
@@ -296,6 +276,15 @@ def needs_of(work: Work) -> dict[str, Needs]:
                 f"the kernel cannot be read: {error}", name, "validate it with xdsl-spirv validate"
             ) from error
     return needs
+
+
+def required_by(work: Work, needs: Mapping[str, Needs]) -> Requires:
+    """What a device must have for some work; of sizes of buffers `memory` says more."""
+    launches = [
+        Launch(step.entry_point, step.grid, len(step.push), len(step.bindings))
+        for step in work.steps
+    ]
+    return requires_of(needs, work.subgroup_size, launches)
 
 
 def check_constants(step: Step, needs: Needs) -> None:

@@ -1,5 +1,5 @@
 """
-Features as data: their structures, and which of them a SPIR-V capability or extension asks for.
+Structures of features, and what of them is enabled for kernels.
 
 A structure of features is a row of booleans, so features.json (from the registry) has all there is
 to know. Only what a program needs is enabled: a feature that is on may cost (robust access), and
@@ -9,39 +9,16 @@ the validation layer tells what is used without being on.
 from __future__ import annotations
 
 import ctypes as c
-import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from xdsl_spirv.runtime.device_features import BASE, Feature, is_there, tables, version_in
+from xdsl_spirv.runtime.requires import Requirement, Way
 from xdsl_spirv.runtime.vulkan.layout import Chained, pointer
 
-if TYPE_CHECKING:
-    from xdsl_spirv.runtime.vulkan.uses import Use
-
-BASE = "VkPhysicalDeviceFeatures"
 BASE_STRUCTURE_TYPE = 1000059000
 """VkPhysicalDeviceFeatures2, whose booleans are BASE's."""
-
-
-@dataclass(frozen=True, order=True)
-class Feature:
-    """One boolean: `Feature("VkPhysicalDeviceVulkan12Features", "shaderFloat16")`."""
-
-    structure: str
-    member: str
-
-    def __str__(self) -> str:
-        return f"{self.member} ({self.structure.removeprefix('Vk')})"
-
-
-@cache
-def tables() -> dict[str, dict[str, Any]]:
-    """`structures`, `capabilities` and `extensions` of features.json."""
-    return json.loads(Path(__file__).with_name("features.json").read_text())
 
 
 @cache
@@ -52,20 +29,6 @@ def class_of(name: str) -> type[Chained]:
     fields += [(member, c.c_uint32) for member in known["members"]]
     number = BASE_STRUCTURE_TYPE if name == BASE else known["type"]
     return type(name, (Chained,), {"STYPE": number, "_fields_": fields})
-
-
-def version_in(name: str) -> tuple[int, int]:
-    """`VK_VERSION_1_2` as numbers."""
-    major, minor = re.findall(r"\d+", name)
-    return int(major), int(minor)
-
-
-def is_there(names: Iterable[str], version: tuple[int, int], extensions: Collection[str]) -> bool:
-    """Whether one of the versions and extensions is."""
-    return any(
-        version >= version_in(name) if name.startswith("VK_VERSION_") else name in extensions
-        for name in names
-    )
 
 
 def available(version: tuple[int, int], extensions: Collection[str]) -> list[str]:
@@ -124,28 +87,17 @@ class Offer:
     properties: Mapping[str, int] = field(default_factory=dict[str, int])
     """Masks and booleans that capabilities ask for, by their member's name."""
 
-    def enable(
-        self,
-        capabilities: Iterable[str],
-        spirv_extensions: Iterable[str],
-        uses: Iterable[Use] = (),
-    ) -> Enabling:
-        """
-        What SPIR-V modules with these capabilities and extensions need of the device.
-
-        `uses`: what else they do that a feature must be on for.
-        """
+    def enable(self, requirements: Iterable[Requirement]) -> Enabling:
+        """What a device is created with so that it has what is required."""
         enabling = Enabling()
-        for use in sorted(uses):
-            if not any(self.want(feature, enabling) for feature in use.features):
-                names = " or ".join(map(str, use.features))
-                enabling.missing.append(f"{use.what} ({names})")
-        for kind, names in (("capabilities", capabilities), ("extensions", spirv_extensions)):
-            table = tables()[kind]
-            for name in sorted(names):
-                if name in table and not any(self._grant(row, enabling) for row in table[name]):
-                    enabling.missing.append(f"{name} ({_wanted(table[name])})")
+        for requirement in requirements:
+            if not any(self._grant(way, enabling) for way in requirement.any):
+                enabling.missing.append(str(requirement))
         return enabling
+
+    def has(self, requirement: Requirement) -> bool:
+        """Whether the device has one of the ways."""
+        return not self.enable([requirement]).missing
 
     def want(self, feature: Feature, enabling: Enabling) -> bool:
         """Enable a feature if the device has it."""
@@ -158,37 +110,22 @@ class Offer:
             enabling.extensions |= set(known["extensions"]) & self.extensions
         return True
 
-    def _grant(self, row: Mapping[str, Any], enabling: Enabling) -> bool:
-        if "feature" in row:
-            return self.want(Feature(*row["feature"]), enabling)
-        if "property" in row:
-            _, member, bit = row["property"]
-            return bool(self.properties.get(member, 0) & _bit(bit))
-        if "version" in row:
-            return self.version >= version_in(row["version"])
-        if row["extension"] in self.extensions:
-            enabling.extensions.add(row["extension"])
-            return True
-        return False
+    def _grant(self, way: Way, enabling: Enabling) -> bool:
+        if way.feature is not None:
+            return self.want(Feature(way.structure or "", way.feature), enabling)
+        if way.property is not None:
+            return bool(self.properties.get(way.property, 0) & _bit(way.bit))
+        if way.version is not None:
+            return self.version >= version_in(way.version)
+        offered = self.extensions.intersection(way.extensions)
+        enabling.extensions |= offered
+        return bool(offered)
 
 
-def _bit(name: str) -> int:
+def _bit(name: str | None) -> int:
     from xdsl_spirv.runtime.vulkan.enums import SubgroupFeature
 
-    if name == "VK_TRUE":
+    if name is None:
         return 1
     short = name.removeprefix("VK_SUBGROUP_FEATURE_").replace("_BIT", "")
     return int(SubgroupFeature.__members__.get(short, 0))
-
-
-def _wanted(rows: Iterable[Mapping[str, Any]]) -> str:
-    """What would grant a capability, in words."""
-    names: list[str] = []
-    for row in rows:
-        if "feature" in row:
-            names.append(str(Feature(*row["feature"])))
-        elif "property" in row:
-            names.append(" ".join(row["property"][1:]))
-        else:
-            names.append(row.get("version") or row["extension"])
-    return " or ".join(names)

@@ -127,6 +127,7 @@ class DeviceInfo:
     workgroup_memory_bytes: int
     storage_buffer_max_bytes: int
     storage_buffer_alignment: int
+    storage_buffers: int
     push_constant_bytes: int
     max_allocation_bytes: int
     max_allocations: int
@@ -140,6 +141,19 @@ class DeviceInfo:
     flexible_matrices: tuple[tuple[CooperativeMatrixProperty, int], ...]
     """VK_NV_cooperative_matrix2: what sizes are multiples of, and a workgroup's invocations."""
     offer: features.Offer = field(repr=False)
+
+    @property
+    def limits(self) -> dict[str, int | tuple[int, int, int]]:
+        """What kernels are compared with, by the names of VkPhysicalDeviceLimits."""
+        return {
+            "maxComputeSharedMemorySize": self.workgroup_memory_bytes,
+            "maxComputeWorkGroupInvocations": self.max_invocations,
+            "maxComputeWorkGroupSize": self.max_workgroup_size,
+            "maxComputeWorkGroupCount": self.max_grid,
+            "maxPushConstantsSize": self.push_constant_bytes,
+            "maxStorageBufferRange": self.storage_buffer_max_bytes,
+            "maxPerStageDescriptorStorageBuffers": self.storage_buffers,
+        }
 
     def has(self, structure: str, member: str) -> bool:
         return features.Feature(structure, member) in self.offer.features
@@ -371,6 +385,7 @@ def _limits(limits: PhysicalDeviceLimits) -> dict[str, Any]:
         "workgroup_memory_bytes": limits.maxComputeSharedMemorySize,
         "storage_buffer_max_bytes": limits.maxStorageBufferRange,
         "storage_buffer_alignment": limits.minStorageBufferOffsetAlignment,
+        "storage_buffers": limits.maxPerStageDescriptorStorageBuffers,
         "push_constant_bytes": limits.maxPushConstantsSize,
         "max_allocations": limits.maxMemoryAllocationCount,
         "timestamp_period": limits.timestampPeriod,

@@ -13,8 +13,8 @@ from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.needs import Needs
 from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
-from xdsl_spirv.runtime.vulkan.needs import Needs
 from xdsl_spirv.targets import load, names
 from xdsl_spirv.tools import khronos
 

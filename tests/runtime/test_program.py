@@ -189,7 +189,7 @@ def test_weights_keep_their_types(dtype: Any, tmp_path: Path):
 
 
 EDITS: list[tuple[str, Callable[[Any], object]]] = [
-    ("expected the schema", lambda m: m.update(version=99)),
+    ("version 99 is not known", lambda m: m.update(version=99)),
     ("unknown field 'colour'", lambda m: m.update(colour="red")),
     ("the field 'target' is missing", lambda m: m.pop("target")),
     ("expected int, found 'eight'", lambda m: m.update(subgroup_size="eight")),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ import pytest
 from xdsl_spirv.compiler.api import compile
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.testing import hand_made_program
 from xdsl_spirv.testing.state_programs import compiled, expected, rows
 
 SOURCE = Path(__file__).resolve().parents[2] / "examples" / "runner-c" / "runner.c"
@@ -190,3 +194,72 @@ def test_what_does_not_fit_is_refused(runner: Runner, tmp_path: Path):
         done = runner(*words)
         assert done.returncode == 1
         assert cause in done.stderr
+
+
+def test_constants_of_all_kinds_and_what_runs_once(runner: Runner, tmp_path: Path):
+    x, w = (RNG.uniform(-1, 1, hand_made_program.COUNT).astype(np.float32) for _ in range(2))
+    hand_made_program.program(w).save(tmp_path / "program")
+    program = Program.load(tmp_path / "program")
+    assert [d.once for d in program.manifest.dispatches] == [True, False]
+    np.testing.assert_allclose(
+        program.session().run(x=x)["y"], hand_made_program.expected(x, w), 1e-6
+    )
+    np.save(tmp_path / "x.npy", x)
+    done = runner(tmp_path / "program", f"x={tmp_path}/x.npy", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    y = np.load(tmp_path / "out" / "y.npy")
+    np.testing.assert_allclose(y, hand_made_program.expected(x, w), 1e-6)
+
+
+def test_states_that_begin_with_values_of_the_file(runner: Runner, tmp_path: Path):
+    first = RNG.uniform(-1, 1, (32, 8)).astype(np.float32)
+    program = compiled(first=f"dense<{first.tolist()}>")
+    assert "k" in program.weights
+    program.save(tmp_path / "program")
+    np.save(tmp_path / "x.npy", rows(1))
+    words = ["decode", f"x={tmp_path}/x.npy", "past=4", "-o", tmp_path / "out"]
+    done = runner(tmp_path / "program", *words)
+    assert done.returncode == 0, done.stderr
+    want = expected(first.copy(), rows(1), 4)
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "result0.npy"), want, 1e-4, 1e-5)
+
+
+FEATURE = {"feature": "shaderTelepathy", "structure": "VkPhysicalDeviceVulkan12Features"}
+OPERATION = {"property": "subgroupSupportedOperations", "bit": "VK_SUBGROUP_FEATURE_DANCE_BIT"}
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        (lambda r: r.update(vulkan="1.9"), "the device has no Vulkan 1.9"),
+        (lambda r: r["features"][0].update(any=[FEATURE]), "lacks"),
+        (lambda r: r["features"][0].update(any=[OPERATION]), "lacks"),
+        (lambda r: r["features"][0].update(any=[{"version": "1.9"}]), "lacks"),
+        (lambda r: r["features"][0].update(any=[{"extensions": ["VK_X"]}]), "lacks"),
+        (lambda r: r["limits"][0].update(least=1 << 30), "and the device has"),
+        (lambda r: r["cooperative_matrices"][0].update(k=7), "no cooperative matrices 8x8x7"),
+    ],
+)
+def test_what_the_device_lacks_is_said_before_it_sees_a_kernel(
+    runner: Runner, product: Path, damage: Any, cause: str
+):
+    manifest = json.loads((product / "program.json").read_text())
+    damage(manifest["requires"])
+    (product / "program.json").write_text(json.dumps(manifest))
+    done = runner(product, f"x={product}/x.npy")
+    assert done.returncode == 1
+    assert cause in done.stderr
+
+
+@pytest.fixture
+def product(tmp_path: Path, product_of_f16: Program) -> Path:
+    """The folder of a program with cooperative matrices, and of its input."""
+    product_of_f16.save(tmp_path / "p")
+    return tmp_path / "p"
+
+
+@pytest.fixture(scope="module")
+def product_of_f16() -> Program:
+    return compile(
+        parse_text(matmul("33", "f16", "f32")), "lavapipe", weights={"w": operands("f16", 33)[1]}
+    )

@@ -122,7 +122,7 @@ def test_what_does_not_fit_says_how_much_it_takes(facts: dict[str, Any]):
     assert "at most 128 MiB" in found["buffer"]
     assert "the program takes 117.2 GiB of device memory" in found["memory"]
     assert "free" in found["memory"]
-    assert "a grid of 1073741824x1x1 workgroups (it takes 65535x65535x65535)" in found["grid"]
+    assert "1073741824 workgroups along x for scale (it takes 65535)" in found["grid"]
     assert found["size"].startswith("the buffer 'x' holds 256 bytes, found 4")
     assert "it is compiled for big" in found["subgroup"]
     assert "lacks subgroups of 128 invocations (it has 8)" in found["subgroup"]

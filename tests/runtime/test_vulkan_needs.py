@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.runtime.device_features import Feature, tables
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.needs import Needs
+from xdsl_spirv.runtime.requires import requirements, requires_of
 from xdsl_spirv.runtime.vulkan.describe import schedules, target_of, text_of
 from xdsl_spirv.runtime.vulkan.device import check_constants, parse_name, rank
 from xdsl_spirv.runtime.vulkan.enums import Result
@@ -22,9 +25,9 @@ from xdsl_spirv.runtime.vulkan.errors import (
     VulkanError,
     name_of,
 )
-from xdsl_spirv.runtime.vulkan.features import Feature, Offer, tables
+from xdsl_spirv.runtime.vulkan.features import Offer
+from xdsl_spirv.runtime.vulkan.fit import lacks
 from xdsl_spirv.runtime.vulkan.loader import Commands
-from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, Heap, MemoryTypeInfo, QueueFamily
 from xdsl_spirv.runtime.vulkan.work import Step
 from xdsl_spirv.serialization.text.assembler import assemble
@@ -70,6 +73,7 @@ DEVICE = DeviceInfo(
     workgroup_memory_bytes=32768,
     storage_buffer_max_bytes=1 << 27,
     storage_buffer_alignment=16,
+    storage_buffers=64,
     push_constant_bytes=128,
     max_allocation_bytes=1 << 30,
     max_allocations=4096,
@@ -100,6 +104,10 @@ def compiled(target: str) -> Needs:
     return Needs.of(code.binary)
 
 
+def lacking(device: DeviceInfo, needs: Needs) -> list[str]:
+    return lacks(device, requires_of({"kernel": needs}, None))
+
+
 def test_a_kernels_needs_are_read_off_its_bytes():
     needs = compiled("nvidia-h200")
     assert needs.version == (1, 6)
@@ -116,7 +124,7 @@ def test_a_kernels_needs_are_read_off_its_bytes():
 
 
 def test_a_device_that_has_everything_lacks_nothing():
-    assert lacks(DEVICE, [compiled("nvidia-h200")]) == []
+    assert lacking(DEVICE, compiled("nvidia-h200")) == []
 
 
 @pytest.mark.parametrize(
@@ -125,7 +133,7 @@ def test_a_device_that_has_everything_lacks_nothing():
         ({"matrices": ()}, "the cooperative-matrix shape 16x16x16 f16 x f16 + f32 -> f32"),
         ({"version": (1, 1, 0)}, "SPIR-V 1.6 (it takes 1.3)"),
         ({"workgroup_memory_bytes": 100}, "bytes of Workgroup memory for matmul_16x16x32"),
-        ({"max_invocations": 16}, "workgroups of 32x1x1 invocations (it takes 16)"),
+        ({"max_invocations": 16}, "workgroups of 32 invocations for matmul_16x16x32"),
         (
             {"offer": dataclasses.replace(OFFER, features=frozenset())},
             "Float16 (shaderFloat16 (PhysicalDeviceVulkan12Features) or VK_AMD_gpu_shader_half",
@@ -134,17 +142,17 @@ def test_a_device_that_has_everything_lacks_nothing():
 )
 def test_what_a_device_lacks_is_named(change: dict[str, object], text: str):
     device = dataclasses.replace(DEVICE, **change)  # pyright: ignore[reportArgumentType]
-    assert text in "; ".join(lacks(device, [compiled("nvidia-h200")]))
+    assert text in "; ".join(lacking(device, compiled("nvidia-h200")))
 
 
 def test_flexible_dimensions_hold_multiples():
     granule = dataclasses.replace(F16, m=8, n=8)
     device = dataclasses.replace(DEVICE, matrices=(), flexible_matrices=((granule, 0),))
-    assert lacks(device, [compiled("nvidia-h200")]) == []
+    assert lacking(device, compiled("nvidia-h200")) == []
 
 
 def test_the_newer_of_two_structures_is_enabled_where_there_is_one():
-    found = OFFER.enable(["GroupNonUniformRotateKHR"], [])
+    found = OFFER.enable(requirements(["GroupNonUniformRotateKHR"], []))
     assert found.missing == []
     assert found.features == {
         Feature("VkPhysicalDeviceShaderSubgroupRotateFeatures", "shaderSubgroupRotate")
@@ -152,14 +160,14 @@ def test_the_newer_of_two_structures_is_enabled_where_there_is_one():
     assert found.extensions == {"VK_KHR_shader_subgroup_rotate"}
     core = Feature("VkPhysicalDeviceVulkan14Features", "shaderSubgroupRotate")
     newer = Offer((1, 4), OFFER.extensions, frozenset({core}))
-    found = newer.enable(["GroupNonUniformRotateKHR"], [])
+    found = newer.enable(requirements(["GroupNonUniformRotateKHR"], []))
     assert found.features == {core}
     assert found.extensions == set()
 
 
 def test_subgroup_operations_are_a_mask():
-    assert OFFER.enable(["GroupNonUniformArithmetic"], []).missing == []
-    (missing,) = OFFER.enable(["GroupNonUniformShuffle"], []).missing
+    assert OFFER.enable(requirements(["GroupNonUniformArithmetic"], [])).missing == []
+    (missing,) = OFFER.enable(requirements(["GroupNonUniformShuffle"], [])).missing
     assert missing.startswith("GroupNonUniformShuffle (subgroupSupportedOperations")
 
 
@@ -188,13 +196,15 @@ def test_group_operations_on_other_than_32_bits(type: str, op: str, narrow: bool
     assert "GroupNonUniform" in code.text
     needs = Needs.of(code.binary)
     assert bool(needs.uses) is narrow
-    found = OFFER.enable([], [], needs.uses)
+    found = OFFER.enable(requirements([], [], needs.uses))
     assert found.features == set()
     if narrow:
         assert "shaderSubgroupExtendedTypes" in found.missing[0]
     feature = Feature(TWELVE, "shaderSubgroupExtendedTypes")
     newer = dataclasses.replace(OFFER, features=frozenset({feature}))
-    assert newer.enable([], [], needs.uses).features == ({feature} if narrow else set())
+    assert newer.enable(requirements([], [], needs.uses)).features == (
+        {feature} if narrow else set()
+    )
 
 
 USES = """
@@ -269,9 +279,9 @@ def test_what_no_capability_declares(body: str, initializer: str, members: set[s
     needs = Needs.of(assemble(text).encode())
     assert {feature.member for use in needs.uses for feature in use.features} == members
     for use in needs.uses:
-        assert str(use.features[0]) in OFFER.enable([], [], [use]).missing[0]
+        assert str(use.features[0]) in OFFER.enable(requirements([], [], [use])).missing[0]
         newer = dataclasses.replace(OFFER, version=(1, 4), features=frozenset(use.features))
-        assert newer.enable([], [], [use]).features == {use.features[0]}
+        assert newer.enable(requirements([], [], [use])).features == {use.features[0]}
 
 
 SHARED = """
@@ -313,8 +323,8 @@ def test_workgroup_memory_of_derived_lengths_and_of_blocks(decorations: str, siz
     )
     needs = Needs.of(assemble(text).encode())
     assert needs.entry_points["main"].workgroup_bytes == size
-    assert bool(lacks(DEVICE, [needs])) is (size > 32768)
-    with pytest.raises(MisfitError, match="size of a type is not known: the value of"):
+    assert bool(lacking(DEVICE, needs)) is (size > 32768)
+    with pytest.raises(ProgramError, match="size of a type is not known: the value of"):
         Needs.of(assemble(text.replace("IMul %n %five", "UDiv %n %zero")).encode())
 
 

@@ -30,8 +30,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.needs import Needs
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
-from xdsl_spirv.runtime.vulkan.needs import Needs
 from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 
 TIMEOUT = 300.0

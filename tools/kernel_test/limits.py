@@ -162,8 +162,8 @@ def _features(interface: Interface, target: Target) -> Iterator[Breach]:
 
 def has_capability(target: Target, capability: str) -> bool | None:
     """Whether a target has a capability of SPIR-V; None if its file has no word for that."""
+    from xdsl_spirv.runtime.device_features import Feature, tables, version_in
     from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
-    from xdsl_spirv.runtime.vulkan.features import Feature, tables, version_in
 
     words = {(f.structure, f.member): name for name, own in NAMES.items() for f in own}
     bits = {f"VK_SUBGROUP_FEATURE_{op.upper()}_BIT": name for name, op in OPERATIONS.items()}
@@ -206,7 +206,7 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
 def _property(interface: Interface, at: Instruction) -> CooperativeMatrixProperty | None:
     """A multiplication as a line of a target's list; None for a module that is not valid."""
     from xdsl_spirv.grammar import grammar
-    from xdsl_spirv.runtime.vulkan.needs import SATURATING, SIGNED
+    from xdsl_spirv.runtime.needs import SATURATING, SIGNED
 
     m, constants = interface.module, interface.constants
     ids = dict(zip(("a", "b", "c"), at.words[3:6], strict=False))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from xdsl_spirv.grammar import grammar
-from xdsl_spirv.runtime.vulkan.features import Feature, tables
+from xdsl_spirv.runtime.device_features import Feature, tables
 
 PLACES = {
     "StorageBuffer": "Buffer",

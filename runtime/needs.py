@@ -1,35 +1,23 @@
 """
-What SPIR-V modules need of a device, read off their bytes, and what of it a device lacks.
-
-A driver is not obliged to refuse what it does not support: it may crash, hang, or return garbage
-(cooperative-matrix shapes that are not in its list). So everything is compared before anything is
-created.
+What SPIR-V modules need of a device, read off their bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.grammar import grammar
-from xdsl_spirv.runtime.vulkan.errors import MisfitError
-from xdsl_spirv.runtime.vulkan.uses import Finder, Use
-from xdsl_spirv.serialization.raw import binary
-from xdsl_spirv.serialization.validation.constant_values import (
-    ConstantValues,
-    UnknownConstantError,
-)
-from xdsl_spirv.serialization.validation.module import Module
-from xdsl_spirv.serialization.validation.validator import environment_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.uses import Finder, Use
 from xdsl_spirv.targets import CooperativeMatrixProperty
 
 if TYPE_CHECKING:
-    from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
-
-SPIRV_OF_VULKAN = {(1, 0): (1, 0), (1, 1): (1, 3), (1, 2): (1, 5), (1, 3): (1, 6), (1, 4): (1, 6)}
-"""The newest SPIR-V of each version of Vulkan (Vulkan, appendix A)."""
+    from xdsl_spirv.serialization.validation.constant_values import ConstantValues
 
 SIGNED = {
     "a": "MatrixASignedComponentsKHR",
@@ -68,7 +56,18 @@ class Needs:
     @staticmethod
     def of(spirv: bytes) -> Needs:
         """Raises `SPIRVDecodeError` for what is no SPIR-V module."""
-        return _Reader(binary.decode(spirv)).needs()
+        from xdsl_spirv.serialization.raw.binary import decode
+
+        module = decode(spirv)
+        return _Reader(spirv, module.header.version).needs(module.rows())
+
+    @staticmethod
+    def of_own(spirv: bytes) -> Needs:
+        """Of bytes that the encoder wrote just now: numpy is not needed for them."""
+        words = array("I", spirv)
+        if sys.byteorder == "big":
+            words.byteswap()
+        return _Reader(spirv, (words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF)).needs(_rows(words))
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ class _Matrix:
 class _Reader:
     """One pass over a module's instructions, by opcode."""
 
-    def __init__(self, module: binary.RawModule):
-        self.module = module
+    def __init__(self, spirv: bytes, version: tuple[int, int]):
+        self.spirv, self.version = spirv, version
         self.constants: dict[int, int] = {}
         self.types: dict[int, list[int]] = {}
         """A type's words by its id."""
@@ -96,7 +95,7 @@ class _Reader:
         self.specialized: dict[int, int] = {}
         """SpecId by a constant's id."""
 
-    def needs(self) -> Needs:
+    def needs(self, rows: Iterable[list[int]]) -> Needs:
         table = grammar()
         opcode = {name: table.instruction(name).opcode for name in _HANDLED}
         handlers = {opcode[name]: getattr(self, method) for name, method in _HANDLED.items()}
@@ -106,7 +105,7 @@ class _Reader:
         self.entries: list[tuple[int, str, list[int]]] = []
         self.sizes: dict[int, tuple[int, int, int]] = {}
         self.workgroup: dict[int, int] = {}
-        for words in self.module.rows():
+        for words in rows:
             if len(words) > 2 and words[1] in self.types:
                 # A result type stands in the first word behind the opcode wherever there is one.
                 self.value_types[words[2]] = words[1]
@@ -115,7 +114,7 @@ class _Reader:
                 handler(words)
             self.uses.look(words)
         return Needs(
-            self.module.header.version,
+            self.version,
             frozenset(self.capabilities),
             frozenset(self.extensions),
             frozenset(self.found),
@@ -141,10 +140,12 @@ class _Reader:
     def _number(self, id: int) -> int:
         """A length or size in a type; specialization constants count by their defaults."""
         if id not in self.constants:
+            from xdsl_spirv.serialization.validation.constant_values import UnknownConstantError
+
             try:
                 self.constants[id] = int(self._values.value(id))
             except UnknownConstantError as error:
-                raise MisfitError(
+                raise ProgramError(
                     f"the size of a type is not known: {error}",
                     "",
                     "let specialization constants' defaults decide it",
@@ -153,7 +154,13 @@ class _Reader:
 
     @cached_property
     def _values(self) -> ConstantValues:
-        return ConstantValues(Module(self.module, environment_of(self.module)))
+        from xdsl_spirv.serialization.raw.binary import decode
+        from xdsl_spirv.serialization.validation.constant_values import ConstantValues
+        from xdsl_spirv.serialization.validation.module import Module
+        from xdsl_spirv.serialization.validation.validator import environment_of
+
+        module = decode(self.spirv)
+        return ConstantValues(Module(module, environment_of(module)))
 
     def _constant_bytes(self, id: int) -> int:
         """How many bytes specialize a constant; a boolean is a VkBool32."""
@@ -284,48 +291,20 @@ _HANDLED = {
 }
 
 
+HEADER_WORDS = 5
+
+
+def _rows(words: array[int]) -> Iterator[list[int]]:
+    """The words of each instruction behind the header."""
+    start = HEADER_WORDS
+    while start < len(words):
+        end = start + (words[start] >> 16)
+        yield words[start:end].tolist()
+        start = end
+
+
 def _text(words: Sequence[int]) -> tuple[str, int]:
     """A literal string and how many words it takes (SPIR-V 2.2.1)."""
     data = b"".join(word.to_bytes(4, "little") for word in words)
     end = data.index(b"\0")
     return data[:end].decode("utf-8", "replace"), end // 4 + 1
-
-
-def lacks(info: DeviceInfo, needs: Iterable[Needs]) -> list[str]:
-    """What a device lacks for modules, in words; empty if they run on it."""
-    lacking: dict[str, None] = {}
-    for need in needs:
-        lacking |= dict.fromkeys(_lacks(info, need))
-    return list(lacking)
-
-
-def _lacks(info: DeviceInfo, need: Needs) -> Iterable[str]:
-    newest = SPIRV_OF_VULKAN.get(info.version[:2], (1, 6))
-    if need.version > newest:
-        yield f"SPIR-V {need.version[0]}.{need.version[1]} (it takes {newest[0]}.{newest[1]})"
-    yield from info.offer.enable(need.capabilities, need.extensions, need.uses).missing
-    for matrix in sorted(need.matrices, key=str):
-        if matrix not in info.matrices and not _is_flexible(info, matrix):
-            yield f"the cooperative-matrix shape {matrix}, {matrix.scope} scope"
-    for name, entry in need.entry_points.items():
-        if entry.workgroup_bytes > info.workgroup_memory_bytes:
-            yield (
-                f"{entry.workgroup_bytes} bytes of Workgroup memory for {name} "
-                f"(it has {info.workgroup_memory_bytes})"
-            )
-        if entry.workgroup_size is None:
-            continue
-        x, y, z = entry.workgroup_size
-        limit = info.max_workgroup_size
-        if x * y * z > info.max_invocations or x > limit[0] or y > limit[1] or z > limit[2]:
-            yield f"workgroups of {x}x{y}x{z} invocations (it takes {info.max_invocations})"
-
-
-def _is_flexible(info: DeviceInfo, matrix: CooperativeMatrixProperty) -> bool:
-    """Whether VK_NV_cooperative_matrix2's flexible dimensions hold a shape of a subgroup's."""
-    types = (*matrix.types, matrix.saturating, matrix.scope)
-    return any(
-        (*row.types, row.saturating, row.scope) == types
-        and not (matrix.m % row.m or matrix.n % row.n or matrix.k % row.k)
-        for row, _ in info.flexible_matrices
-    )
