@@ -34,8 +34,8 @@ lit: $(STAMPS)/dev
 pytest: $(STAMPS)/dev lavapipe glslang
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not long" -ra $(PYTEST_FLAGS)
 
-fuzz: $(STAMPS)/dev  ## read N damaged modules (make fuzz N=100000 JOBS=8)
-	$(BIN)/python scripts/fuzz.py $(or $(N),10000) --jobs $(JOBS)
+fuzz: $(STAMPS)/dev  ## give readers N damaged files (make fuzz N=100000 JOBS=8, or SECONDS=3600)
+	$(BIN)/python scripts/fuzz.py $(if $(SECONDS),--time $(SECONDS),$(or $(N),10000)) --jobs $(JOBS)
 
 lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict
 	$(BIN)/ruff check $(CODE)

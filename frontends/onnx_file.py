@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.weights import Weights, with_declarations, without_weights
+from xdsl_spirv.frontends.onnx.wire import refuse_strange
 
 ELEMENT_TYPES = {
     "FLOAT": "f32",
@@ -73,6 +74,7 @@ def checked_model(model: Model, name: str, folder: Path | None = None) -> tuple[
     onnx = _onnx()
     if not model.graph.node and not model.graph.output:
         raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
+    refuse_strange(model, name)
     model, weights = without_weights(model, folder)
     _refuse_repeated(model, name)
     _move_to_own_domain(model)

@@ -1,185 +1,405 @@
 #!/usr/bin/env python3
 """
-Reads damaged and hostile modules until something breaks, and keeps what broke.
+Gives readers damaged and hostile files until something breaks, and keeps what broke.
 
-    python scripts/fuzz.py 200000  # that many inputs
-    python scripts/fuzz.py 200000 a.spv b.spv  # damages these modules, not those of .corpus
-    python scripts/fuzz.py --time 60 --seed 7 --jobs 2  # a minute's worth, by two processes
+    python scripts/fuzz.py 200000                       # that many inputs
+    python scripts/fuzz.py --time 3600 --jobs 8         # an hour's worth
+    python scripts/fuzz.py --time 60 --reader onnx --reader gguf
+    python scripts/fuzz.py --replay FILE --reader onnx  # one input again, with its traceback
 
-Every input is decoded and encoded by the raw layer, at 50 microseconds. One in 20 also goes to each
-of the slower readers, a hundred times as slow: text there and back, the dialect there and back, the
-dialect by way of its text, the validator. Half of what the last three get is grammatical and means
-something else. Of the files, the slower readers damage those of up to 2 kB, where a change is as
-likely to matter as anywhere.
-
-A finding is written to tests/serialization/corpus/, where the tests read it ever after, and the
-exit status is 1. The same seed and files give the same inputs.
+Each reader of testing/fuzzing/readers.py gets its share of the processor's time. It begins with the
+files of tests/fuzzing (or of `--seeds`), or what the tests are made of; an input that reaches lines
+no other has reached is damaged further (Python 3.12 and later, which tell). Reported are faults of
+ours, what takes more than `SLOW` seconds or `MEMORY` bytes, and what ends the process: one input of
+each kind goes to `--out`, with its traceback, as soon as it is found. summary.json there has the
+figures, renewed every ten seconds and on SIGTERM. The exit status is 1 if anything was found.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import gc
 import hashlib
+import json
+import mmap
 import multiprocessing
 import random
 import resource
+import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from xdsl_spirv.testing.mutation import (
-    check,
-    check_bytes,
-    check_dialect,
-    check_printed,
-    check_validation,
-    in_lengths,
-    mutate,
-    mutate_words,
-)
-from xdsl_spirv.testing.sampling import sample_module
-from xdsl_spirv.testing.semantic_mutation import mutate_meaning
+from xdsl_spirv.testing.fuzzing.coverage import Coverage, Line
+from xdsl_spirv.testing.fuzzing.damage import damage_bytes
+from xdsl_spirv.testing.fuzzing.readers import READERS, Reader
+from xdsl_spirv.tools.failing import OURSELVES
+from xdsl_spirv.tools.messages import failure
 
 ROOT = Path(__file__).resolve().parents[1]
-CORPUS = ROOT / "tests" / "serialization" / "corpus"
-SLOW = 1.0
-"""Seconds of processor time that no input of up to 100 kB may take in one reader."""
+SEEDS = ROOT / "tests" / "fuzzing"
+SLOW = 2.0
+"""Seconds of processor time that no input may take in one reader."""
+
+HANGS = 30.0
+"""Seconds after which a process that is still at one input is ended."""
 
 MEMORY = 4 << 30
 """Bytes of address space of a process: what asks for more breaks, not the machine."""
 
-BATCH = 1_000
-"""Inputs of one seed; a batch is a unit of work and of progress."""
+BATCH = 100
+"""Inputs of one reader before the next one's turn."""
 
-Reader = Callable[[bytes], str]
-Outcomes = collections.Counter[tuple[str, str]]
-SHARE = 20
-"""Each of the slower readers takes one input of so many, unless `--share` says otherwise."""
+LARGEST = 1 << 16
+"""Bytes of an input; what was damaged often is cut."""
 
-SMALL = 2_000
-"""Bytes of the largest module that is damaged for the slower readers."""
+GROWN = 300
+"""Inputs that a reader's corpus grows by, in a process; then one takes an older one's place."""
 
-READERS: dict[str, Reader] = {
-    "text": check,
-    "dialect": check_dialect,
-    "printed": check_printed,
-    "validator": check_validation,
-}
+TOLD = 10.0
+"""Seconds between summaries."""
 
 
-def make(rng: random.Random, seeds: list[bytes]) -> bytes:
-    """An input for the raw layer, which looks at lengths only."""
-    choice = rng.randrange(20)
-    if choice == 0:
-        return rng.randbytes(rng.randrange(200))
-    if choice == 1:
-        return rng.choice(seeds)[:20] + rng.randbytes(rng.randrange(200))
-    if choice < 6:
-        return in_lengths(rng, rng.choice(seeds))
-    return mutate_words(rng, rng.choice(seeds))
+class Late(Exception):
+    """An input takes too long."""
 
 
-def make_readable(rng: random.Random, seeds: list[bytes], name: str) -> bytes:
-    """An input of which a slower reader sees more than its header."""
-    choice = rng.randrange(8)
-    if choice == 0:
-        return make(rng, seeds)
-    if choice == 1:
-        return mutate(rng, sample_module(rng, rng.randrange(30)).encode())
-    if name != "text" and choice < 5:
-        return mutate_meaning(rng, rng.choice(seeds))
-    return mutate(rng, rng.choice(seeds))
+@dataclass
+class Work:
+    """A reader in one process: what it damages, and what came of it."""
+
+    name: str
+    reader: Reader
+    seeds: list[bytes]
+    outcomes: collections.Counter[str] = field(default_factory=collections.Counter[str])
+    seconds: float = 0.0
+    first: int = 0
+    """How many of the seeds are files; the rest has grown."""
+
+    def __post_init__(self) -> None:
+        self.first = len(self.seeds)
+
+    def damaged(self, rng: random.Random) -> bytes:
+        """An input; what grew of damage may be no file that can be taken apart: then any bytes."""
+        try:
+            return self.reader.damage(rng, self.seeds)[:LARGEST]
+        except Exception:
+            return damage_bytes(rng, rng.choice(self.seeds))[:LARGEST]
+
+    def grow(self, rng: random.Random, data: bytes) -> None:
+        if len(self.seeds) - self.first < GROWN:
+            self.seeds.append(data)
+        else:
+            self.seeds[rng.randrange(self.first, len(self.seeds))] = data
 
 
-def keep(data: bytes) -> Path:
-    CORPUS.mkdir(exist_ok=True)
-    path = CORPUS / f"{hashlib.sha256(data).hexdigest()[:16]}.bin"
-    path.write_bytes(data)
-    return path
+def seeds_of(kind: str, folder: Path) -> list[bytes]:
+    """The files of a kind in a folder; without any, what the tests of this checkout are made of."""
+    from xdsl_spirv.testing.fuzzing.seeds import KINDS
+
+    given = [path.read_bytes() for path in sorted((folder / kind).glob("*")) if path.is_file()]
+    return given or list(KINDS[kind]())
 
 
-def attempt(name: str, reader: Reader, data: bytes) -> str:
-    """What a reader says of an input; `BROKEN` if it broke or took too long."""
+def attempt(reader: Reader, data: bytes) -> tuple[str, str]:
+    """What became of an input, and the traceback if that is a fault."""
     before = time.process_time()
+    signal.setitimer(signal.ITIMER_VIRTUAL, 2 * SLOW)
     try:
-        outcome = reader(data)
-    except Exception:
-        print(f"{name} broke on {keep(data)}:\n{traceback.format_exc()}", flush=True)
-        return "BROKEN"
-    if time.process_time() - before > SLOW:
-        print(f"{name} took {time.process_time() - before:.1f} s: {keep(data)}", flush=True)
-        return "BROKEN"
-    return outcome
+        outcome = reader.read(data)
+    except (Exception, RecursionError) as error:
+        if reader.strict or isinstance(error, Late | MemoryError):
+            return "BROKEN", traceback.format_exc()
+        if failure(error)[1] == OURSELVES:
+            return "BROKEN", traceback.format_exc()
+        outcome = "refused"
+    except BaseException as error:
+        # xDSL's ArgSpecParseError is one.
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        outcome = "refused"
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    seconds = time.process_time() - before
+    if seconds > SLOW:
+        return "BROKEN", f"it took {seconds:.1f} s\nSlow"
+    return outcome, ""
 
 
-def batch(job: tuple[int, int], seeds: list[bytes], share: int) -> Outcomes:
-    """Reads so many inputs of one seed; counts by reader and outcome."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    seed, count = job
-    rng = random.Random(seed)
-    sampled = [sample_module(rng, 40).encode() for _ in range(20)]
-    seeds = seeds + sampled
-    small = [data for data in seeds if len(data) <= SMALL] + sampled
-    outcomes: Outcomes = collections.Counter()
-    gc.collect()
-    gc.freeze()  # The grammar and the dialect stay: no later collection needs to look at them.
-    for _ in range(count):
-        outcomes["raw", attempt("raw", check_bytes, make(rng, seeds))] += 1
-        for name, reader in READERS.items():
-            if rng.randrange(share) == 0:
-                given = make_readable(rng, small, name)
-                outcomes[name, attempt(name, reader, given)] += 1
-    return outcomes
+def class_of(trace: str) -> str:
+    """Findings of one class: the error's kind, and the last line of ours that it went through."""
+    lines = trace.strip().splitlines()
+    ours = [line.strip() for line in lines if "xdsl" in line and line.lstrip().startswith("File")]
+    kind = lines[-1].partition(":")[0]
+    return f"{kind} {ours[-1] if ours else ''}"
 
 
-def report(outcomes: Outcomes, seconds: float) -> str:
-    inputs = sum(n for (name, _), n in outcomes.items() if name == "raw")
-    lines = [f"{inputs} inputs in {seconds:.0f} s"]
-    for reader in ("raw", *READERS):
-        found = {o: n for (name, o), n in sorted(outcomes.items()) if name == reader}
-        said = ", ".join(f"{n} {outcome}" for outcome, n in found.items())
-        lines.append(f"  {reader:9} {sum(found.values()):8} executions: {said}")
-    return "\n".join(lines)
+class Notes:
+    """What a process is at, where its parent sees it although the process is gone."""
+
+    def __init__(self):
+        self.memory = mmap.mmap(-1, LARGEST + 64)
+
+    def write(self, number: int, data: bytes) -> None:
+        head = f"{number} {len(data)} {time.monotonic()}\n".encode()
+        self.memory[: len(head)] = head
+        self.memory[64 : 64 + len(data)] = data
+
+    def read(self) -> tuple[int, bytes, float]:
+        """The reader's number, its input, and since when; -1 before there was any."""
+        head = bytes(self.memory[:64]).partition(b"\n")[0].split()
+        if len(head) != 3:
+            return -1, b"", time.monotonic()
+        return int(head[0]), bytes(self.memory[64 : 64 + int(head[1])]), float(head[2])
+
+
+def _late(number: int, frame: FrameType | None) -> None:
+    raise Late
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of the fuzzer: which readers, which random numbers, for how many inputs."""
+
+    readers: tuple[str, ...]
+    seed: int
+    seeds: Path
+    inputs: int
+    """How many each reader gets at most; 0 for no limit."""
+
+    def run(self, notes: Notes, queue: Any) -> None:
+        """Work until it is ended; the queue gets findings, what has grown, and counts."""
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        signal.signal(signal.SIGVTALRM, _late)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        rng = random.Random(self.seed)
+        works = list(self._works(queue))
+        gc.collect()
+        gc.freeze()  # The grammar and the dialect stay: no later collection needs to look at them.
+        coverage = Coverage()
+        queue.put(("ready", [work.name for work in works], self.seed))
+        while works:
+            work = min(works, key=lambda w: w.seconds / w.reader.share)
+            self._batch(work, rng, coverage, notes, queue)
+            if self.inputs and work.outcomes.total() >= self.inputs:
+                works.remove(work)
+
+    def _works(self, queue: Any) -> Iterator[Work]:
+        for name in self.readers:
+            reader = READERS[name]
+            try:
+                seeds = seeds_of(reader.seeds, self.seeds)
+                attempt(reader, seeds[0])  # What it imports is not the first input's time.
+            except ImportError as error:
+                queue.put(("missing", name, str(error)))
+                continue
+            yield Work(name, reader, seeds)
+
+    def _batch(
+        self, work: Work, rng: random.Random, coverage: Coverage, notes: Notes, queue: Any
+    ) -> None:
+        number = list(READERS).index(work.name)
+        outcomes: collections.Counter[str] = collections.Counter()
+        begun = time.process_time()
+        left = self.inputs - work.outcomes.total() if self.inputs else BATCH
+        for _ in range(min(BATCH, left)):
+            data = work.damaged(rng)
+            notes.write(number, data)
+            coverage.news()
+            outcome, trace = attempt(work.reader, data)
+            outcomes[outcome] += 1
+            if trace:
+                queue.put(("found", work.name, data, trace))
+            elif lines := coverage.news():
+                work.grow(rng, data)
+                queue.put(("grown", work.name, data, lines))
+        spent = time.process_time() - begun
+        work.seconds += spent
+        work.outcomes += outcomes
+        queue.put(("counts", work.name, dict(outcomes), spent))
+
+
+class Summary:
+    """What was found, on disk as soon as it is known."""
+
+    def __init__(self, out: Path, arguments: argparse.Namespace):
+        self.out = out
+        self.begun = time.monotonic()
+        self.outcomes: dict[str, collections.Counter[str]] = {}
+        self.seconds: collections.Counter[str] = collections.Counter()
+        self.grown: collections.Counter[str] = collections.Counter()
+        self.classes: collections.Counter[str] = collections.Counter()
+        self.lines: set[Line] = set()
+        self.missing: dict[str, str] = {}
+        self.seed: int = arguments.seed
+
+    def hear(self, kind: str, name: str, *rest: Any) -> None:
+        """A message of a process."""
+        if kind == "counts":
+            self.outcomes.setdefault(name, collections.Counter()).update(rest[0])
+            self.seconds[name] += rest[1]
+        elif kind == "found":
+            self.find(name, *rest)
+        elif kind == "grown":
+            data, lines = rest
+            if not self.lines.issuperset(lines):
+                self.lines.update(lines)
+                self.grown[name] += 1
+                self.keep(self.out / "grown" / READERS[name].seeds, data)
+        elif kind == "missing":
+            self.missing[name] = rest[0]
+
+    def find(self, name: str, data: bytes, trace: str) -> None:
+        """Keep the first inputs of a class."""
+        named = f"{name}: {class_of(trace)}"
+        self.classes[named] += 1
+        if self.classes[named] <= 2:
+            path = self.keep(self.out / "findings" / name, data)
+            path.with_suffix(".txt").write_text(trace)
+            print(f"{path}: {named}", flush=True)
+
+    def keep(self, folder: Path, data: bytes) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.bin"
+        path.write_bytes(data)
+        return path
+
+    def figures(self) -> dict[str, Any]:
+        readers = {
+            name: {
+                "executions": outcomes.total(),
+                "cpu_seconds": round(self.seconds[name], 1),
+                "a_second": round(outcomes.total() / max(self.seconds[name], 0.001)),
+                "outcomes": dict(sorted(outcomes.items())),
+                "reached_new_lines": self.grown[name],
+            }
+            for name, outcomes in sorted(self.outcomes.items())
+        }
+        return {
+            "lines_beyond_the_seeds": len(self.lines),
+            "executions": sum(o.total() for o in self.outcomes.values()),
+            "seconds": round(time.monotonic() - self.begun, 1),
+            "seed": self.seed,
+            "python": sys.version.split()[0],
+            "readers": readers,
+            "missing": self.missing,
+            "found": dict(self.classes.most_common()),
+        }
+
+    def write(self) -> None:
+        path = self.out / "summary.json"
+        path.with_suffix(".new").write_text(json.dumps(self.figures(), indent=2) + "\n")
+        path.with_suffix(".new").replace(path)
+
+
+class Fleet:
+    """The processes; one that hangs or dies has its input kept and is started again."""
+
+    def __init__(self, arguments: argparse.Namespace, summary: Summary):
+        self.arguments = arguments
+        self.summary = summary
+        self.queue: Any = multiprocessing.SimpleQueue()
+        self.started = 0
+        self.running: list[tuple[Any, Notes]] = []
+
+    def start(self) -> None:
+        a = self.arguments
+        inputs = -(-a.count // (len(a.reader) * a.jobs)) if a.count else 0
+        process = Process(tuple(a.reader), a.seed * 1_000_003 + self.started, a.seeds, inputs)
+        self.started += 1
+        notes = Notes()
+        worker = multiprocessing.Process(target=process.run, args=(notes, self.queue), daemon=True)
+        worker.start()
+        self.running.append((worker, notes))
+
+    def watch(self) -> None:
+        """Hear what there is, then look at every process."""
+        while not self.queue.empty():
+            kind, *rest = self.queue.get()
+            if kind != "ready":
+                self.summary.hear(kind, *rest)
+        for worker, notes in list(self.running):
+            number, data, since = notes.read()
+            hangs = time.monotonic() - since > HANGS
+            if worker.is_alive() and not hangs:
+                continue
+            self.running.remove((worker, notes))
+            if worker.exitcode == 0:
+                continue
+            how = f"it hangs for {HANGS} s\nHangs" if hangs else f"status {worker.exitcode}\nDied"
+            worker.kill()
+            worker.join()
+            if number >= 0:
+                self.summary.find(list(READERS)[number], data, how)
+                self.start()
+
+    def end(self) -> None:
+        for worker, _ in self.running:
+            worker.kill()
+
+
+def fuzz(arguments: argparse.Namespace) -> int:
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    summary = Summary(arguments.out, arguments)
+    fleet = Fleet(arguments, summary)
+    ended: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda n, _: ended.append(n))
+    for _ in range(arguments.jobs):
+        fleet.start()
+    told = time.monotonic()
+    while fleet.running and not ended:
+        time.sleep(0.05)
+        fleet.watch()
+        if time.monotonic() - told > TOLD:
+            summary.write()
+            told = time.monotonic()
+        if arguments.time and time.monotonic() - summary.begun > arguments.time:
+            break
+    fleet.end()
+    with contextlib.suppress(EOFError):
+        fleet.watch() if not fleet.running else None
+    summary.write()
+    print(json.dumps(summary.figures(), indent=2))
+    return 1 if summary.classes else 0
+
+
+def replay(names: Sequence[str], path: Path) -> int:
+    """Read one input again."""
+    signal.signal(signal.SIGVTALRM, _late)
+    status = 0
+    for name in names:
+        outcome, trace = attempt(READERS[name], path.read_bytes())
+        print(f"{name}: {outcome}\n{trace}".rstrip())
+        status |= bool(trace)
+    return status
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
-    parser.add_argument("count", type=int, nargs="?", default=10_000)
-    parser.add_argument(
-        "seeds", type=Path, nargs="*", help="modules to damage; else what make_corpus.py has made"
-    )
-    parser.add_argument("--time", type=float, help="stop after about this many seconds")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
+    parser.add_argument("count", type=int, nargs="?", default=0, help="inputs in all")
+    parser.add_argument("--time", type=float, default=0, help="stop after so many seconds")
+    parser.add_argument("--reader", action="append", choices=READERS, help="all, if not given")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=Path, default=SEEDS, help="a folder of sound files by kind")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument(
-        "--share", type=int, default=SHARE, help="slower readers: 1 input of so many"
-    )
-    arguments = parser.parse_intermixed_args()
-    paths = arguments.seeds or sorted((ROOT / ".corpus").glob("*/*.spv"))
-    seeds = [path.read_bytes() for path in paths]
-    starts = range(0, arguments.count, BATCH)
-    jobs = [
-        (arguments.seed * 1_000_003 + k, min(BATCH, arguments.count - s))
-        for k, s in enumerate(starts)
-    ]
-    outcomes: Outcomes = collections.Counter()
-    start = shown = time.perf_counter()
-    with multiprocessing.Pool(arguments.jobs) as pool:
-        for done in pool.imap_unordered(partial(batch, seeds=seeds, share=arguments.share), jobs):
-            outcomes += done
-            now = time.perf_counter()
-            if now - shown > 60:
-                shown = now
-                print(report(outcomes, now - start), flush=True)
-            if arguments.time and now - start > arguments.time:
-                break
-    print(report(outcomes, time.perf_counter() - start))
-    return 1 if any(outcome == "BROKEN" for _, outcome in outcomes) else 0
+    parser.add_argument("--out", type=Path, default=ROOT / "fuzz-output")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="read this input again")
+    arguments = parser.parse_args()
+    arguments.reader = arguments.reader or list(READERS)
+    if arguments.replay is not None:
+        return replay(arguments.reader, arguments.replay)
+    if not arguments.count and not arguments.time:
+        arguments.count = 10_000
+    return fuzz(arguments)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ comes from.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -34,15 +33,14 @@ from xdsl_spirv.frontends.onnx.nodes import (
     least_count,
 )
 from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
-from xdsl_spirv.frontends.onnx.weights import Weights
+from xdsl_spirv.frontends.onnx.weights import Weights, array_of
 
 
 def import_nodes(nodes: Nodes, weights: Weights) -> None:
     """Import the graph of a model whose inputs are declared."""
     graph = nodes.model.graph
-    numpy_helper: Any = import_module("onnx.numpy_helper")
     for tensor in graph.initializer:
-        nodes.values[tensor.name] = Tensor.of(numpy_helper.to_array(tensor), tensor.name)
+        nodes.values[tensor.name] = Tensor.of(array_of(tensor), tensor.name)
     for name in weights.tensors:
         nodes.values[name] = Tensor.of(weights.array(name), name)
     nodes.run(graph.node)
@@ -104,10 +102,10 @@ def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None
 def _refuse_other_types(outputs: Sequence[Any], results: Sequence[Tensor]) -> None:
     """Raises for an output that is not of its declared type; a declared shape does not count."""
     for value, result in zip(outputs, results, strict=True):
-        declared = value.type.tensor_type.elem_type
-        if declared and element_numbered(declared) != result.element:
+        declared = onnx_file.element_type(value) if value.type.tensor_type.elem_type else ""
+        if declared and declared != result.element.name:
             raise FrontendError(
-                f"the output {value.name!r} is declared as {element_numbered(declared)}, and "
+                f"the output {value.name!r} is declared as {declared}, and "
                 f"computed as {result.element}",
                 f"output {value.name!r}",
                 "mend the declaration, or cast the result",

@@ -33,6 +33,7 @@ from xdsl_spirv.frontends.onnx.registry import (
     lookup,
 )
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, Listed, Tensor, element_of
+from xdsl_spirv.frontends.onnx.weights import array_of
 from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 
 SMALL = 1 << 14
@@ -53,6 +54,17 @@ MOST_ELEMENTS = (1 << 31) - 1
 QUANTIZED = frozenset(("DequantizeLinear",))
 """Written even where all is known: weights stay integers for contractions of integers."""
 
+
+UNFORESEEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a node may come to that ONNX's checker lets through: operands that are not there, say."""
 
 MISJUDGED = frozenset(
     "AveragePool BatchNormalization Dropout GlobalAveragePool GlobalLpPool GlobalMaxPool"
@@ -93,7 +105,7 @@ class Nodes(TensorBuilder):
         for node in nodes:
             self.node = node
             self.location = NameLoc(StringAttr(node.name), NoneAttr())
-            results = self._results(node)
+            results = self._understood(node)
             self._refuse_huge(results)
             self._define(node.output, results)
             if all(
@@ -113,6 +125,17 @@ class Nodes(TensorBuilder):
         for name in list(names)[len(results) :]:
             if name:
                 self.refuse(f"the output {name!r} is not computed", "leave the output out")
+
+    def _understood(self, node: Any) -> Sequence[Tensor | None]:
+        """The results of a node; one that is not as ONNX has it is refused, whatever trips."""
+        try:
+            return self._results(node)
+        except UNFORESEEN as error:
+            said = str(error).strip().partition("\n")[0]
+            self.refuse(
+                f"it cannot be made sense of ({type(error).__name__}: {said})",
+                "see what ONNX asks of the operator, or cut the model there",
+            )
 
     def _results(self, node: Any) -> Sequence[Tensor | None]:
         inputs = [self.values[name] if name else None for name in node.input]
@@ -403,7 +426,7 @@ def attributes_of(node: Any) -> dict[str, Any]:
         if isinstance(value, bytes):
             value = value.decode()
         elif isinstance(value, onnx.TensorProto):
-            value = onnx.numpy_helper.to_array(value)
+            value = array_of(value)
         elif attribute.type == attribute.STRINGS:
             value = [text.decode() for text in value]
         found[attribute.name] = value

@@ -42,10 +42,15 @@ class Weights:
     def _read(self, tensor: Any) -> Array:
         if tensor.data_location == EXTERNAL:
             return _mapped(tensor, self.folder)
-        try:
-            return import_module("onnx.numpy_helper").to_array(tensor)
-        except Exception as error:
-            raise _refusal(tensor, f"does not fit its shape {list(tensor.dims)}") from error
+        return array_of(tensor)
+
+
+def array_of(tensor: Any) -> Array:
+    """The elements of a tensor in the model; raises `FrontendError` where they do not fit."""
+    try:
+        return import_module("onnx.numpy_helper").to_array(tensor)
+    except Exception as error:
+        raise _refusal(tensor, f"does not fit its shape {list(tensor.dims)}") from error
 
 
 def without_weights(model: Any, folder: Path | None = None) -> tuple[Any, Weights]:
@@ -135,7 +140,7 @@ def _mapped(tensor: Any, folder: Path | None) -> Array:
         with path.open("rb") as file:
             file.seek(start)
             copy.raw_data = file.read(size)
-        return import_module("onnx.numpy_helper").to_array(copy)
+        return array_of(copy)
     shape = tuple(tensor.dims)
     return np.memmap(path, dtype, "r", start, shape) if size else np.zeros(shape, dtype)
 

@@ -55,8 +55,12 @@ def path_for(target: str) -> Path:
 
 
 @cache
-def _read(path: Path, _changed: int) -> Mapping[str, Any]:
-    """The table's entries; raises `TargetError` for a file that is none."""
+def _read(path: Path, _changed: int) -> Mapping[str, str]:
+    return read_entries(path)
+
+
+def read_entries(path: Path) -> Mapping[str, str]:
+    """The schedules of a table by key; raises `TargetError` for a file that is none."""
     try:
         table = json.loads(path.read_text())
         if table["schema_version"] != SCHEMA_VERSION:

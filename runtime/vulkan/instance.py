@@ -42,6 +42,10 @@ DEBUG_UTILS = "VK_EXT_debug_utils"
 PORTABILITY = "VK_KHR_portability_enumeration"
 NEWEST = (1, 4)
 """The newest version of Vulkan whose structures are used."""
+UNREFUSED = (1, 3)
+"""
+What is asked for then: a driver may not refuse a version newer than its own, but SwiftShader does.
+"""
 
 CALLBACK = c.CFUNCTYPE(c.c_uint32, c.c_uint32, c.c_uint32, c.c_void_p, c.c_void_p)
 
@@ -98,26 +102,33 @@ class Instance:
                 "install it (Debian: vulkan-validationlayers), or run without validation",
             )
         enabled = [PORTABILITY] if PORTABILITY in offered else []
-        application = ApplicationInfo(
-            pApplicationName=b"xdsl-spirv",
-            pEngineName=b"xdsl-spirv",
-            apiVersion=version_number(*NEWEST),
-        )
         names, listen = texts(layers), self._listen()
         extensions = texts([*enabled, *([DEBUG_UTILS] if layers else [])])
-        create = InstanceCreateInfo(
-            pNext=pointer(listen) if layers else None,
-            flags=InstanceCreate.ENUMERATE_PORTABILITY_BIT_KHR if enabled else 0,
-            pApplicationInfo=pointer(application),
-            enabledLayerCount=len(names),
-            ppEnabledLayerNames=pointer(names),
-            enabledExtensionCount=len(extensions),
-            ppEnabledExtensionNames=pointer(extensions),
-        )
-        try:
-            self.handle = commands.made(
-                "vkCreateInstance", pointer(create), None, dispatchable=True
+
+        def create(version: tuple[int, int]) -> int:
+            application = ApplicationInfo(
+                pApplicationName=b"xdsl-spirv",
+                pEngineName=b"xdsl-spirv",
+                apiVersion=version_number(*version),
             )
+            info = InstanceCreateInfo(
+                pNext=pointer(listen) if layers else None,
+                flags=InstanceCreate.ENUMERATE_PORTABILITY_BIT_KHR if enabled else 0,
+                pApplicationInfo=pointer(application),
+                enabledLayerCount=len(names),
+                ppEnabledLayerNames=pointer(names),
+                enabledExtensionCount=len(extensions),
+                ppEnabledExtensionNames=pointer(extensions),
+            )
+            return commands.made("vkCreateInstance", pointer(info), None, dispatchable=True)
+
+        try:
+            try:
+                self.handle = create(NEWEST)
+            except VulkanError as error:
+                if error.result is not Result.ERROR_INCOMPATIBLE_DRIVER:
+                    raise
+                self.handle = create(UNREFUSED)
         except VulkanError as error:
             if error.result is Result.ERROR_INCOMPATIBLE_DRIVER:
                 raise NoVulkanError(

@@ -9,8 +9,9 @@ stand the built-ins: `%id` in the grid, `%local` in the workgroup, `%lane`, `%su
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,23 @@ class Output:
     """Buffers that hold the operands, element by element."""
 
 
+class Draws(np.random.Generator):
+    """Random numbers; a choice among types is one among those that the machine has."""
+
+    def __init__(self, seed: int | list[int], machine: Machine):
+        super().__init__(np.random.PCG64(seed))
+        self.machine = machine
+
+    def choice(self, a: Any, *arguments: Any, **keywords: Any) -> Any:
+        if _types(a):
+            a = [option for option in a if option not in self.machine.lacking] or a
+        return super().choice(a, *arguments, **keywords)
+
+
+def _types(options: object) -> bool:
+    return isinstance(options, list | tuple) and all(isinstance(o, str) for o in options)
+
+
 @dataclass
 class Kernel:
     """A generated kernel, its buffers and what is compared."""
@@ -80,9 +98,13 @@ class Kernel:
         default_factory=list[tuple[int | str, ...]]
     )
     names: int = 0
+    attempt: int = 0
+    """How often it was drawn for a machine that lacks what came up."""
 
     def __post_init__(self) -> None:
-        self.rng = np.random.default_rng(self.seed)
+        self.rng: np.random.Generator = np.random.default_rng(self.seed)
+        if self.machine.lacking:
+            self.rng = Draws([self.seed, self.attempt], self.machine)
 
     @property
     def invocations(self) -> int:
@@ -90,6 +112,17 @@ class Kernel:
         return self.machine.invocations
 
     # Writing
+
+    def draw(self, add: Callable[[], object]) -> None:
+        """Add what is drawn, drawing again while the machine lacks something of it."""
+        parts: tuple[list[Any], ...] = (self.buffers, self.body, self.outputs, self.globals)
+        sizes = [len(part) for part in parts]
+        while True:
+            add()
+            if not self.machine.lacks("\n".join(s.text for s in self.body[sizes[1] :])):
+                return
+            for part, size in zip(parts, sizes, strict=True):
+                del part[size:]
 
     def name(self) -> str:
         """A value that is not used yet."""

@@ -57,6 +57,15 @@ def dot_of_64_bits(disagreement: Disagreement) -> Array:
     return np.minimum((product & low) + (accumulator & low), low)
 
 
+def rounded_twice(disagreement: Disagreement) -> Array:
+    """The lower 31 bits are rounded, then their sum with 2^31."""
+    (number,) = disagreement.output.operands
+    bits = disagreement.kernel.buffers[number].array.view(np.uint32)
+    low = (bits & np.uint32(0x7FFFFFFF)).astype(np.float32)
+    sums = low + np.where(bits >> np.uint32(31), np.float32(2**31), np.float32(0))
+    return sums[:, : disagreement.output.used].reshape(disagreement.results.shape)
+
+
 KNOWN = [
     Known(
         "llvmpipe",
@@ -76,6 +85,13 @@ KNOWN = [
         r"^(S|U|SU)DotAccSat : .* -> i64$",
         "signed forms wrap, the unsigned one is of 32 bits",
         dot_of_64_bits,
+    ),
+    Known(
+        "SwiftShader",
+        "unsigned-rounded-twice",
+        r"^ConvertUToF to f32 : .*i32",
+        "the lower 31 bits are rounded, then their sum with 2^31",
+        rounded_twice,
     ),
 ]
 

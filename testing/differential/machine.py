@@ -7,6 +7,7 @@ other machines' kernels come from a target's file.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from xdsl_spirv.targets import CooperativeMatrixProperty, load
@@ -14,6 +15,10 @@ from xdsl_spirv.targets import CooperativeMatrixProperty, load
 Shape = tuple[int, int]
 """Rows and columns."""
 KIND = {"s": "i", "u": "i"}
+FEATURES = {"i8": "int8", "i16": "int16", "i64": "int64", "f16": "float16", "f64": "float64"}
+"""Types that not every device has -> the feature of a target's file."""
+CLUSTERED, ROTATE = "ClusteredReduce", "GroupNonUniformRotateKHR"
+WORD = re.compile(rf"(?:(?<![A-Za-wyz_])|(?<=[su]))[if]\d+\b|{CLUSTERED}|{ROTATE}")
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Machine:
     """Whether it has OpDot of them."""
     padding: tuple[int, ...]
     """The elements by which a matrix's lines may be longer than the matrix."""
+    lacking: frozenset[str] = frozenset()
+    """The scalar types, and words of the dialect, that stand in no kernel for it."""
 
     @property
     def invocations(self) -> int:
@@ -39,6 +46,10 @@ class Machine:
     def settled(self) -> bool:
         """Whether its kernels are what their seeds have named so far."""
         return self.name == "lavapipe"
+
+    def lacks(self, text: str) -> bool:
+        """Whether a kernel's text needs what it has not."""
+        return not self.lacking.isdisjoint(WORD.findall(text))
 
     def shapes(self, use: str) -> dict[str, list[Shape]]:
         """The matrices of a use (A, B or Acc) that the list has, by component."""
@@ -60,6 +71,11 @@ def component(name: str) -> str:
 def machine(target: str = "lavapipe") -> Machine:
     """The machine that a target's file describes; `TargetError` if there is none."""
     device = load(target)
+    lacking = {scalar for scalar, name in FEATURES.items() if name not in device.features}
+    if "subgroup-rotate-clustered" not in device.features:
+        lacking.add(CLUSTERED)
+    if "subgroup-rotate" not in device.features:
+        lacking.add(ROTATE)
     lavapipe, size = device.name == "lavapipe", device.subgroup_size
     return Machine(
         device.name,
@@ -71,6 +87,7 @@ def machine(target: str = "lavapipe") -> Machine:
         "bfloat16-dot-product" in device.features,
         # lavapipe takes any; elsewhere lines begin at multiples of 16 bytes (ALIGN-03).
         (0, 0, 4, 8, 24) if lavapipe else (0, 0, 16, 32),
+        frozenset(lacking),
     )
 
 

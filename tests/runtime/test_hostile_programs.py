@@ -12,7 +12,7 @@ import math
 import os
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime import Program, ProgramError, folder, run
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.testing.fuzzing.damage import damage_json
 from xdsl_spirv.tools.main import main
 
 SOURCE = """
@@ -56,42 +57,6 @@ def saved(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path / "program"
 
 
-def places(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The ways to every part of a JSON value."""
-    items = enumerate(value) if isinstance(value, list) else ()
-    for key, inner in value.items() if isinstance(value, dict) else items:
-        yield (*path, key)
-        yield from places(inner, (*path, key))
-
-
-WORDS = ("", "x", "\0", "\ud800", "é" * 200, "../x", "a\nb", "\x1b[2J", "min(1", "1+" * 5000, "f64")
-NUMBERS = (-1, 0, 1, 3, 2**31, 2**32, 2**63, -(2**63) - 1, 10**400, 0.5, float("nan"), float("inf"))
-OTHERS = (None, True, [], {}, [None], [[[[]]]], {"x": 1})
-
-
-def damaged(manifest: Json, rng: random.Random) -> Json:
-    """A manifest with one part removed, doubled, or replaced by another or something hostile."""
-    manifest = json.loads(json.dumps(manifest))
-    *way, last = rng.choice(list(places(manifest)))
-    holder = manifest
-    for key in way:
-        holder = holder[key]
-    choice = rng.randrange(12)
-    if choice == 0:
-        del holder[last]
-    elif choice == 1 and isinstance(holder, list):
-        holder.append(holder[int(last)])
-    elif choice == 2:
-        other = manifest
-        for key in rng.choice(list(places(manifest))):
-            other = other[key]
-        holder[last] = json.loads(json.dumps(other))
-    else:
-        same = NUMBERS if isinstance(holder[last], int) else WORDS
-        holder[last] = rng.choice(same if choice < 9 else (*WORDS, *NUMBERS, *OTHERS))
-    return manifest
-
-
 def is_small(program: Program) -> bool:
     """Whether it is done soon; one that takes a year and all memory may be what somebody wants."""
     manifest = program.manifest
@@ -118,7 +83,7 @@ def outcome(saved: Path, manifest: Json) -> str:
 )
 def test_damaged_manifests(seeds: range, saved: Path) -> None:
     manifest = json.loads((saved / "program.json").read_text())
-    outcomes = [outcome(saved, damaged(manifest, random.Random(seed))) for seed in seeds]
+    outcomes = [outcome(saved, damage_json(random.Random(seed), manifest)) for seed in seeds]
     assert "quoted" not in outcomes
     assert outcomes.count("refused") > len(seeds) // 3
     assert outcomes.count("ran") > 0

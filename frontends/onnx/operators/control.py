@@ -7,7 +7,6 @@ A condition that only the model's data decides leaves both sides to be computed,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, reverse
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
+from xdsl_spirv.frontends.onnx.weights import array_of
 
 MOST_ROUNDS = 4096
 """Rounds of a loop that are written out."""
@@ -30,13 +30,12 @@ MOVES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, te
 
 def run_graph(b: Nodes, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
     """The outputs of a graph inside a node; it sees the values around it."""
-    numpy_helper: Any = import_module("onnx.numpy_helper")
     around, node, location = b.values, b.node, b.location
     b.values = dict(around)
     for value, given in zip(graph.input, inputs, strict=False):
         b.values[value.name] = given
     for weight in graph.initializer:
-        b.values[weight.name] = Tensor.of(numpy_helper.to_array(weight), weight.name)
+        b.values[weight.name] = Tensor.of(array_of(weight), weight.name)
     try:
         b.run(graph.node)
         return [b.values[value.name] for value in graph.output]

@@ -19,7 +19,7 @@ from xdsl_spirv.testing.differential.families import (
     programs,
 )
 from xdsl_spirv.testing.differential.kernel import Kernel
-from xdsl_spirv.testing.differential.machine import LAVAPIPE, Machine
+from xdsl_spirv.testing.differential.machine import LAVAPIPE, ROTATE, Machine
 
 FAMILIES: dict[str, Callable[[Kernel], None]] = {
     "operations": operations.operations,
@@ -47,13 +47,27 @@ ORDER = [
 """Families by seed: those with the most to try more often."""
 
 
+ATTEMPTS = 1_000
+"""How often a kernel is drawn again that needs what its machine lacks."""
+
 BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
 """With bfloat16, and more of the matrices, of which there are more kinds."""
 
 
 def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) -> Kernel:
     """The kernel of a seed, of a family if one is named, for lavapipe unless said otherwise."""
-    order = BFLOAT16_ORDER if machine.bfloat16 else ORDER
-    kernel = Kernel(family or order[seed % len(order)], seed, machine)
-    FAMILIES[kernel.family](kernel)
-    return kernel
+    order = [name for name in (BFLOAT16_ORDER if machine.bfloat16 else ORDER) if has(machine, name)]
+    chosen = family or order[seed % len(order)]
+    for attempt in range(ATTEMPTS):
+        kernel = Kernel(chosen, seed, machine, attempt=attempt)
+        FAMILIES[chosen](kernel)
+        if not machine.lacks(kernel.text()):
+            return kernel
+    raise ValueError(f"{machine.name} has too little for the family {chosen}")
+
+
+def has(machine: Machine, family: str) -> bool:
+    """Whether a machine has what all kernels of a family need."""
+    if family in ("cooperative", "muladd"):
+        return bool(machine.matrices)
+    return family != "rotate" or ROTATE not in machine.lacking

@@ -22,7 +22,7 @@ WIDTHS = (8, 16, 32, 64)
 def dot_products(k: Kernel) -> None:
     """Random forms on random vectors."""
     for _ in range(PRODUCTS):
-        _dot(k)
+        k.draw(lambda: _dot(k))
 
 
 def _dot(k: Kernel) -> None:

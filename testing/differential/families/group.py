@@ -31,7 +31,7 @@ def _type(k: Kernel, scalars: tuple[str, ...]) -> Type:
 def group_operations(k: Kernel) -> None:
     """Random operations of the whole family."""
     for _ in range(OPERATIONS):
-        k.rng.choice(np.array(_KINDS, dtype=object))(k)
+        k.draw(lambda: k.rng.choice(np.array(_KINDS, dtype=object))(k))
 
 
 def _boolean(k: Kernel) -> str:

@@ -83,7 +83,8 @@ def layouts(k: Kernel) -> None:
     for buffer, what in zip(copies, ("whole", "by elements", "CopyMemory"), strict=True):
         k.result(buffer, f"{text}, {what}")
     _dynamic_element(k, pointers[0], text, members)
-    _variable_pointer(k)
+    if not k.machine.lacking:  # No target's file speaks of variable pointers.
+        _variable_pointer(k)
     # A struct is loaded whole only where its members' types have arithmetic.
     for scalar in sorted({member.type.scalar for member in members}):
         value, buffer = k.input(Type(scalar))

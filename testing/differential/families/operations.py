@@ -18,7 +18,7 @@ OPERATIONS = 8
 def operations(k: Kernel) -> None:
     """Random rules with random types."""
     for _ in range(OPERATIONS):
-        apply(k, RULES[int(k.rng.integers(len(RULES)))])
+        k.draw(lambda: apply(k, RULES[int(k.rng.integers(len(RULES)))]))
 
 
 def apply(k: Kernel, rule: Rule, scalar: str | None = None, count: int | None = None) -> None:

@@ -53,8 +53,15 @@ def programs(k: Kernel) -> None:
             pool.add(type, k.input(type, np.where(unclear, 0, values))[0])
         pool.add(type, k.constant(1 if scalar[0] == "i" else "1.5", type))
     statements: list[tuple[str, Type, str]] = []
-    for _ in range(STATEMENTS):
+
+    def add() -> None:
+        del statements[added:]
         statements.append(_statement(k, pool))
+
+    for added in range(STATEMENTS):
+        k.draw(add)
+        value, type, _ = statements[-1]
+        pool.add(type, value)
     step = max(1, len(statements) // OUTPUTS)
     for value, type, what in statements[::-step][:OUTPUTS]:
         k.output(value, type, what)
@@ -68,7 +75,6 @@ def _statement(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
         value, type, what = _loop(k, pool)
     else:
         value, type, what = _operation(k, pool)
-    pool.add(type, value)
     return value, type, what
 
 

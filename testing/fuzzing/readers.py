@@ -1,0 +1,329 @@
+"""
+The readers of foreign bytes: how their inputs are damaged, and what must hold of each.
+
+A reader returns a word for what became of an input. It may raise what the command line has a
+message for; anything else is a fault of ours, and so is an `AssertionError` for what came back
+changed. Readers of SPIR-V (testing/mutation.py) catch what they may raise themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.printer import Printer
+
+from xdsl_spirv import targets
+from xdsl_spirv.runtime.expressions import evaluate, function_of
+from xdsl_spirv.runtime.modules import context, parse_text, verifying
+from xdsl_spirv.runtime.weights import weights_of
+from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
+from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.serialization.text.disassembler import disassemble
+from xdsl_spirv.testing.fuzzing.damage import (
+    damage_bytes,
+    damage_json,
+    damage_message,
+    damage_text,
+)
+from xdsl_spirv.testing.mutation import (
+    check,
+    check_bytes,
+    check_dialect,
+    check_printed,
+    check_validation,
+    in_lengths,
+    mutate,
+    mutate_words,
+)
+from xdsl_spirv.testing.sampling import sample_module
+from xdsl_spirv.testing.semantic_mutation import mutate_meaning
+
+Seeds = Sequence[bytes]
+
+CONTEXTS = 200
+"""Inputs that one xDSL context reads: names that modules define do not pile up in it for ever."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`seeds` names the files that it damages: the folder, or another reader's."""
+
+    seeds: str
+    damage: Callable[[random.Random, Seeds], bytes]
+    read: Callable[[bytes], str]
+    share: float
+    """Of the processor's time."""
+    strict: bool = False
+    """Whether it catches what may be raised itself."""
+
+
+# SPIR-V
+
+
+def _words(rng: random.Random, seeds: Seeds) -> bytes:
+    """An input for the raw layer, which looks at lengths only."""
+    choice = rng.randrange(20)
+    if choice == 0:
+        return rng.randbytes(rng.randrange(200))
+    if choice == 1:
+        return rng.choice(seeds)[:20] + rng.randbytes(rng.randrange(200))
+    if choice < 6:
+        return in_lengths(rng, rng.choice(seeds))
+    return mutate_words(rng, rng.choice(seeds))
+
+
+def _instructions(rng: random.Random, seeds: Seeds) -> bytes:
+    """An input of which a reader of text sees more than its header."""
+    choice = rng.randrange(8)
+    if choice == 0:
+        return _words(rng, seeds)
+    if choice == 1:
+        return mutate(rng, sample_module(rng, rng.randrange(30)).encode())
+    return mutate(rng, rng.choice(seeds))
+
+
+def _meaning(rng: random.Random, seeds: Seeds) -> bytes:
+    """The same; half of them are grammatical and mean something else."""
+    if rng.randrange(2):
+        return mutate_meaning(rng, rng.choice(seeds))
+    return _instructions(rng, seeds)
+
+
+def _read_assembly(data: bytes) -> str:
+    """Assembly and back: what is assembled is disassembled, and assembled to the same words."""
+    try:
+        binary = assemble(data.decode("utf-8", "surrogateescape"))
+    except SPIRVAssemblyError:
+        return "refused"
+    encoded = binary.encode()
+    if assemble(disassemble(binary, raw_ids=True, tolerant=True)).encode() != encoded:
+        raise AssertionError("the disassembly assembles to other words")
+    return "assembled"
+
+
+# MLIR
+
+
+@cache
+def _context(_number: int) -> Context:
+    return context()
+
+
+_read_so_far = 0
+
+
+def _fresh_context() -> Context:
+    global _read_so_far
+    _read_so_far += 1
+    if _read_so_far % CONTEXTS == 0:
+        _context.cache_clear()
+    return _context(0)
+
+
+def _read_mlir(data: bytes) -> str:
+    """Text and back: what is printed parses again and prints the same."""
+    ctx = _fresh_context()
+    once = _printed(parse_text(data.decode(errors="replace"), ctx=ctx))
+    if _printed(parse_text(once, ctx=ctx)) != once:
+        raise AssertionError("printed text prints differently")
+    return "printed"
+
+
+def _printed(module: Any) -> str:
+    output = StringIO()
+    Printer(stream=output).print_op(module)
+    return output.getvalue()
+
+
+PIPELINE = "// passes: "
+
+
+def _damaged_behind_its_passes(rng: random.Random, seeds: Seeds) -> bytes:
+    passes, _, text = rng.choice(seeds).decode().partition("\n")
+    return f"{passes}\n{damage_text(rng, text)}".encode()
+
+
+def _read_and_lower(data: bytes) -> str:
+    """Text through the passes that its first line names."""
+    from xdsl_spirv.compiler.compiler import pipeline_of
+
+    first, _, text = data.decode(errors="replace").partition("\n")
+    ctx = _fresh_context()
+    module = parse_text(text, ctx=ctx)
+    pipeline_of(first.removeprefix(PIPELINE)).apply(ctx, module)
+    with verifying():
+        module.verify()
+    return "lowered"
+
+
+# Models
+
+
+def _damaged_model(rng: random.Random, seeds: Seeds) -> bytes:
+    from onnx import ModelProto
+
+    data = rng.choice(seeds)
+    if rng.randrange(8) == 0:
+        return damage_bytes(rng, data)
+    model = ModelProto.FromString(data)
+    damage_message(rng, model)
+    return model.SerializeToString()
+
+
+def _read_onnx(data: bytes) -> str:
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto
+
+    from xdsl_spirv.frontends.onnx.importer import import_onnx
+
+    try:
+        model = ModelProto.FromString(data)
+    except DecodeError:
+        return "no protobuf"
+    import_onnx(model, dynamic=len(data) % 2 == 0)
+    return "imported"
+
+
+@cache
+def _folder() -> tuple[Any, Path]:
+    """A place in memory where there is one; it goes with the process."""
+    memory = Path("/dev/shm")
+    holder = tempfile.TemporaryDirectory(
+        prefix="xdsl-spirv-fuzz-", dir=memory if memory.is_dir() else None
+    )
+    return holder, Path(holder.name)
+
+
+def _file(name: str, data: bytes) -> Path:
+    path = _folder()[1] / name
+    path.write_bytes(data)
+    return path
+
+
+def _read_gguf(data: bytes) -> str:
+    from xdsl_spirv.frontends.gguf.file import read_file
+
+    return "tensors" if read_file(_file("model.gguf", data)).tensors else "values"
+
+
+def _read_safetensors(data: bytes) -> str:
+    return "tensors" if weights_of(data, "the file") else "empty"
+
+
+# Data
+
+
+def _any_bytes(rng: random.Random, seeds: Seeds) -> bytes:
+    return damage_bytes(rng, rng.choice(seeds))
+
+
+def _any_text(rng: random.Random, seeds: Seeds) -> bytes:
+    return damage_text(rng, rng.choice(seeds).decode()).encode(errors="surrogatepass")
+
+
+def _any_json(rng: random.Random, seeds: Seeds) -> bytes:
+    if rng.randrange(8) == 0:
+        return _any_bytes(rng, seeds)
+    return json.dumps(damage_json(rng, json.loads(rng.choice(seeds)))).encode()
+
+
+def _read_target(data: bytes) -> str:
+    targets.load.__wrapped__(str(_file("target.json", data)))
+    return "read"
+
+
+def _read_tuned(data: bytes) -> str:
+    from xdsl_spirv.passes.schedule import tuned
+
+    path = _file("tuned.json", data)
+    for text in tuned.read_entries(path).values():
+        tuned.parse_schedule(text)
+    return "read"
+
+
+def _read_kernel_test(data: bytes) -> str:
+    from xdsl_spirv.tools.kernel_test.toml_file import read_test
+
+    return f"{len(read_test(_file('x.kernel.toml', data)).buffers)} buffers"
+
+
+NAMES = ("a", "b", "n")
+
+
+def _read_expression(data: bytes) -> str:
+    """An expression of sizes: read and compiled it gives one number."""
+    text = data.decode(errors="replace")
+    values = dict(zip(NAMES, (3, 5, 64), strict=True))
+    number = evaluate(text, values, "the size")
+    if function_of([text], NAMES)(*values.values()) != (number,):
+        raise AssertionError("the expression means two numbers")
+    return "evaluated"
+
+
+def _program_files(data: bytes) -> Mapping[str, bytes]:
+    """A directory as one file: lengths and names first."""
+    names, _, rest = data.partition(b"\n")
+    files: dict[str, bytes] = {}
+    for name, size in json.loads(names).items():
+        files[name], rest = rest[:size], rest[size:]
+    return files
+
+
+def pack_program(files: Mapping[str, bytes]) -> bytes:
+    """The files of a program's directory as one, which `program` damages."""
+    sizes = {name: len(content) for name, content in files.items()}
+    return json.dumps(sizes).encode() + b"\n" + b"".join(files.values())
+
+
+MANIFEST = "program.json"
+
+
+def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
+    files = dict(_program_files(rng.choice(seeds)))
+    if rng.randrange(5) == 0:
+        other = rng.choice(sorted(files))
+        files[other] = damage_bytes(rng, files[other])
+    else:
+        manifest = damage_json(rng, json.loads(files[MANIFEST]))
+        files[MANIFEST] = json.dumps(manifest).encode()
+    return pack_program(files)
+
+
+def _read_program(data: bytes) -> str:
+    from xdsl_spirv.runtime.program import Program
+
+    for name, content in _program_files(data).items():
+        path = _folder()[1] / "program" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    Program.load(_folder()[1] / "program")
+    return "loaded"
+
+
+READERS: Mapping[str, Reader] = {
+    "raw": Reader("spirv", _words, check_bytes, 3, True),
+    "text": Reader("spirv", _instructions, check, 2, True),
+    "dialect": Reader("spirv", _meaning, check_dialect, 2, True),
+    "printed": Reader("spirv", _meaning, check_printed, 2, True),
+    "validator": Reader("spirv", _meaning, check_validation, 2, True),
+    "assembly": Reader("assembly", _any_text, _read_assembly, 1),
+    "mlir": Reader("mlir", _any_text, _read_mlir, 2),
+    "passes": Reader("passes", _damaged_behind_its_passes, _read_and_lower, 4),
+    "onnx": Reader("onnx", _damaged_model, _read_onnx, 4),
+    "gguf": Reader("gguf", _any_bytes, _read_gguf, 1),
+    "safetensors": Reader("safetensors", _any_bytes, _read_safetensors, 1),
+    "program": Reader("program", _damaged_program, _read_program, 2),
+    "target": Reader("target", _any_json, _read_target, 1),
+    "tuned": Reader("tuned", _any_json, _read_tuned, 1),
+    "toml": Reader("toml", _any_text, _read_kernel_test, 1),
+    "expression": Reader("expression", _any_text, _read_expression, 1),
+}

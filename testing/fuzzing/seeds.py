@@ -1,0 +1,181 @@
+"""
+The sound files that the fuzzer damages, by kind: what the tests of this checkout are made of.
+
+`python -m xdsl_spirv.testing.fuzzing.seeds FOLDER` writes them, for a machine without the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from xdsl_spirv.testing.fuzzing.readers import PIPELINE, pack_program
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+SMALL = 2_000
+"""Bytes of the largest module that is damaged: a change is as likely to matter as anywhere."""
+GRAPHS, KERNELS = 60, 24
+"""How many of the random graphs and kernels of differential testing."""
+PASSES = re.compile(r"(?:-p|--passes)[ =]+(?:'([^']*)'|\"([^\"]*)\"|(\S+))")
+
+EXPRESSIONS = (
+    "a", "a * 12", "(a + 63) / 64", "min(a * 8, 256)", "(a - b) * (n + 1) / 2", "12", "-a + n",
+    "min(min(a, b), n) * 4 - 1", "((a + 1) * (b + 1) - 1) / (n - 63)",
+)  # fmt: skip
+
+
+def _assembly() -> Iterator[bytes]:
+    for path in sorted((TESTS / "serialization" / "validation" / "cases").glob("*.spvasm")):
+        yield path.read_text().split("; ---")[0].encode()
+
+
+def _spirv() -> Iterator[bytes]:
+    from xdsl_spirv.serialization.text.assembler import assemble
+    from xdsl_spirv.testing.differential import generate
+    from xdsl_spirv.testing.differential.running import job_of
+
+    yield from (assemble(text.decode()).encode() for text in _assembly())
+    yield from (job_of(generate(seed)).spirv for seed in range(KERNELS))
+    for path in sorted((ROOT / ".corpus").glob("*/*.spv")):
+        if path.stat().st_size <= SMALL:
+            yield path.read_bytes()
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Each input of a FileCheck test, and the passes of its first RUN line."""
+    for path in sorted((TESTS / "filecheck").rglob("*.mlir")):
+        text = path.read_text()
+        if "diagnostics" in text or "RUN: not" in text:
+            # Refused as it is.
+            continue
+        named = PASSES.search(text.partition("\n")[0])
+        chosen = next(filter(None, named.groups()), "") if named else ""
+        for part in text.split("// -----"):
+            lines = [line for line in part.splitlines() if not line.lstrip().startswith("//")]
+            if any(lines):
+                yield "\n".join(lines), chosen
+
+
+def _mlir() -> Iterator[bytes]:
+    yield from (text.encode() for text, _ in texts() if len(text) <= SMALL)
+
+
+def _passes() -> Iterator[bytes]:
+    for text, passes in texts():
+        if passes and len(text) <= SMALL:
+            yield f"{PIPELINE}{passes}\n{text}".encode()
+
+
+def _onnx() -> Iterator[bytes]:
+    from xdsl_spirv.testing.differential.onnx_graphs import assembled
+    from xdsl_spirv.testing.differential.onnx_judging import random_graph
+
+    for number in range(GRAPHS):
+        data: bytes = assembled([random_graph(19, number)[1]]).SerializeToString()
+        if len(data) < 5 * SMALL:
+            yield data
+
+
+def _gguf() -> Iterator[bytes]:
+    from xdsl_spirv.testing.gguf_header import gguf_header
+
+    yield gguf_header({"general.architecture": "llama", "a": 1, "b": [1, -2], "c": [[1], [2]]})
+    values = {"t": ["a", "b" * 40], "e": 0.5, "f": True, "general.alignment": 32}
+    head = gguf_header(values)
+    # Name, dimensions, format and place of each tensor: f32 of 2 x 3, Q8_0 of 2 x 32.
+    listed = b"".join(
+        struct.pack("<Q1sIQQIQ", 1, name, 2, columns, 2, number, place)
+        for name, columns, number, place in ((b"d", 3, 0, 0), (b"q", 32, 8, 32))
+    )
+    counted = head[:8] + struct.pack("<Q", 2) + head[16:] + listed
+    yield counted + bytes(-len(counted) % 32 + 32 + 68)
+
+
+def _safetensors() -> Iterator[bytes]:
+    import numpy as np
+    from safetensors.numpy import save
+
+    yield save({"w": np.ones((2, 3), np.float32)})
+    yield save({"a": np.ones(4, np.int8), "b": np.zeros((0, 2), np.float16)}, {"schema": "x"})
+
+
+SOURCE = """
+func.func @main(%x: tensor<?x8xf32>, %y: tensor<8x4xf32>) -> tensor<?x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x8xf32>
+  %e = tensor.empty(%n) : tensor<?x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x4xf32>) -> tensor<?x4xf32>
+  %p = linalg.matmul ins(%x, %y : tensor<?x8xf32>, tensor<8x4xf32>) outs(%f : tensor<?x4xf32>)
+    -> tensor<?x4xf32>
+  %s = linalg.add ins(%p, %p : tensor<?x4xf32>, tensor<?x4xf32>) outs(%e : tensor<?x4xf32>)
+    -> tensor<?x4xf32>
+  return %s : tensor<?x4xf32>
+}
+"""
+
+
+def _program() -> Iterator[bytes]:
+    from xdsl_spirv.compiler import compile_module
+    from xdsl_spirv.runtime.modules import parse_text
+
+    for target in ("lavapipe", "nvidia-h200"):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "program"
+            compile_module(parse_text(SOURCE), target).save(folder)
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            yield pack_program({str(p.relative_to(folder)): p.read_bytes() for p in files})
+
+
+def _target() -> Iterator[bytes]:
+    yield from (path.read_bytes() for path in sorted((ROOT / "targets").glob("*.json")))
+
+
+def _tuned() -> Iterator[bytes]:
+    for path in sorted((ROOT / "targets" / "tuned").glob("*.json")):
+        table: Any = json.loads(path.read_text())
+        table["entries"] = dict(list(table["entries"].items())[:4])
+        yield json.dumps(table).encode()
+
+
+def _toml() -> Iterator[bytes]:
+    yield from (path.read_bytes() for path in sorted(TESTS.rglob("*.kernel.toml")))
+
+
+def _expression() -> Iterator[bytes]:
+    yield from (text.encode() for text in EXPRESSIONS)
+
+
+KINDS: Mapping[str, Callable[[], Iterator[bytes]]] = {
+    "spirv": _spirv,
+    "assembly": _assembly,
+    "mlir": _mlir,
+    "passes": _passes,
+    "onnx": _onnx,
+    "gguf": _gguf,
+    "safetensors": _safetensors,
+    "program": _program,
+    "target": _target,
+    "tuned": _tuned,
+    "toml": _toml,
+    "expression": _expression,
+}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    for kind, seeds in KINDS.items():
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        for number, data in enumerate(seeds()):
+            (folder / kind / f"{number:04}").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
