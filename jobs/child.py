@@ -71,6 +71,15 @@ def memory_limit(limit: int | None) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
+def ready(function: str) -> Result | None:
+    """Import a kind's function, or say why that cannot be."""
+    try:
+        function_of(function)
+    except Exception as error:
+        return Result("refused", None, str(error))
+    return None
+
+
 def perform(job: Job) -> tuple[Result, bool]:
     """The result, and whether this process can go on."""
     try:
@@ -90,9 +99,14 @@ def perform(job: Job) -> tuple[Result, bool]:
         return Result("crashed", None, cause), True
 
 
+def answer(message: str | bytes) -> Any:
+    """A function to import, or a job."""
+    return ready(message) if isinstance(message, str) else perform(job_from_bytes(message))
+
+
 def main() -> None:
-    """Answer jobs until the caller is gone."""
-    serve(lambda message: perform(job_from_bytes(message)))
+    """Answer until the caller is gone."""
+    serve(answer)
 
 
 if __name__ == "__main__":

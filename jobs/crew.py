@@ -15,13 +15,13 @@ from functools import cached_property
 from queue import SimpleQueue
 
 from xdsl_spirv.jobs.child import DEVICE_VARIABLE
-from xdsl_spirv.jobs.job import CORES, INTERPRETER, Job, Result, job_to_bytes
+from xdsl_spirv.jobs.job import CORES, INTERPRETER, KINDS, Job, Result, job_to_bytes
 from xdsl_spirv.jobs.places import Place, here
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
 
 START_SECONDS = 60.0
-"""What a process's first job of a kind may take beside its own time: imports, opening a device."""
+"""How long a process may take to start, and to import what a kind of job needs."""
 CAUSES = {
     "SIGKILL": ": somebody ended it, or the system did for want of memory",
     "SIGABRT": ": it ended itself, for want of memory or by a failed assertion",
@@ -38,12 +38,15 @@ class Child(Process):
 
     def perform(self, job: Job) -> Result:
         """The job's result, whatever it does; raises `ProcessDied`. The process may be ended."""
-        start = 0.0 if job.kind in self.kinds else START_SECONDS
-        self.kinds.add(job.kind)
         try:
-            result, sound = self.ask(job_to_bytes(job), job.seconds + start)
+            if job.kind not in self.kinds:
+                refusal = self.ask(KINDS[job.kind].function, START_SECONDS)
+                if refusal is not None:
+                    return refusal
+                self.kinds.add(job.kind)
+            result, sound = self.ask(job_to_bytes(job), job.seconds)
         except ProcessLate:
-            return Result("late", None, f"it was not done within {job.seconds + start:g} s")
+            return Result("late", None, f"it was not done within {job.seconds:g} s")
         if not sound:
             self.kill()
         return result

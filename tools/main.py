@@ -64,6 +64,16 @@ COMMANDS = {
         "program_options:tune",
         "tune:tune",
     ),
+    "worker": (
+        "Offer this machine's cores and devices to a Dask scheduler.",
+        "jobs:worker_options",
+        "jobs:worker",
+    ),
+    "results": (
+        "Show or merge what jobs came to.",
+        "jobs:results_options",
+        "jobs:results",
+    ),
     "translate": (
         "MLIR to a SPIR-V binary, or a binary to MLIR.",
         "module_options:translate",

@@ -1,0 +1,393 @@
+"""
+Jobs on Dask's workers, of this machine or of many.
+
+    with Cluster("tcp://host:8786") as engine: ...
+    with Cluster.local(2) as engine: ...
+
+Dask places the jobs, and places those of a worker that died anew. This side keeps the list of open
+jobs: when the scheduler is lost it looks for a new one at the same address, and submits them again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from itertools import count, islice
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias
+
+from distributed import Client, LocalCluster
+from distributed.scheduler import KilledWorker
+
+from xdsl_spirv.jobs.crew import nobody_offers
+from xdsl_spirv.jobs.engine import OPEN, Engine
+from xdsl_spirv.jobs.job import (
+    CORES,
+    INTERPRETER,
+    Job,
+    Result,
+    code_digest,
+    from_bytes,
+    job_to_bytes,
+)
+from xdsl_spirv.jobs.places import Place, here
+from xdsl_spirv.jobs.worker import demand, describe, differ, no_scheduler, perform
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.processes import python_command, same_modules
+
+CONNECT_SECONDS = 5.0
+PATIENCE_SECONDS = 60.0
+"""How long a scheduler or a worker that is gone is waited for."""
+LOOK_SECONDS = 1.0
+"""How often it is looked who is there."""
+AHEAD = 2
+"""Jobs beyond those that workers can run at a time that they are sent."""
+CLOSE_SECONDS = 5.0
+TOGETHER_SECONDS, TOGETHER = 0.05, 32
+"""Jobs that take less are sent together, at most so many: Dask's own work is 5 ms for each task."""
+STARTS = 5
+"""How often a worker of this machine that ends is started."""
+UPDATE = "update xdsl-spirv where it is older, and start its workers again"
+_numbers = count()
+Future: TypeAlias = Any
+"""Dask's, whose methods are typed for callers that are coroutines, too."""
+
+
+def allow_one_failure(dask_scheduler: Any) -> None:
+    """The scheduler tries a job once more when its worker dies."""
+    dask_scheduler.allowed_failures = 1
+
+
+class Cluster(Engine):
+    """The workers of the scheduler at an address."""
+
+    def __init__(self, address: str, workers: LocalWorkers | None = None):
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        self.address = address
+        self._workers = workers
+        self._lock = threading.RLock()
+        self._places: dict[str, Place] = {}
+        self._capacity: Counter[str] = Counter()
+        self._looked = 0.0
+        self._closed = False
+        self.scheduler = ""
+        self.client: Any = self._connect(CONNECT_SECONDS)
+        self._meet()
+
+    @staticmethod
+    def local(workers: int | None = None, cores: int | None = None) -> Cluster:
+        """
+        A scheduler in this process and so many workers beside it, one for each GPU by default.
+
+        The GPUs are dealt to the workers, the cores are shared out evenly.
+        """
+        started = LocalWorkers(workers, cores or os.cpu_count() or 1)
+        try:
+            return Cluster(started.address, started)
+        except BaseException:
+            started.close()
+            raise
+
+    @property
+    def dashboard(self) -> str:
+        """The address of Dask's page, empty where it has none."""
+        has_page = "dashboard" in self.client.scheduler_info()["services"]
+        return self.client.dashboard_link if has_page else ""
+
+    def _connect(self, patience: float) -> Any:
+        end = time.monotonic() + patience
+        while True:
+            try:
+                return Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
+            except (OSError, ValueError, ImportError) as error:
+                if time.monotonic() > end or isinstance(error, ValueError):
+                    raise no_scheduler(self.address) from error
+
+    def _meet(self) -> None:
+        """Wait for workers, and compare their code and devices with what is known."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not self.client.scheduler_info()["workers"]:
+            if time.monotonic() > end or (self._workers and not self._workers.alive):
+                raise ProgramError(
+                    f"no worker is at the scheduler {self.address}",
+                    "",
+                    f"start one: xdsl-spirv worker --scheduler {self.address}",
+                )
+            time.sleep(0.05)
+        with suppress(ImportError):
+            # A scheduler without this package keeps to its own settings.
+            self.client.run_on_scheduler(allow_one_failure)
+        for worker, described in self.client.run(describe, on_error="return").items():
+            if not isinstance(described, dict) or not described:
+                raise ProgramError(
+                    f"the worker {worker} is not one of xdsl-spirv's",
+                    "",
+                    f"start it so: xdsl-spirv worker --scheduler {self.address}",
+                )
+            if described["code"] != code_digest():
+                raise ProgramError(differ(described["code"], code_digest()), worker, UPDATE)
+            for table in described["devices"]:
+                self.agree(table["resource"], table["device"], table["driver"])
+        self._looked = 0.0
+
+    def agree(self, resource: str, device: str, driver: str) -> None:
+        """Refuse a second driver for a resource, whose results would be mixed with the first's."""
+        known = self._places.setdefault(resource, Place(resource, device, driver))
+        if (known.device, known.driver) != (device, driver):
+            raise ProgramError(
+                f"workers offer {resource} with two drivers: {known.driver} ({known.device}) and "
+                f"{driver} ({device})",
+                "",
+                "leave out the workers of one",
+            )
+
+    def look(self) -> Counter[str]:
+        """How many jobs of each resource the workers take at a time: a second ago, or now."""
+        with self._lock:
+            if time.monotonic() - self._looked < LOOK_SECONDS:
+                return self._capacity
+            self._looked = time.monotonic()
+            if self.client.status == "closed":
+                self.client = self._connect(PATIENCE_SECONDS)
+                self._meet()
+            try:
+                info = self.client.scheduler_info(n_workers=-1)
+            except (OSError, RuntimeError, TimeoutError):
+                # The client finds its scheduler again, or closes.
+                return self._capacity
+            self.scheduler = info["id"]
+            self._capacity = Counter()
+            for worker in info["workers"].values():
+                self._capacity.update({name: int(n) for name, n in worker["resources"].items()})
+            return self._capacity
+
+    def place(self, resource: str) -> Place:
+        if resource in (CORES, INTERPRETER):
+            return Place(resource)
+        if resource not in self._places:
+            self._meet()
+        if resource not in self._places:
+            raise nobody_offers(resource, self._places)
+        return self._places[resource]
+
+    def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
+        run = _Run(self)
+        try:
+            yield from run.results(iter(jobs))
+        finally:
+            run.cancel()
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self.client.close()
+                if self._workers is not None:
+                    self._workers.close()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Jobs that are sent together, and the scheduler they were sent to."""
+
+    jobs: list[Job]
+    future: Future
+    scheduler: str
+
+    @property
+    def needs(self) -> str:
+        return self.jobs[0].needs
+
+
+class _Run:
+    """The open jobs of one caller."""
+
+    def __init__(self, engine: Cluster):
+        self.engine = engine
+        self.held: dict[str, deque[Job]] = defaultdict(deque)
+        self.open: dict[int, _Task] = {}
+        self.seconds: dict[str, float] = defaultdict(lambda: TOGETHER_SECONDS)
+        self.alone: set[str] = set()
+        """Keys of jobs that were in a task whose workers died."""
+        self.counts: Counter[str] = Counter()
+        self.ended: SimpleQueue[int] = SimpleQueue()
+        self.progress = time.monotonic()
+
+    def results(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Result]]:
+        """Each job with its result."""
+        while True:
+            room = OPEN - len(self.open) - sum(map(len, self.held.values()))
+            for job in islice(jobs, max(0, room)):
+                self.engine.place(job.needs)
+                self.held[job.needs].append(job)
+            capacity = self.engine.look()
+            self._submit(capacity)
+            if not self.open and not any(self.held.values()):
+                return
+            numbers = self._wait()
+            yield from self._settled(numbers)
+            if numbers or any(capacity[needs] for needs, jobs in self.held.items() if jobs):
+                self.progress = time.monotonic()
+            elif time.monotonic() - self.progress > PATIENCE_SECONDS and not self._attended(
+                capacity
+            ):
+                raise ProgramError(
+                    f"no worker is left for {len(self.open)} open jobs",
+                    self.engine.address,
+                    "start workers again and run the same: a store keeps what is recorded",
+                )
+
+    def _attended(self, capacity: Counter[str]) -> bool:
+        return any(capacity[task.needs] for task in self.open.values())
+
+    def _submit(self, capacity: Counter[str]) -> None:
+        """Send each resource as many tasks as its workers take, and a few more."""
+        if self.engine.client.status != "running":
+            return
+        for needs, jobs in self.held.items():
+            while jobs and self.counts[needs] < capacity[needs] + AHEAD:
+                size = min(self._together(jobs[0]), -(-len(jobs) // (capacity[needs] + AHEAD)))
+                self._send([jobs.popleft() for _ in range(size)])
+
+    def _together(self, job: Job) -> int:
+        """How many jobs of a kind are a task: one unless they are known to be quick."""
+        if job.key in self.alone:
+            return 1
+        return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
+
+    def _send(self, jobs: list[Job]) -> None:
+        number = next(_numbers)
+        future = self.engine.client.submit(
+            perform,
+            [job_to_bytes(job) for job in jobs],
+            code_digest(),
+            key=f"{jobs[0].kind}-{jobs[0].key[:12]}-{os.getpid()}-{number}",
+            resources=demand(jobs[0].needs),
+            pure=False,
+        )
+        self.open[number] = _Task(jobs, future, self.engine.scheduler)
+        self.counts[jobs[0].needs] += 1
+        future.add_done_callback(partial(self._tell, number))
+
+    def _tell(self, number: int, _: Future) -> None:
+        self.ended.put(number)
+
+    def _wait(self) -> list[int]:
+        """Jobs that ended; none if nothing does for a while."""
+        try:
+            numbers = [self.ended.get(timeout=LOOK_SECONDS)]
+        except Empty:
+            # A scheduler that is gone took these with it, whatever their futures say.
+            return [n for n, task in self.open.items() if task.scheduler != self.engine.scheduler]
+        while True:
+            try:
+                numbers.append(self.ended.get_nowait())
+            except Empty:
+                return numbers
+
+    def _settled(self, numbers: Iterable[int]) -> Iterator[tuple[Job, Result]]:
+        """The results of jobs that ended; those that have none are held again."""
+        ended = [self.open.pop(number) for number in numbers if number in self.open]
+        done = [task.future for task in ended if task.future.status == "finished"]
+        answers = dict(zip((f.key for f in done), self._gathered(done), strict=True))
+        for task in ended:
+            self.counts[task.needs] -= 1
+            answer = answers.get(task.future.key)
+            if answer is not None:
+                yield from self._results(task, answer)
+            elif task.future.status == "error" and len(task.jobs) == 1:
+                yield task.jobs[0], Result("lost", None, _cause(task.future.exception()))
+            else:
+                self.alone.update(job.key for job in task.jobs if task.future.status == "error")
+                self.held[task.needs].extendleft(reversed(task.jobs))
+
+    def _results(self, task: _Task, answer: bytes) -> Iterator[tuple[Job, Result]]:
+        tables = from_bytes(answer)
+        if isinstance(tables, str):
+            raise ProgramError(tables, "", UPDATE)
+        for job, table in zip(task.jobs, tables, strict=True):
+            result = Result(**table)
+            self.seconds[job.kind] += (result.seconds - self.seconds[job.kind]) / 4
+            self.engine.agree(job.needs, result.device, result.driver)
+            yield job, result
+
+    def _gathered(self, futures: list[Future]) -> list[bytes | None]:
+        try:
+            return self.engine.client.gather(futures) if futures else []
+        except Exception:
+            # A worker or the scheduler died with the results.
+            return [None] * len(futures)
+
+    def cancel(self) -> None:
+        """Take back what is open."""
+        with suppress(Exception):
+            self.engine.client.cancel([task.future for task in self.open.values()])
+
+
+def _cause(error: BaseException | None) -> str:
+    if isinstance(error, KilledWorker):
+        return f"the workers that ran it died, at last {error.last_worker.address}"
+    return f"{type(error).__name__}: {error}"
+
+
+class LocalWorkers:
+    """A scheduler in this process, and workers beside it that are started again when they die."""
+
+    def __init__(self, count: int | None, cores: int):
+        gpus = [place.opens.partition(":")[2] for place in here() if place.exclusive]
+        number = count or max(1, len(gpus))
+        page: Any = ":8787" if find_spec("bokeh") else None
+        self._cluster = LocalCluster(
+            n_workers=0, dashboard_address=page, silence_logs=logging.CRITICAL
+        )
+        self.address: str = self._cluster.scheduler_address
+        self._closing = False
+        self._lock = threading.Lock()
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._threads = [
+            threading.Thread(
+                target=self._keep, args=(n, max(1, cores // number), gpus[n::number]), daemon=True
+            )
+            for n in range(number)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def _keep(self, number: int, cores: int, gpus: list[str]) -> None:
+        command = [*python_command(), "-P", "-m", "xdsl_spirv.jobs.worker"]
+        for _ in range(STARTS):
+            with self._lock:
+                if self._closing:
+                    return
+                process = self.processes[number] = subprocess.Popen(
+                    [*command, self.address, str(cores), *gpus],
+                    env=same_modules(),
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            process.wait()
+
+    def close(self) -> None:
+        """The workers end when their scheduler does."""
+        with self._lock:
+            self._closing = True
+        self._cluster.close()
+        for process in self.processes.values():
+            try:
+                process.wait(CLOSE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

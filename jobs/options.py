@@ -1,0 +1,60 @@
+"""
+The options with which commands and scripts say where their jobs run, and where results are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import AbstractContextManager, nullcontext
+
+from xdsl_spirv.jobs.engine import Engine, Here
+from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.runtime.errors import ProgramError
+
+LOCAL = "local"
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """`--scheduler` and `--store`."""
+    command.add_argument(
+        "--scheduler",
+        metavar="ADDRESS|local[:N]",
+        help="run on the workers of a Dask scheduler, or on N of this machine (in processes of "
+        "this command)",
+    )
+    command.add_argument(
+        "--store",
+        metavar="FILE.db",
+        help="keep results there; what it has is not run again",
+    )
+
+
+def open_engine(scheduler: str | None, cores: int) -> Engine:
+    """
+    The engine that `--scheduler` names; `cores` are those of this machine, if it is the one.
+
+    Raises `ProgramError` for an address at which nobody is, and where Dask is not installed.
+    """
+    if scheduler is None:
+        return Here(cores)
+    base, colon, number = scheduler.partition(":")
+    if base == LOCAL and colon and not (number.isdecimal() and int(number)):
+        raise ProgramError(
+            f"{scheduler!r} names no workers", "--scheduler", "write local or local:N"
+        )
+    try:
+        from xdsl_spirv.jobs.cluster import Cluster
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("distributed", "dask"):
+            raise
+        raise ProgramError(
+            "Dask is not installed", "--scheduler", "pip install 'xdsl-spirv[distributed]'"
+        ) from error
+    if base == LOCAL:
+        return Cluster.local(int(number) if number else None, cores)
+    return Cluster(scheduler)
+
+
+def open_store(path: str | None) -> AbstractContextManager[Store | None]:
+    """The store that `--store` names."""
+    return nullcontext() if path is None else Store(path)

@@ -1,0 +1,162 @@
+"""
+A worker of Dask's: announces this machine's cores and devices, and performs what it is sent.
+
+Dask's scheduler lets a device have one job at a time, and as many others as there are cores. Jobs
+run in processes of their own (`crew.py`), so the worker outlives what they do. It outlives its
+scheduler, too: it registers again with one that is started anew at the same address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from distributed import Worker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from xdsl_spirv.jobs.crew import Crew
+from xdsl_spirv.jobs.job import (
+    CORES,
+    INTERPRETER,
+    Job,
+    Result,
+    code_digest,
+    job_from_bytes,
+    to_bytes,
+)
+from xdsl_spirv.jobs.places import Place, here, only
+from xdsl_spirv.runtime.errors import ProgramError
+
+PATIENCE_SECONDS = 60.0
+"""How long a scheduler that is gone is waited for."""
+FIRST_SECONDS = 10.0
+"""How long a scheduler is looked for at first."""
+
+_crew: Crew | None = None
+_described: dict[str, Any] = {}
+
+
+def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
+    """What a worker announces: how many jobs of each resource it takes at a time."""
+    offered: dict[str, float] = {CORES: cores, INTERPRETER: cores}
+    for place in devices:
+        count = offered.get(place.resource, 0) + 1
+        offered[place.resource] = count if place.exclusive else cores
+    return offered
+
+
+def demand(resource: str) -> dict[str, float]:
+    """What a job takes of its worker: a GPU alone, or a core beside what else it needs."""
+    return {resource: 1} if resource.startswith("vulkan:") else {resource: 1, CORES: 1}
+
+
+def describe() -> dict[str, Any]:
+    """This worker's code and devices, for a client that asks; empty if it is none of ours."""
+    return _described
+
+
+def perform(jobs: Sequence[bytes], code: str) -> bytes:
+    """Jobs' results for a client with the same code, or why there are none; runs in a thread."""
+    if _crew is None:
+        return to_bytes("a worker was not started by `xdsl-spirv worker`")
+    if code != code_digest():
+        return to_bytes(differ(code_digest(), code))
+    return to_bytes([asdict(_performed(_crew, job_from_bytes(job))) for job in jobs])
+
+
+def _performed(crew: Crew, job: Job) -> Result:
+    try:
+        return crew.perform(job)
+    except ProgramError as error:
+        return Result("refused", None, str(error), worker=crew.name)
+
+
+def differ(theirs: str, ours: str) -> str:
+    """What is wrong with a worker of other code."""
+    return f"a worker runs xdsl-spirv {theirs}, not {ours}"
+
+
+class _EndsProcesses(WorkerPlugin):
+    """A worker that closes waits for its threads; they end with their processes."""
+
+    def teardown(self, worker: Worker) -> None:
+        if _crew is not None:
+            _crew.close()
+
+
+async def _serve(address: str, cores: int, devices: Sequence[Place], patience: float) -> None:
+    global _crew
+    waits = FIRST_SECONDS
+    while waits:
+        _crew = Crew(devices)
+        with tempfile.TemporaryDirectory(prefix="xdsl-spirv-worker-") as folder:
+            worker = Worker(
+                address,
+                nthreads=cores + sum(place.exclusive for place in devices),
+                resources=resources(cores, devices),
+                memory_limit=0,
+                dashboard=False,
+                local_directory=folder,
+                death_timeout=waits,
+                plugins=(_EndsProcesses(),),
+            )
+            try:
+                await worker
+            except Exception as error:
+                with suppress(Exception):
+                    await worker.close()
+                if isinstance(error, (OSError, asyncio.TimeoutError, ValueError)):
+                    raise no_scheduler(address) from error
+                raise
+            await worker.finished()
+        waits = patience
+
+
+def no_scheduler(address: str) -> ProgramError:
+    """The error of an address at which nobody answers."""
+    return ProgramError(
+        f"there is no scheduler at {address}", "", "start one with `dask scheduler`, or give local"
+    )
+
+
+def work(
+    address: str,
+    cores: int,
+    chosen: Sequence[int] | None = None,
+    patience: float = PATIENCE_SECONDS,
+) -> None:
+    """
+    Perform jobs of a scheduler until it is away for longer than `patience`.
+
+    `chosen` are the GPUs by number, else all.
+
+    Raises `ProgramError` if no scheduler is there, or no such GPU.
+    """
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    devices = list(here()) if chosen is None else only(here(), chosen)
+    _described.update(code=code_digest(), devices=[asdict(place) for place in devices])
+    asyncio.run(_serve(address, cores, devices, patience))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`ADDRESS CORES [GPU ...]`: a worker of a scheduler in the process that started this one."""
+    address, cores, *chosen = arguments
+    try:
+        work(address, int(cores), [int(number) for number in chosen], patience=0.0)
+    except ProgramError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    # The client names this module's functions by its import path.
+    from xdsl_spirv.jobs import worker
+
+    sys.exit(worker.main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+"""
+`xdsl-spirv worker` and `xdsl-spirv results`: what many machines do together, and what came of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.runtime.errors import ProgramError
+
+
+def worker_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--scheduler", metavar="ADDRESS", required=True, help="Dask's: tcp://host:8786"
+    )
+    command.add_argument(
+        "--device",
+        metavar="N",
+        type=int,
+        action="append",
+        help="offer only the GPU vulkan:N (repeat; all)",
+    )
+    command.add_argument(
+        "--cores",
+        metavar="N",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="jobs at a time beside those on GPUs (%(default)s)",
+    )
+
+
+def worker(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv worker`: performs jobs until the scheduler stays away, which is status 1."""
+    try:
+        from xdsl_spirv.jobs.worker import work
+    except ImportError as error:
+        raise ProgramError(
+            "Dask is not installed", "", "pip install 'xdsl-spirv[distributed]'"
+        ) from error
+    work(arguments.scheduler, arguments.cores, arguments.device)
+    return 0
+
+
+def results_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("store", metavar="FILE.db", help="a store of results")
+    command.add_argument(
+        "--merge",
+        metavar="OTHER.db",
+        nargs="+",
+        default=[],
+        help="first take over what these have and it has not",
+    )
+    command.add_argument("--failures", action="store_true", help="also list what is not ok")
+
+
+def results(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv results`: what a store holds, by kind, device and status."""
+    _existing([*arguments.merge, *([] if arguments.merge else [arguments.store])])
+    with Store(arguments.store) as store:
+        for path in arguments.merge:
+            with Store(path) as other:
+                print(f"{store.merge(other)} new results of {path}")
+        counts: Counter[tuple[str, str, str, str]] = Counter()
+        for record in store.records():
+            result = record.result
+            counts[record.kind, result.device, result.driver, result.status] += 1
+            if arguments.failures and not result.ok:
+                print(f"{record.kind} {record.key}: {result.status}: {result.cause}")
+    for (kind, device, driver, status), count in sorted(counts.items()):
+        where = f" on {device} ({driver})" if device else ""
+        print(f"{count:8} {status:13} {kind}{where}")
+    return 0
+
+
+def _existing(paths: Sequence[str]) -> None:
+    """A mistyped name shall not make a new file."""
+    for path in paths:
+        if not Path(path).is_file():
+            raise ProgramError("there is no such store", path, "name a file that --store made")
