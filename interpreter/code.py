@@ -167,6 +167,8 @@ class Compiler:
         self._slots: dict[SSAValue, int] = {}
         self._free: list[int] = []
         self._escaping: set[SSAValue] = set()
+        self._returning: set[Operation] = set()
+        """Operations inside of whose regions lanes may return from the function."""
 
     def _widens_binary16(self) -> bool:
         """Whether binary16 may stay binary32 between instructions: not where values are shown."""
@@ -289,6 +291,8 @@ class Compiler:
         dying: dict[int, list[SSAValue]] = {}
         for index, op in enumerate(block.ops):
             if op.next_op is None and op.has_trait(IsTerminator):
+                if op.name in RETURNS:
+                    self._note_return_in(op)
                 break
             for result in op.results:
                 last = self._last_use(result, block, order)
@@ -299,6 +303,12 @@ class Compiler:
             self._operation(op, steps)
             self.release(dying.pop(index, ()))
         return steps, [value for values in dying.values() for value in values]
+
+    def _note_return_in(self, op: Operation) -> None:
+        """Lanes may return at an operation: so they may inside of the one around it."""
+        parent = op.parent_op()
+        if parent is not None:
+            self._returning.add(parent)
 
     def _last_use(self, value: SSAValue, block: Block, order: dict[Operation, int]) -> int | None:
         """The number of the last operation that reads a value, None if one is in another block."""
@@ -330,7 +340,10 @@ class Compiler:
         if kind == "control":
             step = stage(op, self)
             if step is not None:
-                steps.add(step, op, may_return=_may_return(op))
+                returning = op in self._returning
+                steps.add(step, op, may_return=returning)
+                if returning:
+                    self._note_return_in(op)
             return
         function = stage(op, self.unit)
         if function is None:
@@ -342,11 +355,6 @@ class Compiler:
             arguments = (WAVE, *arguments)
         function = self.widened.adapt(op, function, len(arguments) - len(op.operands))
         steps.add(link(function, arguments, results, self.merges(op.results)), op)
-
-
-def _may_return(op: Operation) -> bool:
-    """Whether lanes may return from the function inside the operation's regions."""
-    return any(inner.name in RETURNS for inner in op.walk() if inner is not op)
 
 
 def link(function: Function, arguments: Slots, results: Slots, merges: list[Merge | None]) -> Step:

@@ -15,7 +15,7 @@ they go to finds them when the construct around them is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, TypeAlias
@@ -268,12 +268,20 @@ def block_order(region: Region) -> list[Block]:
 
     Blocks that no branch reaches are left out.
     """
-    reach = {block: _reachable(block) for block in region.blocks}
+    if len(region.blocks) == 1:
+        return list(region.blocks)
+    leads = {block: _successors(block) for block in region.blocks}
+    reach = {block: _reachable(block, leads) for block in region.blocks}
+    # Those that cannot come back come first: they get the higher numbers.
+    after = {
+        block: sorted(successors, key=lambda successor: block in reach[successor])
+        for block, successors in leads.items()
+    }
     finished: list[Block] = []
     seen: set[Block] = set()
 
     def visit(block: Block) -> None:
-        stack = [(block, _exits_first(block, reach))]
+        stack = [(block, after[block])]
         seen.add(block)
         while stack:
             current, successors = stack[-1]
@@ -283,7 +291,7 @@ def block_order(region: Region) -> list[Block]:
                 stack.pop()
                 continue
             seen.add(following)
-            stack.append((following, _exits_first(following, reach)))
+            stack.append((following, after[following]))
 
     visit(region.blocks[0])
     return finished[::-1]
@@ -307,19 +315,12 @@ def _successors(block: Block) -> Sequence[Block]:
     return successors
 
 
-def _reachable(block: Block) -> set[Block]:
+def _reachable(block: Block, leads: Mapping[Block, Sequence[Block]]) -> set[Block]:
     reachable: set[Block] = set()
-    pending = list(_successors(block))
+    pending = list(leads[block])
     while pending:
         current = pending.pop()
         if current not in reachable:
             reachable.add(current)
-            pending += _successors(current)
+            pending += leads[current]
     return reachable
-
-
-def _exits_first(block: Block, reach: dict[Block, set[Block]]) -> list[Block]:
-    """
-    A block's successors, those that cannot come back to it first: they get the higher numbers.
-    """
-    return sorted(_successors(block), key=lambda successor: block in reach[successor])

@@ -7,6 +7,7 @@ means that nothing was left out.
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import shutil
@@ -133,6 +134,13 @@ def run_on_lavapipe(lavapipe: Path, layered: dict[str, str]) -> Callable[..., No
             assert read_results(folder, jobs) == len(jobs), "the device left results out"
 
     return run
+
+
+def pytest_collection_finish() -> None:
+    """The collector neither looks at what was imported nor comes after every 700 objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.hookimpl(wrapper=True)
