@@ -45,8 +45,8 @@ def example() -> str:
     found = validate(assemble(EXAMPLE))
     lines = "\n".join(f"kernel.spv: {finding}" for finding in found)
     return (
-        f"```\n{EXAMPLE}```\n\n`xdsl-spirv assemble kernel.spvasm -o kernel.spv` and "
-        f"`xdsl-spirv validate kernel.spv` print\n\n```\n{lines}\n```"
+        f"```text\n{EXAMPLE}```\n\n`xdsl-spirv assemble kernel.spvasm -o kernel.spv` and "
+        f"`xdsl-spirv validate kernel.spv` print\n\n```text\n{lines}\n```"
     )
 
 

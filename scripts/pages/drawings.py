@@ -2,7 +2,7 @@
 Drawings: a mermaid block of a page as an SVG picture, so that no page needs a script for it.
 
 Only what the pages use is known: `graph TD` with the edges `a --> b` and `a -- label --> b`. A
-node is named, or spelled out once as `a["text"]`, `\\n` between its lines.
+node is named, or spelled out once as `a["text"]`, `<br>` between its lines.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def svg(graph: Graph) -> str:
 def _size(text: str | None) -> tuple[float, float]:
     if text is None:
         return 2.0, 2.0
-    lines = text.split("\\n")
+    lines = text.split("<br>")
     return max(map(len, lines)) * LETTER + 2 * PADDING, len(lines) * LINE_HEIGHT + PADDING
 
 
@@ -144,7 +144,7 @@ def _label(place: Mapping[str, tuple[float, float]], edge: tuple[str, str], text
 
 
 def _box(x: float, y: float, width: float, height: float, text: str) -> str:
-    lines = text.split("\\n")
+    lines = text.split("<br>")
     first = y - (len(lines) - 1) * LINE_HEIGHT / 2 + 5
     words = "".join(
         f'<text x="{x:.1f}" y="{first + i * LINE_HEIGHT:.1f}" text-anchor="middle">'

@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,14 +61,14 @@ def find_glslang() -> list[str]:
     if (FETCHED / "run").exists():
         return _runnable(FETCHED / "bin" / "glslang")
     for name in ("glslang", "glslangValidator"):
-        path = shutil.which(name)
+        path = shutil.which(name) or shutil.which(name, path=sysconfig.get_path("scripts"))
         if path is not None:
             return [path]
     raise Misuse(
         "GLSL is compiled by glslang, which is not installed",
         "",
-        "install it (Debian: glslang-tools; or the Vulkan SDK), name it by GLSLANG=PATH, or "
-        "compile the kernel elsewhere and test the .spv",
+        "install it (pip install '.[glsl]' in a checkout; Debian: glslang-tools; or the Vulkan "
+        "SDK), name it by GLSLANG=PATH, or compile the kernel elsewhere and test the .spv",
     )
 
 

@@ -1,0 +1,158 @@
+"""
+The blocks of code in the pages of the documentation, and whether a command in one could be typed.
+
+A command is not run here: its options, passes, targets, extras and files are looked up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import dropwhile, pairwise
+from pathlib import Path
+
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+from xdsl.utils.arg_spec import parse_pipeline
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from xdsl_spirv.tools.main import parser
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FENCE = re.compile(
+    r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=fence) *$",
+    re.MULTILINE | re.DOTALL,
+)
+ASSIGNMENT = re.compile(r"[A-Z_]+=")
+INDENTED = re.compile(r"(?:\A|\n\n)    (\S.*)")
+
+ELSEWHERE = {"cc": "gcc", "cp": "coreutils", "./runner": "", "pytest": "pytest"}
+"""Other programs that commands start, each in one or two places."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code: its page, its line there, its language and its text."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks_of(page: str) -> list[Block]:
+    """The blocks of a page of the repository, in their order."""
+    text = (ROOT / page).read_text()
+    return [
+        Block(page, text[: m.start()].count("\n") + 1, m["language"], m["text"])
+        for m in FENCE.finditer(text)
+    ]
+
+
+def indented_code(page: str) -> list[str]:
+    """The first lines of blocks that are indented, and so have no language."""
+    return INDENTED.findall(FENCE.sub("", (ROOT / page).read_text()))
+
+
+def commands(block: Block) -> Iterator[list[str]]:
+    """The words of each command of a shell block; redirections are left out."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=";<>")
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in lexer:
+            if set(word) <= {";"}:
+                yield words
+                words = []
+            else:
+                words.append(word)
+        if words:
+            yield words[: words.index(">")] if ">" in words else words
+
+
+def problem_of(words: list[str], own_passes: frozenset[str] = frozenset()) -> str:
+    """What is wrong with a command, or ""; `own_passes` are those that the page defines."""
+    program, *arguments = dropwhile(ASSIGNMENT.match, words)
+    match program:
+        case "xdsl-spirv" if arguments[:1] != ["opt"]:
+            return _refused(parser(), arguments) or _passes(arguments, own_passes)
+        case "xdsl-spirv":
+            return _refused(_opt_parser(), arguments[1:]) or _passes(arguments, own_passes)
+        case "xdsl-opt":
+            return _refused(_opt_parser(), arguments) or _passes(arguments, own_passes)
+        case "make":
+            known = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            return "" if arguments[0] in known else f"make has no {arguments[0]}"
+        case "pip":
+            return _extras(arguments)
+        case "python":
+            return _module(arguments)
+        case _:
+            return "" if program in ELSEWHERE else f"nobody knows {program}"
+
+
+@cache
+def _opt_parser() -> argparse.ArgumentParser:
+    """The arguments of `xdsl-opt`, and those of `xdsl-spirv opt` beside them."""
+    from xdsl_spirv.tools.opt import SPIRVOpt
+
+    arguments = argparse.ArgumentParser("xdsl-opt")
+    tool = xDSLOptMain.__new__(SPIRVOpt)
+    tool.given = []
+    tool.available_passes, tool.available_targets = {}, {}
+    tool.available_frontends = {}
+    tool.register_all_arguments(arguments)
+    return arguments
+
+
+def _refused(parser: argparse.ArgumentParser, arguments: list[str]) -> str:
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            parser.parse_args(arguments)
+    except SystemExit:
+        return said.getvalue()
+    return ""
+
+
+def _passes(arguments: list[str], own_passes: frozenset[str]) -> str:
+    """What is wrong with the pipeline and the target of a command."""
+    universe = Universe.get_multiverse()
+    for option, value in pairwise(arguments):
+        if option not in ("-p", "--passes", "-t"):
+            continue
+        known = universe.all_targets if option == "-t" else universe.all_passes
+        try:
+            for spec in parse_pipeline(value):
+                if spec.name in own_passes or (option == "-t" and spec.name in known):
+                    continue
+                PassPipeline.parse_spec(universe.all_passes, str(spec))
+        except Exception as error:
+            return f"{value}: {error}"
+    return ""
+
+
+def _extras(arguments: list[str]) -> str:
+    """The extras of this package that are asked for and are not there."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = [re.match(r"(?:\.|xdsl-spirv)\[(.*)\]$", argument) for argument in arguments]
+    missing = {name for match in asked if match for name in match[1].split(",")} - set(known)
+    return f"no extra {', '.join(missing)}" if missing else ""
+
+
+def _module(arguments: list[str]) -> str:
+    name = arguments[1] if arguments[0] == "-m" else arguments[0]
+    known = importlib.util.find_spec(name) if arguments[0] == "-m" else (ROOT / name).is_file()
+    return "" if known else f"no {name}"

@@ -1,0 +1,258 @@
+"""
+Every block of code on every page of the documentation is what it says it is.
+
+Python runs, a page's blocks one after the other, and what a `text` block behind them shows is
+printed. Commands could be typed: their options, passes, files and extras exist; those of the
+README, the tour and the cookbook run in tests/test_readme.py. MLIR, JSON and TOML are read. What
+does not run here names the test that runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.testing.page_blocks import (
+    ROOT,
+    Block,
+    blocks_of,
+    commands,
+    indented_code,
+    problem_of,
+)
+
+PAGES = [
+    "README.md",
+    "examples/runner-c/README.md",
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("*.md"))),
+]
+"""CONTRIBUTING.md is performed by tests/test_walks.py, CHANGELOG.md has no code."""
+
+LANGUAGES = {"c", "glsl", "json", "mermaid", "mlir", "python", "sh", "text", "toml", "yaml"}
+
+ELSEWHERE = {
+    ("docs/kernel-tests.md", "from dataclasses import replace"): (
+        "tests/tools/kernel_test/test_documentation.py::test_the_example"
+    ),
+    ("docs/language-models.md", "from xdsl_spirv.llm import LanguageModel, Sampling"): (
+        "tests/llm/test_smollm2.py::test_logits_of_a_text_and_what_follows_it"
+    ),
+    ("docs/onnx.md", "exported = torch.export.export(module, (x,))  # pip install torch"): (
+        "tests/frontends/test_recipes.py::test_torch"
+    ),
+    ("docs/onnx.md", "from xdsl_spirv.frontends import import_stablehlo"): (
+        "tests/frontends/test_recipes.py::test_jax"
+    ),
+    (
+        "docs/onnx.md",
+        'program = xdsl_spirv.compile("model.onnx", target="lavapipe", context=2048)',
+    ): "tests/frontends/test_onnx_sessions.py::test_a_compiled_session",
+    (
+        "docs/onnx.md",
+        "class Given(transformers.Cache):"
+        "  # a static cache of tensors, of which new ones replace the place of the token",
+    ): "tests/frontends/test_recipes.py::test_transformers",
+    ("docs/runtime.md", "from xdsl_spirv.runtime.vulkan import open_device"): (
+        "tests/runtime/test_vulkan.py::test_steps_in_one_submission"
+    ),
+}
+"""Page and first line of a block of Python that does not run here -> the test that runs it."""
+
+
+def blocks(page: str, language: str) -> list[Block]:
+    return [block for block in blocks_of(page) if block.language == language]
+
+
+def having(language: str) -> list[str]:
+    return [page for page in PAGES if blocks(page, language)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_has_a_language(page: str):
+    assert indented_code(page) == []
+    assert {block.language for block in blocks_of(page)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("page", having("sh"))
+def test_commands_can_be_typed(page: str):
+    own = frozenset(re.findall(r'^    name = "([\w-]+)"', (ROOT / page).read_text(), re.MULTILINE))
+    problems = [
+        f"{block}: {' '.join(words)}: {problem}"
+        for block in blocks(page, "sh")
+        for words in commands(block)
+        if (problem := problem_of(words, own))
+    ]
+    assert problems == []
+
+
+@pytest.mark.parametrize("page", [page for page in having("mlir") if page != "docs/passes.md"])
+def test_modules_are_read(page: str):
+    """Those of docs/passes.md run in tests/passes/test_docs.py."""
+    for block in blocks(page, "mlir"):
+        parse_text(block.text)
+
+
+@pytest.mark.parametrize("page", sorted({*having("json"), *having("toml")}))
+def test_data_is_read(page: str):
+    for block in blocks(page, "json"):
+        json.loads(block.text)
+    for block in blocks(page, "toml"):
+        tomllib.loads(block.text)
+
+
+Setup = Callable[[Path, pytest.MonkeyPatch], Mapping[str, Any]]
+
+
+def no_names(folder: Path, patch: pytest.MonkeyPatch) -> Mapping[str, Any]:
+    return {}
+
+
+KERNEL = """
+from xdsl_spirv import kernels as k
+
+@k.kernel(workgroup=64)
+def main(x=k.buffer(k.f32, read_only=True), y=k.buffer(k.f32)):
+    sum = x[k.local_id()] + 1.0
+    y[k.local_id()] = sum
+"""
+SUM = ("%9", "%sum")
+"""The name of the sum in the text of the module, and the one that a page gives it."""
+
+
+def a_kernel(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A `spirv.module`, its binary, and what it is launched on."""
+    names: dict[str, Any] = {}
+    run(Block("kernel", 1, "python", KERNEL), names)
+    written, x = names["main"], np.arange(64, dtype=np.float32)
+    text = written.text.replace(*SUM)
+    kernel = next(op for op in parse_text(text).ops if op.name == "spirv.module")
+    return {"kernel": kernel, "data": written.binary, "x": x, "y": np.zeros_like(x)}
+
+
+def a_product(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A module of linalg on tensors, and what it multiplies."""
+    import xdsl_spirv as xs
+    from xdsl_spirv.compiler.pipeline import linalg_to_spirv
+    from xdsl_spirv.runtime.modules import context
+
+    text = (ROOT / "examples" / "matmul.mlir").read_text().replace("40x", "8x")
+    a, b = np.ones((8, 30), np.float16), np.ones((30, 21), np.float16)
+    passes = linalg_to_spirv("lavapipe")[:18]
+    return {"module": xs.parse(text), "a": a, "b": b, "passes": passes, "ctx": context()}
+
+
+def the_interpreter(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    from xdsl_spirv.interpreter import semantics
+
+    names = a_kernel(folder, patch) | a_product(folder, patch)
+    semantics.load()
+    patch.setattr(semantics, "TABLE", dict(semantics.TABLE))
+    from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
+
+    del semantics.TABLE[IAddOp]
+    return names
+
+
+def an_onnx_model(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    onnx: Any = pytest.importorskip("onnx")
+    make = onnx.helper.make_tensor_value_info
+    values = [make(name, onnx.TensorProto.FLOAT, ["batch", 4]) for name in ("x", "y")]
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "model", values[:1], values[1:])
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets), folder / "model.onnx")
+    return {"x": np.ones((1, 4), np.float32)}
+
+
+def a_language_model(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    pytest.importorskip("gguf")
+    import xdsl_spirv as xs
+    from xdsl_spirv.testing.gguf_models import Shape, write_model
+
+    write_model(folder / "model.gguf", Shape(blocks=1, context=2048))
+    prompt = np.array([1, 2, 3], np.int32)
+    return {"xdsl_spirv": xs, "prompt": prompt, "following": prompt[:1]}
+
+
+def a_program(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    names = a_language_model(folder, patch)
+    names["xdsl_spirv"].compile("model.gguf", target="lavapipe", context=2048).save("DIR")
+    return names
+
+
+NOTATION = {"docs/packed-weights.md"}
+"""Pages whose `text` behind Python is notation, not output."""
+
+SETUP: dict[str, Setup] = {
+    "docs/binary.md": a_kernel,
+    "docs/check-passes.md": a_product,
+    "docs/checks.md": a_kernel,
+    "docs/interpreter.md": the_interpreter,
+    "docs/language-models.md": a_language_model,
+    "docs/onnx.md": an_onnx_model,
+    "docs/runtime.md": a_program,
+    "docs/text.md": a_kernel,
+}
+"""What a page's Python takes for granted: files in the folder, and names."""
+
+
+def run(block: Block, names: dict[str, Any]) -> None:
+    """Run a block; the file that it has for Python is one whose lines are known."""
+    file = f"<{block}>"
+    lines = block.text.splitlines(keepends=True)
+    linecache.cache[file] = (len(block.text), None, lines, file)
+    exec(compile(block.text, file, "exec"), names)
+
+
+@pytest.mark.parametrize("page", having("python"))
+def test_python_runs(
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """Sessions on the best device run on the interpreter here."""
+    if "examples/sum.comp" in (text := (ROOT / page).read_text()) and "k.launch(" in text:
+        find_glslang_or_skip()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    names = dict(SETUP.get(page, no_names)(tmp_path, monkeypatch))
+    shown: list[Block] = []
+    before = None
+    for block in blocks_of(page):
+        if block.language == "python" and (page, block.text.partition("\n")[0]) not in ELSEWHERE:
+            here = block.text.replace('session("vulkan")', 'session("interpreter")')
+            run(Block(page, block.line, "python", here), names)
+        if block.language == "text" and before == "python" and page not in NOTATION:
+            shown.append(block)
+        before = block.language
+    printed = capsys.readouterr().out
+    for block in shown:
+        assert [line for line in block.text.splitlines() if line not in printed] == []
+
+
+def find_glslang_or_skip() -> None:
+    from xdsl_spirv.tools.kernel_test.description import Misuse
+    from xdsl_spirv.tools.kernel_test.glslang import find_glslang
+
+    try:
+        find_glslang()
+    except Misuse as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize(("place", "test"), ELSEWHERE.items(), ids=str)
+def test_what_runs_elsewhere_is_there(place: tuple[str, str], test: str):
+    page, first = place
+    path, _, name = test.partition("::")
+    assert f"def {name}(" in (ROOT / path).read_text()
+    assert first in [block.text.partition("\n")[0] for block in blocks(page, "python")]
