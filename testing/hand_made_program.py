@@ -57,11 +57,12 @@ OpDecorate %out Binding 5
 %bool = OpTypeBool
 %u32 = OpTypeInt 32 0
 %i64 = OpTypeInt 64 1
+%i32 = OpTypeInt 32 1
 %f32 = OpTypeFloat 32
 %v3 = OpTypeVector %u32 3
 %factor = OpSpecConstant %f32 1.5
 %negative = OpSpecConstantFalse %bool
-%more = OpSpecConstant %i64 0
+%more = OpSpecConstant {integer} 0
 %zero = OpConstant %u32 0
 %one = OpConstant %u32 1
 %words = OpTypeRuntimeArray %f32
@@ -92,7 +93,8 @@ OpDecorate %out Binding 5
 %vf = OpLoad %f32 %pf
 %pl = OpAccessChain %to_long %push %one
 %vl = OpLoad %i64 %pl
-%both = OpIAdd %i64 %vl %more
+%wide = OpSConvert %i64 %more
+%both = OpIAdd %i64 %vl %wide
 %vi = OpConvertSToF %f32 %both
 %product = OpFMul %f32 %va %factor
 %s1 = OpFAdd %f32 %product %vb
@@ -106,8 +108,12 @@ OpFunctionEnd
 """
 
 
-def program(weight: Array) -> Program:
-    """`y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`, which is computed once."""
+def program(weight: Array, integer: str = "i64") -> Program:
+    """
+    `y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`, which is computed once.
+
+    `integer` is the type of the specialization constant 5.
+    """
     bound = [("w", "w", "t"), ("x", "t", "y")]
     buffers = (
         Buffer("x", "input", "f32", (COUNT,)),
@@ -134,9 +140,12 @@ def program(weight: Array) -> Program:
     constants = (
         SpecConstant(0, "f32", 1.5),
         SpecConstant(1, "i1", False),
-        SpecConstant(7, "i64", 0),
+        SpecConstant(7, integer, 0),
     )
-    binary = assemble(KERNEL).encode()
+    text = KERNEL.replace("{integer}", f"%{integer}")
+    if integer == "i64":
+        text = text.replace("%wide = OpSConvert %i64 %more\n", "").replace("%wide", "%more")
+    binary = assemble(text).encode()
     manifest = Manifest(
         schema=SCHEMA,
         version=VERSION,
