@@ -21,7 +21,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from xdsl_spirv.compiler.compiler import said_of_passes
 from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.modules import reading, verifying
+from xdsl_spirv.runtime.modules import reading, verify, verifying
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
@@ -56,6 +56,11 @@ class SPIRVOpt(xDSLOptMain):
             metavar="DIR",
             help="write the module after every pass, and a page of what each one changed",
         )
+        arg_parser.add_argument(
+            "--interactive",
+            action="store_true",
+            help="go through the passes of -p one by one, forth and back, by commands",
+        )
 
     def setup_pipeline(self) -> None:
         with said_of_passes(self.available_passes):
@@ -74,6 +79,31 @@ class SPIRVOpt(xDSLOptMain):
         passes = self.pipeline.passes
         shown = passes if self.args.trace_passes is None else expanded(passes)
         self.pipeline = PassPipeline(tuple(shown), callback)
+
+    def step_through(self) -> int:
+        """Go through the passes by commands; 1 if one failed and nobody typed."""
+        from xdsl_spirv.tools.stepping import Session
+        from xdsl_spirv.tools.stepping_runs import Runs
+        from xdsl_spirv.tools.stepping_terminal import Terminal
+
+        if not self.args.input_file or self.args.input_file == "-":
+            raise ProgramError(
+                "the module comes from standard input, where the commands are",
+                "--interactive",
+                "name a file",
+            )
+        ((stream, _),), extension = self.prepare_input()
+        with stream:
+            module = self.parse_chunk(stream, extension)
+        assert module is not None
+        if not self.args.disable_verify:
+            verify(module)
+        session = Session(module, self.ctx, self.available_passes)
+        session.verifies = not self.args.disable_verify
+        session.plan = expanded(self.pipeline.passes)
+        terminal = Terminal(session, Runs(session), self.args.input_file)
+        terminal.cmdloop()
+        return int(terminal.failed and not terminal.is_typed)
 
     def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
         try:
@@ -142,10 +172,24 @@ class _Kept(io.StringIO):
         pass
 
 
+def _refuse_output(arguments: argparse.Namespace) -> None:
+    """Raises `ProgramError` for options of output, which a session writes by commands."""
+    given = {"-o": arguments.output_file, "--trace-passes": arguments.trace_passes}
+    given["--split-input-file"] = arguments.split_input_file
+    for option, value in given.items():
+        if value:
+            raise ProgramError(
+                "a session writes what it is told to", f"--interactive, {option}", "leave it out"
+            )
+
+
 def opt(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv opt`."""
     given: list[str] = arguments.arguments
     driver = SPIRVOpt(given[1:] if given[:1] == ["--"] else given)
+    if driver.args.interactive:
+        _refuse_output(driver.args)
+        return driver.step_through()
     check_place(driver.args.output_file)
     name = driver.args.input_file or "standard input"
     with tracing(driver.args.trace_passes, name) as driver.trace:

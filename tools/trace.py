@@ -23,8 +23,11 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 INDEX = "index.html"
 
-NESTED = ("builtin.module", "gpu.module")
+NESTED = ("builtin.module", "gpu.module", "spirv.module")
 """What is taken apart, so that functions and kernels are compared one by one."""
+
+DECLARATIONS = ": declarations"
+"""Behind a module's name: what it has beside functions."""
 
 
 @dataclass(frozen=True)
@@ -55,28 +58,39 @@ def file_of(number: int, stage: Stage) -> str:
 
 
 def units_of(module: ModuleOp) -> dict[str, str]:
-    """The text of every function, kernel and `spirv.module`, and the rest of the module."""
+    """The text of every function and kernel by its symbol, and the rest of each module."""
     texts: dict[str, str] = {}
-    rest: list[str] = []
 
-    def visit(op: Operation) -> None:
+    def add(name: str, text: str) -> None:
+        texts[next(n for n in _candidates(name) if n not in texts)] = text
+
+    def visit(op: Operation, name: str) -> None:
+        rest: list[str] = []
         for inner in op.regions[0].blocks[0].ops if op.regions[0].blocks else ():
             symbol = inner.properties.get("sym_name") or inner.attributes.get("sym_name")
+            label = symbol.data if isinstance(symbol, StringAttr) else ""
             if inner.name in NESTED and inner.regions:
-                visit(inner)
-            elif isinstance(symbol, StringAttr):
-                name = next(n for n in _candidates(symbol.data) if n not in texts)
-                texts[name] = _text(inner)
+                visit(inner, label or inner.name)
+            elif label and inner.regions:
+                add(label, _text(inner))
             else:
                 rest.append(_text(inner))
+        if rest or (op is not module and _attributes(op)):
+            add(
+                name + DECLARATIONS if name else "(other operations)",
+                _attributes(op) * bool(name) + "".join(rest),
+            )
 
-    visit(module)
-    if rest:
-        texts["(other operations)"] = "".join(rest)
-    attributes = "".join(f"//   {name} = {value}\n" for name, value in module.attributes.items())
-    return texts | (
-        {"(module attributes)": "// of the module:\n" + attributes} if attributes else {}
-    )
+    visit(module, "")
+    if attributes := _attributes(module):
+        texts["(module attributes)"] = "// of the module:\n" + attributes
+    return texts
+
+
+def _attributes(op: Operation) -> str:
+    """What a module says of itself, beside its name, a line each."""
+    said = {**op.properties, **op.attributes}
+    return "".join(f"//   {key} = {value}\n" for key, value in said.items() if key != "sym_name")
 
 
 def _candidates(name: str) -> Generator[str]:

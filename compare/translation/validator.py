@@ -86,7 +86,7 @@ def check_passes(
     for current in passes:
         before = module.clone()
         current.apply(ctx, module)
-        finding = _broken(before, module)
+        finding = broken(before, module)
         if finding is None and not is_same(before, module):
             finding = _changed(subject, judge, before, module, cases, shrinking_runs)
         if finding is not None:
@@ -111,7 +111,7 @@ def _cases(judge: Judge, subject: Subject, count: int, seed: int, report: Report
     return cases
 
 
-def _broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
+def broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
     """A finding if a module no longer verifies or can no longer be written as a binary."""
     try:
         after.verify()

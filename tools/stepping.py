@@ -1,0 +1,243 @@
+"""
+A module on its way through passes, one at a time, forth and back: the state behind
+`opt --interactive`, without a terminal.
+
+A session is a plan of passes and a position in it: those before the position are applied. Every
+pass runs on a copy of the module, so one that fails leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+
+from xdsl_spirv.compiler.compiler import said_of_passes
+from xdsl_spirv.compiler.pipeline import expanded
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import text_of, verify
+from xdsl_spirv.tools.ir_diff import Row, diff
+from xdsl_spirv.tools.trace import units_of
+
+Passes = Mapping[str, Callable[[], type[ModulePass]]]
+
+
+@dataclass(frozen=True)
+class State:
+    """A module after some passes, and how long the last one took."""
+
+    module: ModuleOp
+    ctx: Context
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class UnitDiff:
+    """What happened to a function, a kernel or another unit of a module between two states."""
+
+    name: str
+    old: list[str]
+    new: list[str]
+    rows: list[Row]
+
+
+@dataclass
+class Session:
+    """
+    A module and a plan of passes; `position` of them are applied.
+
+    `states` are the modules that are known, from the source on: as many as were reached since the
+    plan last changed before them.
+    """
+
+    source: ModuleOp
+    ctx: Context
+    passes: Passes
+    plan: list[ModulePass] = field(default_factory=list[ModulePass])
+    position: int = 0
+    states: list[State] = field(default_factory=list[State])
+    verifies: bool = True
+
+    def __post_init__(self) -> None:
+        self.states = [State(self.source, self.ctx)]
+
+    # ---- where it stands
+
+    @property
+    def state(self) -> State:
+        return self.states[self.position]
+
+    @property
+    def module(self) -> ModuleOp:
+        """The module as it is now; it is not to be changed."""
+        return self.state.module
+
+    @property
+    def last(self) -> str:
+        """The pass that made the module, as a pipeline has it; empty for the source."""
+        return spec(self.plan[self.position - 1]) if self.position else ""
+
+    @property
+    def applied(self) -> str:
+        """The pipeline up to here, as `opt -p` takes it."""
+        return ",".join(map(spec, self.plan[: self.position]))
+
+    # ---- forth and back
+
+    def parse(self, pipeline: str) -> list[ModulePass]:
+        """The passes of a pipeline's text; raises `ProgramError` for one that is none."""
+        known = dict(self.passes)
+        with said_of_passes(known):
+            return expanded(PassPipeline.parse_spec(known, pipeline).passes)
+
+    def load(self, pipeline: str) -> int:
+        """Put passes at the end of the plan; returns how many."""
+        added = self.parse(pipeline)
+        self.plan += added
+        return len(added)
+
+    def next(self) -> None:
+        """Apply the next pass of the plan, or take up again the one that was undone."""
+        if self.position == len(self.plan):
+            raise ProgramError(
+                "no pass is planned next",
+                f"{self.position} of {len(self.plan)} are applied",
+                "apply one: apply NAME",
+            )
+        if self.position + 1 == len(self.states):
+            self.states.append(self._after(self.plan[self.position]))
+        self.position += 1
+
+    def apply(self, pipeline: str) -> int:
+        """
+        Apply passes here, before those that are planned next; returns how many.
+
+        Either all of them are applied, or the session is as it was.
+        """
+        added = self.parse(pipeline)
+        with self._all_or_nothing():
+            self.plan[self.position : self.position] = added
+            del self.states[self.position + 1 :]
+            for _ in added:
+                self.next()
+        return len(added)
+
+    def undo(self, count: int = 1) -> None:
+        """Go back by so many passes; they stay in the plan."""
+        if not 0 < count <= self.position:
+            raise ProgramError(
+                f"cannot undo {count} passes", f"{self.position} are applied", "undo fewer"
+            )
+        self.position -= count
+
+    def redo(self, count: int = 1) -> None:
+        """Go forth again by so many passes that were undone."""
+        left = len(self.states) - 1 - self.position
+        if not 0 < count <= left:
+            raise ProgramError(
+                f"cannot redo {count} passes", f"{left} are undone", "apply the next one: next"
+            )
+        self.position += count
+
+    def skip(self) -> str:
+        """Take the next pass out of the plan; returns what it was."""
+        if self.position == len(self.plan):
+            raise ProgramError("no pass is planned next", "", "there is nothing to skip")
+        del self.states[self.position + 1 :]
+        return spec(self.plan.pop(self.position))
+
+    def jump(self, place: str) -> None:
+        """
+        Go to the state after the pass of a number or a name, applying what is missing; 0 is the
+        source.
+
+        A name is the next pass called so, or else the last one before. If a pass on the way fails,
+        the session stands before that pass.
+        """
+        target = self._number(place)
+        if target < self.position:
+            self.position = target
+        while self.position < target:
+            self.next()
+
+    def _number(self, place: str) -> int:
+        if place.isdecimal():
+            number = int(place)
+            if number > len(self.plan):
+                raise ProgramError(
+                    f"there is no pass {number}", f"the plan has {len(self.plan)}", "see list"
+                )
+            return number
+        names = [member.name for member in self.plan]
+        ahead = [n for n, name in enumerate(names, 1) if name == place and n > self.position]
+        behind = [n for n, name in enumerate(names, 1) if name == place and n <= self.position]
+        if ahead or behind:
+            return ahead[0] if ahead else behind[-1]
+        remedy = f"planned: {', '.join(dict.fromkeys(names))}" if names else "load a pipeline first"
+        raise ProgramError(f"{place!r} is not in the plan", "", remedy)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Generator[None]:
+        kept = list(self.plan), self.position, list(self.states)
+        try:
+            yield
+        except BaseException:
+            self.plan, self.position, self.states = kept
+            raise
+
+    def _after(self, member: ModulePass) -> State:
+        ctx, module = self.state.ctx.clone(), self.module.clone()
+        start = time.perf_counter()
+        member.apply(ctx, module)
+        seconds = time.perf_counter() - start
+        if self.verifies:
+            verify(module)
+        return State(module, ctx, seconds)
+
+    # ---- looking at it
+
+    def text(self, name: str | None = None) -> str:
+        """The module as text, or that of one of its functions or kernels."""
+        if name is None:
+            return text_of(self.module)
+        units = units_of(self.module)
+        name = name.removeprefix("@")
+        if name not in units:
+            raise ProgramError(
+                f"there is no {name!r} in the module", f"there are: {', '.join(units)}", ""
+            )
+        return units[name]
+
+    def changes(self, number: int | None = None) -> list[UnitDiff]:
+        """What a pass of the plan changed (the last one without a number), unit by unit."""
+        number = self.position if number is None else number
+        if not 0 < number < len(self.states):
+            raise ProgramError(
+                f"pass {number} was not applied", f"{len(self.states) - 1} were", "see list"
+            )
+        before, after = (units_of(self.states[n].module) for n in (number - 1, number))
+        return list(unit_diffs(before, after))
+
+
+def spec(member: ModulePass) -> str:
+    """A pass with its options, as a pipeline has it."""
+    return str(member.pipeline_pass_spec())
+
+
+def unit_diffs(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[UnitDiff]:
+    """The units that differ, in the order of the new module, those that are gone first."""
+    names = [name for name in before if name not in after]
+    names += [name for name, text in after.items() if before.get(name) != text]
+    for name in names:
+        old, new = _lines(before.get(name)), _lines(after.get(name))
+        rows = diff(old, new)
+        yield UnitDiff(name, old, new, rows)
+
+
+def _lines(text: str | None) -> list[str]:
+    return [] if text is None else text.splitlines()

@@ -1,0 +1,354 @@
+"""
+`xdsl-spirv opt FILE --interactive`: a session in a terminal, or by commands on standard input.
+
+A command that fails says why and leaves everything as it was. Where nobody types, each command is
+shown before its output, and the status is 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import cmd
+import difflib
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+
+from xdsl_spirv.compare.translation import broken
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.targets import names as target_names
+from xdsl_spirv.tools.ir_diff import Row, hunks, summary
+from xdsl_spirv.tools.messages import failure
+from xdsl_spirv.tools.output import check_place, write
+from xdsl_spirv.tools.stepping import Session, UnitDiff, spec
+from xdsl_spirv.tools.stepping_runs import Runs
+
+SHORT = {
+    "a": "apply", "c": "check", "d": "diff", "h": "help", "j": "jump", "l": "list", "n": "next",
+    "p": "pipeline", "q": "quit", "r": "run", "s": "show", "u": "undo", "?": "help",
+}  # fmt: skip
+
+MOST_LINES = 200
+"""Of a diff of one unit, unless it is asked for by name."""
+
+RED, GREEN, SOFT, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+
+
+class Terminal(cmd.Cmd):
+    """Commands over a session; `help` lists them."""
+
+    def __init__(self, session: Session, runs: Runs, title: str):
+        super().__init__()
+        self.session, self.runs = session, runs
+        self.failed = False
+        self.is_typed = sys.stdin.isatty()
+        self.is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        units = len(session.text().splitlines())
+        self.intro = f"{title}: {units} lines, {len(session.plan)} passes planned; help for help"
+        self._set_prompt()
+
+    # ---- the loop
+
+    def onecmd(self, line: str) -> bool:
+        """One command; whatever goes wrong is said, and ends nothing."""
+        if not self.is_typed and line not in ("", "EOF"):
+            self._say(f"> {line}")
+        try:
+            return bool(super().onecmd(line))
+        except KeyboardInterrupt:
+            print("interrupted; everything is as it was")
+        except BrokenPipeError:
+            raise
+        # ArgSpecParseError of xDSL is a BaseException.
+        except BaseException as error:
+            if isinstance(error, SystemExit | GeneratorExit):
+                raise
+            self._say(f"error: {failure(error)[0]}")
+            self.failed = True
+        return False
+
+    def cmdloop(self, intro: object = None) -> None:
+        """Commands until `quit` or the end of the input; Ctrl-C drops a line."""
+        self.use_rawinput = self.is_typed
+        _set_delimiters()
+        while True:
+            try:
+                super().cmdloop(intro)
+                return
+            except KeyboardInterrupt:
+                print("\n(quit ends the session)")
+                intro = ""
+
+    def postcmd(self, stop: bool, line: str) -> bool:
+        self._set_prompt()
+        return stop
+
+    def emptyline(self) -> bool:
+        """An empty line does nothing: to repeat a pass is never meant."""
+        return False
+
+    def precmd(self, line: str) -> str:
+        word, _, rest = line.strip().partition(" ")
+        if line.strip().startswith("#"):
+            return ""
+        return f"{SHORT.get(word, word)} {rest}".strip()
+
+    def default(self, line: str) -> None:
+        """A word that is no command."""
+        word = line.split()[0]
+        close = difflib.get_close_matches(word, self._commands(), 1)
+        if not close and word.partition("{")[0] in self.session.passes:
+            close = [f"apply {word}"]
+        remedy = f"did you mean {close[0]}?" if close else "help lists them"
+        raise ProgramError(f"there is no command {word!r}", "", remedy)
+
+    def _commands(self) -> list[str]:
+        names = [name.removeprefix("do_") for name in vars(Terminal) if name.startswith("do_")]
+        return [name for name in names if name != "EOF"]
+
+    def _set_prompt(self) -> None:
+        session = self.session
+        after = f" after {session.plan[session.position - 1].name}" if session.position else ""
+        shown = f"({session.position}/{len(session.plan)}{after}) "
+        self.prompt = shown if self.is_typed else ""
+
+    def _say(self, text: str) -> None:
+        """Print text; what is in it commands no terminal."""
+        print("".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text))
+
+    def _number(self, text: str, default: int) -> int:
+        if text and not text.isdecimal():
+            raise ProgramError(f"{text!r} is no number", "", "give a whole number")
+        return int(text or default)
+
+    # ---- commands: forth and back
+
+    def do_next(self, text: str) -> None:
+        """next [N]: apply the next pass of the plan, or the next N."""
+        for _ in range(self._number(text, 1)):
+            self.session.next()
+            self._say(self._step())
+
+    def do_apply(self, text: str) -> None:
+        """apply NAME{option=value ...}: apply a pass here, or several separated by commas."""
+        if not text:
+            raise ProgramError("which pass?", "", "apply NAME; Tab completes names")
+        first = self.session.position
+        self.session.apply(text)
+        for number in range(first + 1, self.session.position + 1):
+            self._say(self._step(number))
+
+    def do_undo(self, text: str) -> None:
+        """undo [N]: go back by a pass, or by N; they stay in the plan."""
+        self.session.undo(self._number(text, 1))
+        self._say(self._step())
+
+    def do_redo(self, text: str) -> None:
+        """redo [N]: go forth again by passes that were undone."""
+        self.session.redo(self._number(text, 1))
+        self._say(self._step())
+
+    def do_jump(self, text: str) -> None:
+        """jump NUMBER|NAME: go to the state after that pass; 0 is the source."""
+        if not text:
+            raise ProgramError("jump where?", "", "jump NUMBER or jump NAME; see list")
+        self.session.jump(text)
+        self._say(self._step())
+
+    def do_skip(self, text: str) -> None:
+        """skip: take the next pass out of the plan."""
+        self._say(f"skipped {self.session.skip()}")
+
+    def do_load(self, text: str) -> None:
+        """load PIPELINE: put passes at the end of the plan, without applying them."""
+        self._say(f"{self.session.load(text)} passes planned")
+
+    # ---- commands: looking
+
+    def do_list(self, text: str) -> None:
+        """list: the passes of the plan; the mark is where the session stands."""
+        session = self.session
+        self._say(f"{'>' if not session.position else ' '}  0 source")
+        for number, member in enumerate(session.plan, 1):
+            mark = ">" if number == session.position else " "
+            known = f": {self._what(number)}" if number < len(session.states) else ""
+            undone = " (undone)" if known and number > session.position else ""
+            self._say(f"{mark} {number:2} {spec(member)}{known}{undone}")
+
+    def do_show(self, text: str) -> None:
+        """show [NAME]: the module as it is now, or one of its functions or kernels."""
+        shown = self.session.text(text or None)
+        if self.is_typed and sys.stdout.isatty():
+            import pydoc
+
+            pydoc.pager(shown)
+        else:
+            self._say(shown)
+
+    def do_diff(self, text: str) -> None:
+        """diff [NUMBER] [NAME]: what a pass (the last one) changed, in all units or in one."""
+        words = text.split()
+        number = int(words.pop(0)) if words and words[0].isdecimal() else None
+        name = words[0].removeprefix("@") if words else None
+        changes = self.session.changes(number)
+        if name is not None:
+            changes = [change for change in changes if change.name == name]
+        if not changes:
+            self._say("nothing changed" + (f" in {name}" if name else ""))
+        for change in changes:
+            self._say(f"--- {change.name}: {summary(change.rows)}")
+            lines = list(_lines(change))
+            for line in lines if name else lines[:MOST_LINES]:
+                self._print(line)
+            if not name and len(lines) > MOST_LINES:
+                self._say(f"... {len(lines) - MOST_LINES} more lines: diff {change.name}")
+
+    def do_run(self, text: str) -> None:
+        """run [SEED]: run the module as it is on random inputs, and compare the results."""
+        for line in self.runs.run(self._number(text.removeprefix("--random").strip(), 0)):
+            self._say(line)
+
+    def do_check(self, text: str) -> None:
+        """check: verify the module, and read its kernels back from their binaries."""
+        session = self.session
+        before = session.states[max(0, session.position - 1)].module
+        if finding := broken(before, session.module):
+            raise ProgramError(finding.failure, "", "see what the last pass did: diff")
+        self._say("the module is valid")
+
+    def do_passes(self, text: str) -> None:
+        """passes [TEXT]: all passes there are, or those with a text in their names."""
+        for name in sorted(name for name in self.session.passes if text in name):
+            self._say(name)
+
+    # ---- commands: keeping
+
+    def do_pipeline(self, text: str) -> None:
+        """pipeline: the passes up to here, as `opt -p` takes them."""
+        self._say(self.session.applied or "no pass is applied")
+
+    def do_save(self, text: str) -> None:
+        """save FILE: write the pipeline up to here."""
+        self._write(text, self.session.applied + "\n")
+
+    def do_write(self, text: str) -> None:
+        """write FILE: write the module as it is now."""
+        self._write(text, self.session.text())
+
+    def do_help(self, arg: str) -> None:
+        """help [COMMAND]: what there is."""
+        for name in [SHORT.get(arg, arg)] if arg else self._commands():
+            method = getattr(self, f"do_{name}", None)
+            if method is None:
+                raise ProgramError(f"there is no command {name!r}", "", "help lists them")
+            self._say(" ".join(method.__doc__.split()))
+        if not arg:
+            self._say("The first letter of a command will do; Tab completes names.")
+
+    def do_quit(self, text: str) -> bool:
+        """quit: end the session."""
+        return True
+
+    def do_EOF(self, text: str) -> bool:
+        """Ctrl-D ends the session, too."""
+        if self.is_typed:
+            print()
+        return True
+
+    def _write(self, path: str, text: str) -> None:
+        if not path:
+            raise ProgramError("no file is named", "", "give the name of a file")
+        check_place(path)
+        write(path, text.encode())
+        self._say(f"wrote {path}")
+
+    # ---- what is shown
+
+    def _step(self, number: int | None = None) -> str:
+        session = self.session
+        number = session.position if number is None else number
+        if not number:
+            return "0 source"
+        seconds = session.states[number].seconds
+        took = f" ({seconds:.1f} s)" if seconds >= 0.1 else ""
+        return f"{number} {spec(session.plan[number - 1])}: {self._what(number)}{took}"
+
+    def _what(self, number: int) -> str:
+        """What a pass changed, in few words."""
+        changes = self.session.changes(number)
+        if not changes:
+            return "changed nothing"
+        told = [f"{change.name} {summary(change.rows)}" for change in changes[:3]]
+        more = f", {len(changes) - 3} more" if len(changes) > 3 else ""
+        return ", ".join(told) + more
+
+    def _print(self, line: tuple[str, str]) -> None:
+        mark, text = line
+        colour = {"+": GREEN, "-": RED, "@": SOFT}.get(mark, "")
+        if not self.is_coloured or not colour:
+            self._say(f"{mark}{text}")
+            return
+        print(colour, end="")
+        self._say(f"{mark}{text}")
+        print(PLAIN, end="", flush=True)
+
+    # ---- completion
+
+    def complete_apply(self, text: str, line: str, begin: int, end: int) -> list[str]:
+        """Names of passes; behind `{` their options; behind `target=` the targets."""
+        before = line[:begin]
+        name = re.search(r"([\w-]+)\{[^{}]*$", before)
+        if name is None:
+            return _starting(self.session.passes, text)
+        if re.search(r"target=$", before):
+            return _starting(target_names(), text)
+        factory = self.session.passes.get(name[1])
+        options = [f.name.replace("_", "-") + "=" for f in fields(factory())] if factory else []
+        return _starting(options, text)
+
+    complete_load = complete_passes = complete_apply
+
+    def complete_jump(self, text: str, line: str, begin: int, end: int) -> list[str]:
+        """The passes of the plan."""
+        return _starting((member.name for member in self.session.plan), text)
+
+    def complete_show(self, text: str, line: str, begin: int, end: int) -> list[str]:
+        """The module's functions and kernels."""
+        from xdsl_spirv.tools.trace import units_of
+
+        return _starting(units_of(self.session.module), text)
+
+    complete_diff = complete_show
+
+
+def _starting(names: Iterable[str], text: str) -> list[str]:
+    return sorted({name for name in names if name.startswith(text)})
+
+
+def _set_delimiters() -> None:
+    """Names of passes have hyphens, and options stand behind a brace."""
+    try:
+        import readline
+    except ImportError:
+        return
+    readline.set_completer_delims(" \t\n{},=")
+
+
+def _lines(change: UnitDiff) -> Iterable[tuple[str, str]]:
+    """The lines of a diff, each with its mark."""
+    for part in hunks(change.rows):
+        first = next((row.new for row in part if row.new is not None), 0)
+        yield "@", f"@ line {first + 1}"
+        yield from _part(change, part)
+
+
+def _part(change: UnitDiff, rows: Sequence[Row]) -> Iterable[tuple[str, str]]:
+    for row in rows:
+        if row.kind in ("same", "renamed") and row.new is not None:
+            yield " ", change.new[row.new]
+            continue
+        if row.old is not None:
+            yield "-", change.old[row.old]
+        if row.new is not None:
+            yield "+", change.new[row.new]
