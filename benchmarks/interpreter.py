@@ -49,7 +49,7 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import find_module
-from xdsl_spirv.testing.differential.jobs import Job, write_jobs
+from xdsl_spirv.testing.dispatches import Dispatch, write_jobs
 
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "results" / "interpreter.json"
@@ -161,7 +161,7 @@ def on_lavapipe(made: list[Row], repeat: int) -> dict[str, list[float]]:
         return {}
     chosen = [row for row in made if row.on_lavapipe]
     jobs = [
-        Job(
+        Dispatch(
             encode(row.module),
             row.entry,
             row.grid,

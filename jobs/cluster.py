@@ -179,6 +179,9 @@ class Cluster(Engine):
             raise nobody_offers(resource, self._places)
         return self._places[resource]
 
+    def resources(self) -> list[str]:
+        return list(self._places)
+
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         run = _Run(self)
         try:

@@ -37,6 +37,10 @@ class Engine(ABC):
         """The device and driver that jobs of a resource meet; refuses what nobody offers."""
 
     @abstractmethod
+    def resources(self) -> list[str]:
+        """What is offered beside cores."""
+
+    @abstractmethod
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         """Each job with its result, as they end."""
 
@@ -91,6 +95,9 @@ class Here(Engine):
 
     def place(self, resource: str) -> Place:
         return self.crew.at(resource)[0]
+
+    def resources(self) -> list[str]:
+        return list(self.crew.places)
 
     def _lane(self, resource: str) -> ThreadPoolExecutor:
         places = self.crew.at(resource)

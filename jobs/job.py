@@ -57,6 +57,7 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "nothing": Kind("xdsl_spirv.jobs.kinds:nothing"),
+    "differential": Kind("xdsl_spirv.testing.differential.comparing:compare"),
 }
 """By name. A store holds the names, so they stay when a function moves."""
 

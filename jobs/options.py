@@ -8,10 +8,13 @@ import argparse
 from contextlib import AbstractContextManager, nullcontext
 
 from xdsl_spirv.jobs.engine import Engine, Here
+from xdsl_spirv.jobs.job import LAVAPIPE
+from xdsl_spirv.jobs.places import here, only
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 
 LOCAL = "local"
+VULKAN = "vulkan"
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -29,14 +32,22 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def open_engine(scheduler: str | None, cores: int) -> Engine:
+def open_engine(scheduler: str | None, cores: int, device: str | None = None) -> Engine:
     """
     The engine that `--scheduler` names; `cores` are those of this machine, if it is the one.
 
-    Raises `ProgramError` for an address at which nobody is, and where Dask is not installed.
+    `device` is `vulkan:N` where only that GPU of this machine is meant. Raises `ProgramError` for
+    an address at which nobody is, and where Dask is not installed.
     """
+    number = (device or "").removeprefix(f"{VULKAN}:")
     if scheduler is None:
-        return Here(cores)
+        return Here(cores, only(here(), [int(number)]) if number.isdecimal() else None)
+    if number.isdecimal():
+        raise ProgramError(
+            f"{device} is a device of one machine",
+            "--scheduler",
+            "name a model: vulkan:nvidia-h200",
+        )
     base, colon, number = scheduler.partition(":")
     if base == LOCAL and colon and not (number.isdecimal() and int(number)):
         raise ProgramError(
@@ -53,6 +64,20 @@ def open_engine(scheduler: str | None, cores: int) -> Engine:
     if base == LOCAL:
         return Cluster.local(int(number) if number else None, cores)
     return Cluster(scheduler)
+
+
+def resource(engine: Engine, device: str | None) -> str:
+    """The resource that `--device` means: lavapipe unless it is given, `vulkan` the one GPU's."""
+    if device is None:
+        return LAVAPIPE
+    number = device.removeprefix(f"{VULKAN}:")
+    if device != VULKAN and not number.isdecimal():
+        return device
+    gpus = [name for name in engine.resources() if name.startswith(f"{VULKAN}:")]
+    if len(gpus) != 1:
+        offered = ", ".join(gpus) or "none"
+        raise ProgramError(f"{device} is not one model", f"offered: {offered}", "name a model")
+    return gpus[0]
 
 
 def open_store(path: str | None) -> AbstractContextManager[Store | None]:

@@ -15,13 +15,16 @@ from xdsl_spirv.jobs.store import Store
 class Recorded(Engine):
     """Answers from a store; what it does not hold is refused."""
 
-    def __init__(self, store: Store, device: str = "", driver: str = ""):
-        self.store = store
+    def __init__(self, store: Store, resource: str, device: str, driver: str):
+        self.store, self.resource = store, resource
         self.device, self.driver = device, driver
 
     def place(self, resource: str) -> Place:
         exact = resource in (CORES, INTERPRETER)
         return Place(resource) if exact else Place(resource, self.device, self.driver)
+
+    def resources(self) -> list[str]:
+        return [self.resource]
 
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         for job in jobs:

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.testing.differential.jobs import Job, read_results, write_jobs
+from xdsl_spirv.jobs.engine import Here
+from xdsl_spirv.testing.dispatches import Dispatch, read_results, write_jobs
 from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,9 +86,16 @@ def lavapipe() -> Path:
 
 
 @pytest.fixture(scope="session")
-def job() -> type[Job]:
+def job() -> type[Dispatch]:
     """The class of what `run_on_lavapipe` runs (test modules cannot import from here)."""
-    return Job
+    return Dispatch
+
+
+@pytest.fixture(scope="session")
+def here() -> Generator[Here]:
+    """The engine that runs jobs on this machine, one at a time."""
+    with Here(1) as engine:
+        yield engine
 
 
 LAYER_SETTINGS = """khronos_validation.validate_sync = true
@@ -108,13 +116,13 @@ def layered(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 @pytest.fixture(scope="session")
 def run_on_lavapipe(lavapipe: Path, layered: dict[str, str]) -> Callable[..., None]:
     """
-    `run_on_lavapipe(jobs, timeout)` runs `Job`s one after the other in a process of its own.
+    `run_on_lavapipe(jobs, timeout)` runs `Dispatch`s one after the other in a process of its own.
 
     The jobs' buffers are changed in place. The driver's failure, a timeout and anything that the
     validation layer says (where it is there) fail the test.
     """
 
-    def run(jobs: Sequence[Job], timeout: float = 120) -> None:
+    def run(jobs: Sequence[Dispatch], timeout: float = 120) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write_jobs(folder, jobs)

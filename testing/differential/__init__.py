@@ -4,7 +4,7 @@ Differential testing: generated kernels whose results two executions must agree 
     from xdsl_spirv.testing.differential import generate, interpret, disagreements
     kernel = generate(seed)                  # a typed program without undefined behaviour
     expected = interpret(kernel)             # on the interpreter
-    found = ...                              # on a device: `jobs.run_jobs([job_of(kernel)], ...)`
+    found = ...                              # on a device: `execute(device, job_of(kernel))`
     disagreements(kernel, expected, found)   # exact for integers, an interval for floats
 
 A seed names one kernel for good; `families` says what is generated. docs/differential.md.

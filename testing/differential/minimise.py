@@ -17,7 +17,6 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyExcepti
 
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.testing.differential.jobs import Job
 from xdsl_spirv.testing.differential.kernel import Kernel, Statement
 from xdsl_spirv.testing.differential.running import (
     Buffers,
@@ -28,8 +27,9 @@ from xdsl_spirv.testing.differential.running import (
     job_of,
     module_of,
 )
+from xdsl_spirv.testing.dispatches import Dispatch
 
-RunJobs = Callable[[Sequence[Job]], Sequence[str]]
+Run = Callable[[Sequence[Dispatch]], Sequence[str]]
 """Runs jobs in place on the device; for each why it failed, or ""."""
 
 ROUNDS = 30
@@ -108,7 +108,7 @@ def _substituted(kernel: Kernel, number: int, name: str) -> Kernel:
     return replace(kernel, body=body).without(set())
 
 
-def minimise(disagreement: Disagreement, run: RunJobs) -> Kernel:
+def minimise(disagreement: Disagreement, run: Run) -> Kernel:
     """A smaller kernel on which device and interpreter still disagree about the same output."""
     best = only(disagreement.kernel, disagreement.output.buffer)
     if not _disagreeing([best], run):
@@ -121,8 +121,8 @@ def minimise(disagreement: Disagreement, run: RunJobs) -> Kernel:
     return best
 
 
-def _disagreeing(kernels: Sequence[Kernel], run: RunJobs) -> list[Kernel]:
-    tried: list[tuple[Kernel, Job]] = []
+def _disagreeing(kernels: Sequence[Kernel], run: Run) -> list[Kernel]:
+    tried: list[tuple[Kernel, Dispatch]] = []
     expected: list[tuple[Buffers, list[Buffers]]] = []
     for kernel in kernels:
         try:

@@ -19,10 +19,10 @@ from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import find_module
-from xdsl_spirv.testing.differential.jobs import Job
 from xdsl_spirv.testing.differential.kernel import Kernel, Output
 from xdsl_spirv.testing.differential.legal import spacing, subnormal, within
 from xdsl_spirv.testing.differential.types import Array
+from xdsl_spirv.testing.dispatches import Dispatch
 
 Buffers = dict[int, Array]
 
@@ -76,9 +76,9 @@ def choices(kernel: Kernel, module: SPIRVModuleOp | None = None) -> list[Buffers
     return [interpret(kernel, module, rounding="toward-zero")]
 
 
-def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Job:
+def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Dispatch:
     """The same run for a device."""
-    return Job(
+    return Dispatch(
         encode(module or module_of(kernel)),
         "main",
         kernel.machine.groups,

@@ -3,52 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from xdsl_spirv.jobs.engine import Here
+from xdsl_spirv.jobs.job import LAVAPIPE, Job
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.testing.differential import FAMILIES, Kernel, disagreements, generate, interpret
 from xdsl_spirv.testing.differential.families import ORDER
 from xdsl_spirv.testing.differential.float_rules import RULES
-from xdsl_spirv.testing.differential.jobs import Job, run_jobs
-from xdsl_spirv.testing.differential.known import KNOWN, explanation
+from xdsl_spirv.testing.differential.known import KNOWN
 from xdsl_spirv.testing.differential.legal import Legal, within
 from xdsl_spirv.testing.differential.minimise import minimise
 from xdsl_spirv.testing.differential.running import job_of, module_of
 from xdsl_spirv.testing.differential.types import I32, Type
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNNER = ROOT / "tests" / "vulkan" / "device.py"
 KERNELS = 300
 CHUNK = 20
 VALIDATED = 2 * len(ORDER)
 
-RunJobs = Callable[[Sequence[Job]], Sequence[str]]
-
-
-@pytest.fixture
-def run_all(lavapipe: Path) -> RunJobs:
-    """Runs jobs in place; for each why the device failed, or ""."""
-    return lambda jobs: run_jobs(jobs, [lavapipe], RUNNER, timeout=200)
-
 
 @pytest.mark.vulkan
+@pytest.mark.usefixtures("lavapipe")
 @pytest.mark.parametrize("start", range(0, KERNELS, CHUNK))
-def test_lavapipe_agrees(start: int, run_all: RunJobs):
-    kernels = [generate(seed) for seed in range(start, start + CHUNK)]
-    modules = [module_of(kernel) for kernel in kernels]
-    jobs = [job_of(k, m) for k, m in zip(kernels, modules, strict=True)]
-    failures = run_all(jobs)
-    for kernel, module, job, failure in zip(kernels, modules, jobs, failures, strict=True):
-        assert not failure, f"{kernel.family} {kernel.seed}: {failure}"
-        found = {binding: array for (_, binding), array in job.buffers.items()}
-        differences = disagreements(kernel, interpret(kernel, module), found)
-        unexplained = [str(d) for d in differences if explanation(d) is None]
-        assert not unexplained, "\n".join(unexplained)
+def test_lavapipe_agrees(start: int, here: Here):
+    common = {"family": None, "target": "lavapipe", "minimise": False}
+    jobs = [
+        Job("differential", {"seed": seed, **common}, LAVAPIPE)
+        for seed in range(start, start + CHUNK)
+    ]
+    results = [(job.data["seed"], result) for job, result in here.run(jobs)]
+    assert [f"seed {seed}: {result.cause}" for seed, result in results if not result.ok] == []
+    assert sum(result.value["outputs"] for _, result in results) >= CHUNK
 
 
 @pytest.mark.parametrize("seed", range(VALIDATED))
@@ -111,7 +103,7 @@ def test_known_bugs_are_documented():
         assert f"### {known.anchor}\n" in page, known.anchor
 
 
-class Broken(Job):
+class Broken(Dispatch):
     """A job for a device that adds one to the results of kernels with an operation."""
 
     kernel: Kernel
@@ -144,7 +136,7 @@ def test_a_disagreement_is_cut_down_to_its_operation(monkeypatch: pytest.MonkeyP
     kernel.output(kernel.op(f"spirv.IMul {counted}, {b} : i32"), I32, "after")
     kernel.output(kernel.op(f"spirv.IAdd {a}, {a} : i32"), I32, "beside")
 
-    def run(jobs: Sequence[Job]) -> list[str]:
+    def run(jobs: Sequence[Dispatch]) -> list[str]:
         for job in jobs:
             assert isinstance(job, Broken)
             job.run("spirv.BitCount")
@@ -160,25 +152,6 @@ def test_a_disagreement_is_cut_down_to_its_operation(monkeypatch: pytest.MonkeyP
     text = smallest.text()
     assert "spirv.BitCount" in text
     assert not any(f"spirv.{name} " in text for name in ("IAdd", "ISub", "BitwiseXor", "IMul"))
-
-
-def test_a_driver_that_dies_loses_one_job_only(tmp_path: Path):
-    """The rest is run by another process."""
-    runner = tmp_path / "runner.py"
-    runner.write_text(
-        "import json, os, sys, numpy as np\n"
-        "folder = sys.argv[2]\n"
-        "for n, job in enumerate(json.load(open(folder + '/jobs.json'))):\n"
-        "    if job['entry_point'] == 'dies':\n"
-        "        os.abort()\n"
-        "    stored = np.load(f'{folder}/{n}.npz')\n"
-        "    np.savez(f'{folder}/{n}.out.npz', stored['arr_0'] + 1)\n"
-    )
-    names = ["a", "dies", "b", "c"]
-    jobs = [Job(b"", name, (1, 1, 1), {(0, 0): np.zeros(4, np.int32)}) for name in names]
-    failures = run_jobs(jobs, ["/usr/bin/env"], runner)
-    assert [bool(failure) for failure in failures] == [False, True, False, False]
-    assert [int(job.buffers[0, 0][0]) for job in jobs] == [1, 0, 1, 1]
 
 
 def test_statements_that_nothing_needs_are_cut():

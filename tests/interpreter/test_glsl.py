@@ -33,7 +33,7 @@ from xdsl_spirv.passes.spirv.update_vce import update
 from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.testing.differential.jobs import Job
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
 
 SHADERS = sorted((Path(__file__).parent / "glsl").glob("*.comp"))
@@ -117,7 +117,7 @@ def devices_results(
 ) -> dict[str, Array]:
     """What lavapipe writes, under the validation layer."""
     jobs = {
-        name: Job(
+        name: Dispatch(
             launch.binary,
             "main",
             launch.grid,

@@ -94,7 +94,7 @@ def test_a_recorded_engine_runs_nothing(store: Store):
     store.add(known, result_of(3.0))
     results = dict(
         (job.data["n"], result)
-        for job, result in Recorded(store, "GPU", "driver 1").run([known, unknown])
+        for job, result in Recorded(store, GPU.resource, "GPU", "driver 1").run([known, unknown])
     )
     assert results[0].value == {"us": 3.0}
     assert (results[1].status, results[1].cause) == ("refused", "the store has no result of it")

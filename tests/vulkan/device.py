@@ -30,68 +30,25 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.needs import Needs
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
-from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
-
-TIMEOUT = 300.0
-"""Seconds that a job may take."""
-KERNEL = "kernel"
+from xdsl_spirv.testing.dispatches import SECONDS, Dispatch, load_jobs, loaded, read_back
 
 
-def work_of(job: dict[str, Any], sizes: Sequence[int]) -> Work:
-    """A job as work; its buffers are called 0, 1, ... in the order of its bindings."""
-    spirv = Path(job["spirv"]).read_bytes()
-    sizes_of_constants = Needs.of(spirv).constants
-    constants: list[tuple[int, bytes]] = []
-    for number, value in job.get("spec_constants", {}).items():
-        # A number that no constant has is passed over by the driver.
-        bits = 8 * sizes_of_constants.get(int(number), 4)
-        data = (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")
-        constants.append((int(number), data))
-    x, y, z = job["groups"]
-    return Work(
-        buffers=tuple(WorkBuffer(str(i), size, "output") for i, size in enumerate(sizes)),
-        kernels={KERNEL: spirv},
-        steps=(
-            Step(
-                kernel=KERNEL,
-                entry_point=job["entry_point"],
-                grid=(x, y, z),
-                bindings=tuple((s, b, str(i)) for i, (s, b) in enumerate(job["bindings"])),
-                constants=tuple(constants),
-                push=bytes.fromhex(job.get("push_constants", "")),
-            ),
-        ),
-        subgroup_size=job.get("subgroup_size"),
-    )
-
-
-def run_job(device: VulkanDevice, job: dict[str, Any], base: Path) -> None:
+def run_job(device: VulkanDevice, job: Dispatch, table: dict[str, Any], base: Path) -> None:
     """Run one job; `base` is its files' path without what follows the first full stop."""
-    with np.load(f"{base}.npz") as stored:
-        arrays = [stored[f"arr_{i}"] for i in range(len(job["bindings"]))]
-    loaded = device.load(work_of(job, [array.nbytes for array in arrays]))
-    try:
-        for i, array in enumerate(arrays):
-            loaded.write(str(i), array.tobytes(), TIMEOUT)
+    with loaded(device, job) as work:
         seconds: list[float] = []
-        for _ in range(job.get("repeat", 1)):
+        for _ in range(table.get("repeat", 1)):
             begun = time.perf_counter()
-            loaded.repeat(TIMEOUT)
+            work.repeat(SECONDS)
             seconds.append(time.perf_counter() - begun)
-        results = [
-            np.frombuffer(loaded.read(str(i), TIMEOUT)[: a.nbytes], a.dtype).reshape(a.shape)
-            for i, a in enumerate(arrays)
-        ]
-        np.savez(f"{base}.out.npz", *results)
-        if "repeat" in job:
+        read_back(job, work)
+        np.savez(f"{base}.out.npz", *job.buffers.values())
+        if "repeat" in table:
             Path(f"{base}.seconds.json").write_text(json.dumps(seconds))
-        if "time" in job:
-            (times,) = loaded.time(job["time"], TIMEOUT, 0.15)
+        if "time" in table:
+            (times,) = work.time(table["time"], SECONDS, 0.15)
             Path(f"{base}.nanoseconds.json").write_text(json.dumps(times.nanoseconds))
-    finally:
-        device.unload(loaded)
 
 
 def run_jobs(folder: Path) -> list[str]:
@@ -99,10 +56,10 @@ def run_jobs(folder: Path) -> list[str]:
     said: list[str] = []
     device = open_device()
     with device:
-        for number, job in enumerate(json.loads((folder / "jobs.json").read_text())):
-            run_job(device, job, folder / str(number))
+        for number, (job, table) in enumerate(load_jobs(folder)):
+            run_job(device, job, table, folder / str(number))
             new = device.messages[len(said) :]
-            said += [f"job {number} ({job['entry_point']}): {message}" for message in new]
+            said += [f"job {number} ({job.entry_point}): {message}" for message in new]
     # What is said while everything is destroyed counts too.
     return said + device.messages[len(said) :]
 

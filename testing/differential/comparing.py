@@ -1,0 +1,68 @@
+"""
+The kind of job `differential`: a generated kernel on the interpreter and on the process's device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl_spirv.jobs.child import opened
+from xdsl_spirv.jobs.job import Wrong
+from xdsl_spirv.testing.differential.families import generate
+from xdsl_spirv.testing.differential.known import explanation
+from xdsl_spirv.testing.differential.machine import machine
+from xdsl_spirv.testing.differential.minimise import minimise
+from xdsl_spirv.testing.differential.running import (
+    Disagreement,
+    choices,
+    disagreements,
+    interpret,
+    job_of,
+    module_of,
+)
+from xdsl_spirv.testing.dispatches import Dispatch, execute
+
+
+def compare(data: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The kernel's family, how many outputs were compared, and which known bugs explain differences.
+
+    Raises `Wrong` if one is neither legal nor known; where `minimise` is set, with what is left of
+    the kernel.
+    """
+    kernel = generate(data["seed"], data["family"], machine(data["target"]))
+    module = module_of(kernel)
+    expected = interpret(kernel, module)
+    job = job_of(kernel, module)
+    execute(opened(), job)
+    results = {binding: array for (_, binding), array in job.buffers.items()}
+    known: list[str] = []
+    unknown: list[str] = []
+    for difference in disagreements(kernel, expected, results, choices(kernel, module)):
+        cause = explanation(difference, device_name())
+        if cause is not None:
+            known.append(cause.anchor)
+        else:
+            unknown.append(_described(difference, data["minimise"]))
+    value = {"family": kernel.family, "outputs": len(kernel.outputs), "known": known}
+    if unknown:
+        raise Wrong("\n".join(unknown), value | {"unknown": len(unknown)})
+    return value
+
+
+def device_name() -> str:
+    """The device and its driver, by which known bugs are found."""
+    info = opened().info
+    return f"{info.name}, {info.driver} {info.driver_version}"
+
+
+def _described(difference: Disagreement, minimised: bool) -> str:
+    text = str(difference)
+    return f"{text}\n{minimise(difference, _run).text()}" if minimised else text
+
+
+def _run(jobs: Sequence[Dispatch]) -> list[str]:
+    for job in jobs:
+        execute(opened(), job)
+    return [""] * len(jobs)

@@ -1,0 +1,150 @@
+"""
+Dispatches as tests give them to a device: a binary, a grid, and buffers.
+
+A driver may crash or hang, so a process of its own runs them: that of a job (`jobs/`), or
+`tests/vulkan/device.py`, which reads them from a folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.runtime.needs import Needs
+from xdsl_spirv.runtime.vulkan.device import VulkanDevice
+from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
+from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+SECONDS = 300.0
+"""That a dispatch may take on the device."""
+KERNEL = "kernel"
+
+
+@dataclass
+class Dispatch:
+    """One dispatch on the device: `buffers` by (set, binding), what they hold before and after."""
+
+    spirv: bytes
+    entry_point: str
+    groups: tuple[int, int, int]
+    buffers: dict[tuple[int, int], Array]
+    cooperative_matrix: Sequence[tuple[int | str, ...]] = ()
+    subgroup_size: int | None = None
+    spec_constants: Mapping[int, int] = field(default_factory=dict[int, int])
+    push_constants: bytes = b""
+
+
+def write_jobs(folder: Path, jobs: Sequence[Dispatch]) -> None:
+    """What device.py reads: jobs.json, a binary and the buffers of each job."""
+    described: list[dict[str, object]] = []
+    for number, job in enumerate(jobs):
+        spirv = folder / f"{number}.spv"
+        spirv.write_bytes(job.spirv)
+        np.savez(folder / f"{number}.npz", *job.buffers.values())
+        described.append(
+            {
+                "spirv": str(spirv),
+                "entry_point": job.entry_point,
+                "groups": job.groups,
+                "bindings": list(job.buffers),
+                "cooperative_matrix": list(job.cooperative_matrix),
+                "subgroup_size": job.subgroup_size,
+                "spec_constants": dict(job.spec_constants),
+                "push_constants": job.push_constants.hex(),
+            }
+        )
+    (folder / "jobs.json").write_text(json.dumps(described))
+
+
+def read_results(folder: Path, jobs: Sequence[Dispatch]) -> int:
+    """Put what the device wrote into the jobs' buffers; how many of the jobs it finished."""
+    for number, job in enumerate(jobs):
+        path = folder / f"{number}.out.npz"
+        if not path.exists():
+            return number
+        try:
+            with np.load(path) as stored:
+                for i, buffer in enumerate(job.buffers.values()):
+                    buffer[...] = stored[f"arr_{i}"].view(buffer.dtype)
+        except (OSError, ValueError, EOFError, KeyError):
+            return number
+    return len(jobs)
+
+
+def load_jobs(folder: Path) -> list[tuple[Dispatch, dict[str, Any]]]:
+    """The jobs of a folder, each with what else is said of it (`repeat`, `time`)."""
+    jobs: list[tuple[Dispatch, dict[str, Any]]] = []
+    for number, table in enumerate(json.loads((folder / "jobs.json").read_text())):
+        with np.load(folder / f"{number}.npz") as stored:
+            arrays = [stored[f"arr_{i}"] for i in range(len(table["bindings"]))]
+        job = Dispatch(
+            Path(table["spirv"]).read_bytes(),
+            table["entry_point"],
+            tuple(table["groups"]),
+            {(s, b): array for (s, b), array in zip(table["bindings"], arrays, strict=True)},
+            subgroup_size=table.get("subgroup_size"),
+            spec_constants={int(n): v for n, v in table.get("spec_constants", {}).items()},
+            push_constants=bytes.fromhex(table.get("push_constants", "")),
+        )
+        jobs.append((job, table))
+    return jobs
+
+
+def work_of(job: Dispatch) -> Work:
+    """The dispatch as work; its buffers are called 0, 1, ... in the order of its bindings."""
+    sizes = Needs.of(job.spirv).constants
+    constants: list[tuple[int, bytes]] = []
+    for number, value in job.spec_constants.items():
+        # A number that no constant has is passed over by the driver.
+        bits = 8 * sizes.get(number, 4)
+        constants.append((number, (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")))
+    step = Step(
+        kernel=KERNEL,
+        entry_point=job.entry_point,
+        grid=job.groups,
+        bindings=tuple((s, b, str(i)) for i, (s, b) in enumerate(job.buffers)),
+        constants=tuple(constants),
+        push=job.push_constants,
+    )
+    return Work(
+        buffers=tuple(
+            WorkBuffer(str(i), array.nbytes, "output")
+            for i, array in enumerate(job.buffers.values())
+        ),
+        kernels={KERNEL: job.spirv},
+        steps=(step,),
+        subgroup_size=job.subgroup_size,
+    )
+
+
+@contextmanager
+def loaded(device: VulkanDevice, job: Dispatch) -> Generator[LoadedWork]:
+    """The dispatch on a device, its buffers filled."""
+    work = device.load(work_of(job))
+    try:
+        for i, array in enumerate(job.buffers.values()):
+            work.write(str(i), array.tobytes(), SECONDS)
+        yield work
+    finally:
+        device.unload(work)
+
+
+def read_back(job: Dispatch, work: LoadedWork) -> None:
+    """Put what the device wrote into the job's buffers."""
+    for i, array in enumerate(job.buffers.values()):
+        data = work.read(str(i), SECONDS)[: array.nbytes]
+        array[...] = np.frombuffer(data, array.dtype).reshape(array.shape)
+
+
+def execute(device: VulkanDevice, job: Dispatch) -> None:
+    """Run the dispatch in place, in this process."""
+    with loaded(device, job) as work:
+        work.repeat(SECONDS)
+        read_back(job, work)
