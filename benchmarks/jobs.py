@@ -48,7 +48,8 @@ def main() -> None:
     options = parser.parse_args()
     records: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
         "load": round(os.getloadavg()[0], 1),
         "jobs": options.count,
     }
