@@ -79,7 +79,8 @@ def commands(block: Block) -> Iterator[list[str]]:
             else:
                 words.append(word)
         if words:
-            yield words[: words.index(">")] if ">" in words else words
+            redirected = (n for n, word in enumerate(words) if word in ("<", ">"))
+            yield words[: next(redirected, None)]
 
 
 def problem_of(words: list[str], own_passes: frozenset[str] = frozenset()) -> str:
