@@ -54,9 +54,10 @@ def run(
 ) -> None:
     """Apply the passes that a module needs in their order; `observe` hears of every one."""
     known: set[str] | None = None
+    names = Names()
     for member in passes:
         if isinstance(member, PassOnDemand) and member.needs and known is None:
-            known = contents(module)
+            known = contents(module, names)
         if not isinstance(member, PassOnDemand):
             member.apply(ctx, module)
             known = None
@@ -67,7 +68,19 @@ def run(
             observe(member.name, module)
 
 
-def contents(module: Operation) -> set[str]:
+class Names(dict[int, tuple[Attribute, set[str]]]):
+    """The names in attributes, by identity: most are the same objects from pass to pass."""
+
+    def of(self, attribute: Attribute) -> set[str]:
+        """The names in an attribute."""
+        known = self.get(id(attribute))
+        if known is None:
+            # It holds the attribute, so that no other one gets its identity.
+            known = self[id(attribute)] = (attribute, set(_names_of(attribute)))
+        return known[1]
+
+
+def contents(module: Operation, names: Names | None = None) -> set[str]:
     """
     The names of what is in a module.
 
@@ -76,22 +89,30 @@ def contents(module: Operation) -> set[str]:
     words that attributes have as parameters (`schedule.instruction=dot`), and the keys of
     dictionaries (`program.name`).
     """
+    names = Names() if names is None else names
     operations: Counter[str] = Counter()
     attributes: dict[int, Attribute] = {}
-    for op in module.walk():
+    waiting = [module]
+    while waiting:
+        op = waiting.pop()
         operations[op.name] += 1
-        types = [result.type for result in op.results]
-        types += [
-            arg.type for region in op.regions for block in region.blocks for arg in block.args
-        ]
-        for attribute in (*op.attributes.values(), *op.properties.values(), *types):
+        for result in op.results:
+            attributes[id(result.type)] = result.type
+        for attribute in op.attributes.values():
             attributes[id(attribute)] = attribute
+        for attribute in op.properties.values():
+            attributes[id(attribute)] = attribute
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.args:
+                    attributes[id(argument.type)] = argument.type
+                waiting += block.ops
     several = {f"several {name}" for name, count in operations.items() if count > 1}
-    return {*operations, *several, *_names_of(attributes.values())}
+    return {*operations, *several}.union(*map(names.of, attributes.values()))
 
 
-def _names_of(attributes: Iterable[Attribute]) -> Iterator[str]:
-    waiting = list(attributes)
+def _names_of(whole: Attribute) -> Iterator[str]:
+    waiting = [whole]
     seen: set[int] = set()
     while waiting:
         attribute = waiting.pop()
