@@ -204,6 +204,8 @@ class FunctionEncoder:
         """Offset in the function's words, and the operation that is written from there on."""
         self._exits: dict[int, list[ExitOp]] = {}
         """Identity of a block -> the exits from nested constructs that reach it."""
+        self._begun = set[int]()
+        """Identities of the blocks that are written, or being written."""
         self._known_edges: dict[int, Sequence[Edge]] = {}
         self._line: tuple[int, int, int] | None = None
         self._handlers: dict[type[Operation], Callable[[Operation], None]] = {
@@ -388,6 +390,7 @@ class FunctionEncoder:
         `first` is put before the first branch of what the block becomes (a loop's merge
         instruction), `last` before its last (a selection's).
         """
+        self._begun.add(id(block))
         module, words = self.module, self.words
         encoders, lines, traced = module.encoders, module.lines, module.traced
         terminator = block.last_op
@@ -473,6 +476,9 @@ class FunctionEncoder:
 
     def _switch(self, op: Operation) -> None:
         selector, (default, *cases) = op.operands[0], self._edges(op)
+        if not self._is_behind(selector):
+            # The width of the literals is the selector's, so readers have to know it by then.
+            raise SPIRVEncodeError("its selector is defined in a block that does not dominate", op)
         words = [self.module.value(selector), default.label]
         literals = op.properties.get("literals")
         values = literals.iter_attrs() if isinstance(literals, DenseIntOrFPElementsAttr) else ()
@@ -480,6 +486,13 @@ class FunctionEncoder:
             words += (*scalar_words(value, selector.type, op), case.label)
         self.words += self._instruction("OpSwitch", *words)
         self._split(op)
+
+    def _is_behind(self, value: SSAValue) -> bool:
+        """Whether a value is defined by what is written already."""
+        owner = value.owner
+        block = owner if isinstance(owner, Block) else owner.parent_block()
+        declared = isinstance(owner, Operation) and self.module.is_declaration(owner)
+        return declared or id(block) in self._begun
 
     def _split(self, op: Operation) -> None:
         """The blocks that stand between a branch and its targets."""
