@@ -15,6 +15,7 @@ import os
 import subprocess
 import threading
 import time
+import warnings
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -84,13 +85,14 @@ class Cluster(Engine):
         self._meet()
 
     @staticmethod
-    def local(workers: int | None = None, cores: int | None = None) -> Cluster:
+    def local(workers: int | None = None, cores: int | None = None, page: bool = False) -> Cluster:
         """
         A scheduler in this process and so many workers beside it, one for each GPU by default.
 
-        The GPUs are dealt to the workers, the cores are shared out evenly.
+        The GPUs are dealt to the workers, the cores are shared out evenly. `page` has Dask serve
+        its dashboard.
         """
-        started = LocalWorkers(workers, cores or os.cpu_count() or 1)
+        started = LocalWorkers(workers, cores or os.cpu_count() or 1, page)
         try:
             return Cluster(started.address, started)
         except BaseException:
@@ -256,9 +258,13 @@ class _Run:
         """Send each resource as many tasks as its workers take, and a few more."""
         if self.engine.client.status != "running":
             return
-        for needs, jobs in self.held.items():
-            while jobs and self.counts[needs] < capacity[needs] + AHEAD:
-                size = min(self._together(jobs[0]), -(-len(jobs) // (capacity[needs] + AHEAD)))
+        for jobs in self.held.values():
+            while jobs:
+                lane = _lane(jobs[0])
+                room = capacity[lane] + AHEAD
+                if self.counts[lane] >= room:
+                    break
+                size = min(self._together(jobs[0]), -(-len(jobs) // room))
                 self._send([jobs.popleft() for _ in range(size)])
 
     def _together(self, job: Job) -> int:
@@ -274,11 +280,11 @@ class _Run:
             [job_to_bytes(job) for job in jobs],
             code_digest(),
             key=f"{jobs[0].kind}-{jobs[0].key[:12]}-{os.getpid()}-{number}",
-            resources=demand(jobs[0].needs),
+            resources=demand(jobs[0]),
             pure=False,
         )
         self.open[number] = _Task(jobs, future, self.engine.scheduler)
-        self.counts[jobs[0].needs] += 1
+        self.counts[_lane(jobs[0])] += 1
         future.add_done_callback(partial(self._tell, number))
 
     def _tell(self, number: int, _: Future) -> None:
@@ -303,7 +309,7 @@ class _Run:
         done = [task.future for task in ended if task.future.status == "finished"]
         answers = dict(zip((f.key for f in done), self._gathered(done), strict=True))
         for task in ended:
-            self.counts[task.needs] -= 1
+            self.counts[_lane(task.jobs[0])] -= 1
             answer = answers.get(task.future.key)
             if answer is not None:
                 yield from self._results(task, answer)
@@ -336,6 +342,11 @@ class _Run:
             self.engine.client.cancel([task.future for task in self.open.values()])
 
 
+def _lane(job: Job) -> str:
+    """The resource of which it takes a whole one."""
+    return job.needs if job.alone else CORES
+
+
 def _cause(error: BaseException | None) -> str:
     if isinstance(error, KilledWorker):
         return f"the workers that ran it died, at last {error.last_worker.address}"
@@ -345,13 +356,16 @@ def _cause(error: BaseException | None) -> str:
 class LocalWorkers:
     """A scheduler in this process, and workers beside it that are started again when they die."""
 
-    def __init__(self, count: int | None, cores: int):
-        gpus = [place.opens.partition(":")[2] for place in here() if place.exclusive]
+    def __init__(self, count: int | None, cores: int, page: bool):
+        gpus = [place.opens.partition(":")[2] for place in here() if place.is_gpu]
         number = count or max(1, len(gpus))
-        page: Any = ":8787" if find_spec("bokeh") else None
-        self._cluster = LocalCluster(
-            n_workers=0, dashboard_address=page, silence_logs=logging.CRITICAL
-        )
+        address: Any = ":8787" if page and find_spec("bokeh") else None
+        with warnings.catch_warnings():
+            # Where the port is taken another one is.
+            warnings.simplefilter("ignore")
+            self._cluster = LocalCluster(
+                n_workers=0, dashboard_address=address, silence_logs=logging.CRITICAL
+            )
         self.address: str = self._cluster.scheduler_address
         self._closing = False
         self._lock = threading.Lock()

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from queue import SimpleQueue
 
 from xdsl_spirv.jobs.child import DEVICE_VARIABLE
 from xdsl_spirv.jobs.job import CORES, INTERPRETER, KINDS, Job, Result, job_to_bytes
@@ -56,8 +55,8 @@ class Crew:
     """
     Performs jobs at the places of this machine; any thread may ask it.
 
-    `devices` are those of the machine unless they are given. One that is exclusive takes one job at
-    a time: who asks for it waits.
+    `devices` are those of the machine unless they are given. A job that wants a GPU for itself
+    waits until nobody is there.
     """
 
     def __init__(self, devices: Iterable[Place] | None = None):
@@ -66,6 +65,9 @@ class Crew:
         self._idle: dict[Place, list[Child]] = defaultdict(list)
         self._busy: set[Child] = set()
         self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._users: dict[Place, float] = defaultdict(float)
+        """How much of each GPU is taken."""
         self._closed = False
 
     @cached_property
@@ -76,15 +78,6 @@ class Crew:
             places[place.resource].append(place)
         return places
 
-    @cached_property
-    def _free(self) -> dict[str, SimpleQueue[Place]]:
-        """The exclusive places at which no job runs."""
-        free: dict[str, SimpleQueue[Place]] = defaultdict(SimpleQueue)
-        for place in (place for places in self.places.values() for place in places):
-            if place.exclusive:
-                free[place.resource].put(place)
-        return free
-
     def at(self, resource: str) -> list[Place]:
         """The places that offer a resource; refuses one that none offers."""
         if resource in (CORES, INTERPRETER):
@@ -94,15 +87,30 @@ class Crew:
         return self.places[resource]
 
     def perform(self, job: Job) -> Result:
-        """The result of a job, whatever it does to its process."""
-        place = self.at(job.needs)[0]
-        if not place.exclusive:
-            return self._perform(job, place)
-        place = self._free[job.needs].get()
+        """The result of a job, whatever it does to its process; waits for a GPU."""
+        place = self._enter(job)
         try:
             return self._perform(job, place)
         finally:
-            self._free[job.needs].put(place)
+            self._leave(job, place)
+
+    def _enter(self, job: Job) -> Place:
+        """The place with the fewest jobs; for one that is alone, one without any."""
+        places = self.at(job.needs)
+        if not places[0].is_gpu:
+            return places[0]
+        with self._changed:
+            while True:
+                place = min(places, key=lambda place: self._users[place])
+                if self._users[place] + job.share <= 1:
+                    self._users[place] += job.share
+                    return place
+                self._changed.wait()
+
+    def _leave(self, job: Job, place: Place) -> None:
+        with self._changed:
+            self._users[place] -= job.share
+            self._changed.notify_all()
 
     def _perform(self, job: Job, place: Place) -> Result:
         begun = time.perf_counter()

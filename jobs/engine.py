@@ -99,11 +99,11 @@ class Here(Engine):
     def resources(self) -> list[str]:
         return list(self.crew.places)
 
-    def _lane(self, resource: str) -> ThreadPoolExecutor:
-        places = self.crew.at(resource)
-        if not places[0].exclusive:
+    def _lane(self, job: Job) -> ThreadPoolExecutor:
+        places = self.crew.at(job.needs)
+        if not job.alone:
             return self._cores
-        return self._gpus.setdefault(resource, ThreadPoolExecutor(len(places), resource))
+        return self._gpus.setdefault(job.needs, ThreadPoolExecutor(len(places), job.needs))
 
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         finished: SimpleQueue[tuple[Job, Future[Result]]] = SimpleQueue()
@@ -115,7 +115,7 @@ class Here(Engine):
             return job, future.result()
 
         def begin(job: Job) -> None:
-            future = self._lane(job.needs).submit(self.crew.perform, job)
+            future = self._lane(job).submit(self.crew.perform, job)
             begun.add(future)
             future.add_done_callback(lambda future: finished.put((job, future)))
 

@@ -31,6 +31,10 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 CORES = "cores"
 INTERPRETER = "interpreter"
 LAVAPIPE = "lavapipe"
+GPU = "vulkan:"
+"""How the resources begin of devices that a job may have for itself."""
+SHARE = 1 / 64
+"""What a job that shares takes of a GPU."""
 SECONDS = 60.0
 
 
@@ -58,6 +62,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "nothing": Kind("xdsl_spirv.jobs.kinds:nothing"),
     "differential": Kind("xdsl_spirv.testing.differential.comparing:compare"),
+    "sweep": Kind("xdsl_spirv.testing.sweep:sweep"),
 }
 """By name. A store holds the names, so they stay when a function moves."""
 
@@ -67,8 +72,9 @@ class Job:
     """
     Work of a `kind` on `data`: JSON and bytes, in dictionaries and lists.
 
-    `needs` is a resource: `cores`, `interpreter`, `lavapipe`, or a GPU as `vulkan:nvidia-h200`.
-    The job may take `seconds`, and `memory` bytes where that is given. `note` comes back with it.
+    `needs` is a resource: `cores`, `interpreter`, `lavapipe`, or a GPU as `vulkan:nvidia-h200`. A
+    GPU has no other job meanwhile unless the job says it may be `shared`, as what is not timed. The
+    job may take `seconds`, and `memory` bytes where that is given. `note` comes back with it.
     """
 
     kind: str
@@ -76,11 +82,22 @@ class Job:
     needs: str = CORES
     seconds: float = SECONDS
     memory: int | None = None
+    shared: bool = False
     note: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ProgramError(f"there is no kind of job {self.kind!r}", "", ", ".join(KINDS))
+
+    @property
+    def alone(self) -> bool:
+        """Whether it takes a whole GPU, and not one of the cores."""
+        return self.needs.startswith(GPU) and not self.shared
+
+    @property
+    def share(self) -> float:
+        """How much of a GPU it takes."""
+        return 1.0 if self.alone else SHARE
 
     @cached_property
     def key(self) -> str:

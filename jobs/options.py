@@ -5,6 +5,7 @@ The options with which commands and scripts say where their jobs run, and where 
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import AbstractContextManager, nullcontext
 
 from xdsl_spirv.jobs.engine import Engine, Here
@@ -61,9 +62,11 @@ def open_engine(scheduler: str | None, cores: int, device: str | None = None) ->
         raise ProgramError(
             "Dask is not installed", "--scheduler", "pip install 'xdsl-spirv[distributed]'"
         ) from error
-    if base == LOCAL:
-        return Cluster.local(int(number) if number else None, cores)
-    return Cluster(scheduler)
+    workers = int(number) if number else None
+    engine = Cluster.local(workers, cores, True) if base == LOCAL else Cluster(scheduler)
+    if engine.dashboard:
+        print(f"dashboard: {engine.dashboard}", file=sys.stderr)
+    return engine
 
 
 def resource(engine: Engine, device: str | None) -> str:

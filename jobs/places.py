@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from xdsl_spirv.jobs.job import LAVAPIPE
+from xdsl_spirv.jobs.job import GPU, LAVAPIPE
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
 from xdsl_spirv.runtime.vulkan.loader import open_library
@@ -41,16 +41,16 @@ class Place:
     launcher: tuple[str, ...] = ()
 
     @property
-    def exclusive(self) -> bool:
-        """Whether it takes one job at a time."""
-        return self.resource.startswith("vulkan:")
+    def is_gpu(self) -> bool:
+        """Whether a job may have it for itself."""
+        return self.resource.startswith(GPU)
 
 
 def resource_of(info: DeviceInfo) -> str:
     """`lavapipe`, or `vulkan:` and the device's name in small letters."""
     if info.name.startswith(SOFTWARE):
         return LAVAPIPE
-    return "vulkan:" + re.sub(r"[^a-z0-9]+", "-", info.name.lower()).strip("-")
+    return GPU + re.sub(r"[^a-z0-9]+", "-", info.name.lower()).strip("-")
 
 
 def _place(info: DeviceInfo, launcher: Sequence[str] = ()) -> Place:
@@ -87,7 +87,7 @@ def here() -> tuple[Place, ...]:
 def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
     """The places, of GPUs only those `chosen` by number; refuses a number that is not there."""
     places = list(places)
-    gpus = [place for place in places if place.exclusive]
+    gpus = [place for place in places if place.is_gpu]
     names = {f"vulkan:{number}" for number in chosen}
     missing = names - {place.opens for place in gpus}
     if missing:
@@ -97,4 +97,4 @@ def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
             f"devices: {offered}",
             "name another",
         )
-    return [place for place in places if not place.exclusive or place.opens in names]
+    return [place for place in places if not place.is_gpu or place.opens in names]

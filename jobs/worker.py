@@ -23,6 +23,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from xdsl_spirv.jobs.crew import Crew
 from xdsl_spirv.jobs.job import (
     CORES,
+    GPU,
     INTERPRETER,
     Job,
     Result,
@@ -47,13 +48,15 @@ def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
     offered: dict[str, float] = {CORES: cores, INTERPRETER: cores}
     for place in devices:
         count = offered.get(place.resource, 0) + 1
-        offered[place.resource] = count if place.exclusive else cores
+        offered[place.resource] = count if place.is_gpu else cores
     return offered
 
 
-def demand(resource: str) -> dict[str, float]:
+def demand(job: Job) -> dict[str, float]:
     """What a job takes of its worker: a GPU alone, or a core beside what else it needs."""
-    return {resource: 1} if resource.startswith("vulkan:") else {resource: 1, CORES: 1}
+    if job.alone:
+        return {job.needs: job.share}
+    return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}
 
 
 def describe() -> dict[str, Any]:
@@ -98,7 +101,7 @@ async def _serve(address: str, cores: int, devices: Sequence[Place], patience: f
         with tempfile.TemporaryDirectory(prefix="xdsl-spirv-worker-") as folder:
             worker = Worker(
                 address,
-                nthreads=cores + sum(place.exclusive for place in devices),
+                nthreads=cores + sum(place.is_gpu for place in devices),
                 resources=resources(cores, devices),
                 memory_limit=0,
                 dashboard=False,

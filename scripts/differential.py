@@ -125,7 +125,9 @@ def compared(
         "target": arguments.target,
         "minimise": arguments.minimise,
     }
-    jobs = (Job("differential", {"seed": seed, **common}, needs, seconds) for seed in seeds)
+    jobs = (
+        Job("differential", {"seed": seed, **common}, needs, seconds, shared=True) for seed in seeds
+    )
     for job, result in engine.run(jobs, store):
         said = tally.add(job.data["seed"], result)
         if said:

@@ -83,17 +83,30 @@ def test_an_engine_costs_less_than_5_milliseconds_a_job(engine: Here):
     assert (time.process_time() - begun) / len(jobs) < 0.005
 
 
+GPUS = [Place("vulkan:gpu", "GPU", "1", f"vulkan:{n}") for n in range(2)]
+
+
+def on_gpu(count: int, shared: bool = False) -> list[Job]:
+    data = {"do": "return", "sleep": 0.2}
+    return [Job(FAULTY, data | {"n": n}, "vulkan:gpu", shared=shared) for n in range(count)]
+
+
 def test_one_job_at_a_time_on_a_gpu_and_others_beside_it():
-    gpus = [Place("vulkan:gpu", "GPU", "1", f"vulkan:{n}") for n in range(2)]
-    with Here(1, gpus) as engine:
-        on_gpu = [
-            Job(FAULTY, {"do": "return", "sleep": 0.2, "n": n}, "vulkan:gpu") for n in (1, 2, 3)
-        ]
-        begun = time.monotonic()
-        results = [r for _, r in engine.run([*on_gpu, job("return")])]
+    with Here(1, GPUS) as engine:
+        results = [r for _, r in engine.run([*on_gpu(3), job("return")])]
         assert {r.device for r in results} == {"GPU", ""}
         assert len({r.value for r in results}) == 3, "a process a device, one for cores"
+        begun = time.monotonic()
+        list(engine.run(on_gpu(3)))
         assert time.monotonic() - begun > 0.4
+
+
+def test_jobs_that_share_a_gpu_take_cores():
+    with Here(4, GPUS[:1]) as engine:
+        list(engine.run(on_gpu(4, shared=True)))
+        begun = time.monotonic()
+        list(engine.run(on_gpu(4, shared=True)))
+        assert time.monotonic() - begun < 0.7
 
 
 @pytest.mark.parametrize("resource", ["vulkan:none", "nonsense"])

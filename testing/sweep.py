@@ -1,0 +1,73 @@
+"""
+The kind of job `sweep`: a generated program compiled for a target, run and compared.
+
+Every binary has to pass spirv-val; the program runs on the interpreter with all checks on, and on
+the process's device where that is asked for; each result has to lie in the legal interval around
+the source's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.jobs.child import opened
+from xdsl_spirv.jobs.job import Wrong
+from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.tools.khronos import spirv_val
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+SHOWN = 2000
+"""Characters of a message that are kept."""
+
+
+def generator_of(name: str, folder: str) -> Callable[[int], Any]:
+    """The function `module:function`; modules in a folder and in benchmarks/ too."""
+    module, _, function = name.partition(":")
+    for path in (str(BENCHMARKS), folder):
+        if path not in sys.path:
+            sys.path.insert(0, path)
+    return getattr(import_module(module), function)
+
+
+def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What is counted of a case; raises `Wrong` with that and what is wrong."""
+    case = generator_of(data["workloads"], data["folder"])(data["seed"])
+    record: dict[str, Any] = {"form": case.form, "types": case.types, "status": "passed"}
+    if data["text"]:
+        record["text"] = case.text
+    try:
+        program = compile_module(parse_text(case.text), data["target"])
+    except Exception as error:
+        return _failed(record, "error", f"{type(error).__name__}: {error}")
+    record["kernels"] = len(program.code)
+    messages = [text for code in program.code.values() if (text := spirv_val(code.binary))]
+    if messages:
+        return _failed(record, "invalid", messages[0])
+    generator = np.random.default_rng(data["seed"])
+    draws = case.draws(generator) if hasattr(case, "draws") else [case.inputs(generator)]
+    for inputs in draws:
+        checks = Checks.all()
+        wrong = case.verdict(program, inputs, run(program, inputs, checks=checks))
+        if checks.report.findings:
+            return _failed(record, "finding", str(checks.report.findings[0]))
+        if wrong:
+            return _failed(record, "mismatch", f"on the interpreter: {wrong}")
+        if data["on_device"]:
+            wrong = case.verdict(program, inputs, opened().execute(program, inputs))
+            record["on_device"] = True
+            if wrong:
+                return _failed(record, "mismatch", f"on the device: {wrong}")
+    return record
+
+
+def _failed(record: dict[str, Any], status: str, what: str) -> dict[str, Any]:
+    raise Wrong(what[:SHOWN], record | {"status": status})
