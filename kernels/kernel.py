@@ -7,10 +7,13 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr
@@ -29,7 +32,11 @@ from xdsl_spirv.kernels.tracer import KernelError, Tracer, three, tracing
 from xdsl_spirv.kernels.types import Type
 from xdsl_spirv.kernels.values import Value
 
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks import Report
+
 Parameter = BufferType | ConstantType | PushType
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,12 @@ class Kernel(HasBinary):
         options.setdefault("subgroup_size", self.subgroup_size)
         return launch(self, grid, buffers, push=push, constants=constants, **options)
 
+    def check(self, grid: int | tuple[int, ...], *arguments: Any, **named: Any) -> Report:
+        """The report of all checks on a launch: what the kernel does that has no meaning."""
+        report = self.launch(grid, *arguments, checks="all", **named).report
+        assert report is not None
+        return report
+
     def _bound(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         wanted = f"{self.name}({', '.join(self.parameters)})"
         if len(arguments) > len(self.parameters):
@@ -127,7 +140,7 @@ def kernel(
         _refuse_early_exits(function)
         parameters = _parameters(function)
         tracer = Tracer(function.__name__, size)
-        with tracing(tracer):
+        with tracing(tracer), _placed_errors():
             result = function(**_bind(tracer, parameters))
             if result is not None:
                 raise KernelError(
@@ -143,6 +156,20 @@ def kernel(
         return Kernel(function.__name__, size, parameters, _finished(tracer), subgroup_size)
 
     return decorate
+
+
+@contextmanager
+def _placed_errors() -> Generator[None]:
+    """Adds the line of the kernel to errors that are raised inside."""
+    try:
+        yield
+    except KernelError as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        written = [frame for frame in frames if Path(frame.filename).parent != _HERE]
+        if written:
+            line = f"{Path(written[-1].filename).name}:{written[-1].lineno}: {written[-1].line}"
+            error.place = f"{error.place}, {line}" if error.place else line
+        raise
 
 
 def _array(value: Any, element: Type) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
+from html import escape
 from typing import Any
 
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -222,6 +223,12 @@ class Report:
         count = len(self.findings)
         parts.append(f"{count} finding{'s' * (count != 1)}{allowed}")
         return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def to_json(self) -> str:
         """The findings and counters as JSON."""

@@ -1,0 +1,220 @@
+"""Write a GPU kernel as a Python function, launch it on the interpreter and on a device, and let it be checked."""
+
+import marimo
+
+app = marimo.App()
+
+
+@app.cell(hide_code=True)
+def _():
+    import marimo as mo
+
+    return (mo,)
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    # Write a kernel in Python
+
+    A kernel is a function under a decorator. It runs once, when it is decorated, and writes down a SPIR-V module; types
+    follow from the parameters. This one computes the softmax of rows: `exp(x - max) / sum(exp(x - max))`.
+    """)
+    return
+
+
+@app.cell
+def _():
+    import tempfile
+    from pathlib import Path
+
+    import numpy as np
+
+    import xdsl_spirv as xs
+    from xdsl_spirv import kernels as k
+
+    return Path, k, np, tempfile, xs
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## The kernel
+
+    One workgroup computes a row: 64 invocations take every 64th element each, and meet twice in shared memory, for the
+    maximum and for the sum. `fold` is plain Python that writes its steps wherever it is called. Python's `for` writes the
+    body six times; `k.range` writes a loop, whose changing values are variables.
+    """)
+    return
+
+
+@app.cell
+def _(k):
+    def fold(tile, lane, combine):
+        """What all 64 elements of a tile come to, for every invocation."""
+        k.barrier()
+        for distance in (32, 16, 8, 4, 2, 1):
+            with k.when(lane < distance):
+                tile[lane] = combine(tile[lane], tile[lane + distance])
+            k.barrier()
+        return tile[0]
+
+    @k.kernel(workgroup=64)
+    def softmax(
+        x=k.buffer(k.f32, read_only=True),
+        y=k.buffer(k.f32),
+        columns=k.push(k.u32),
+    ):
+        tile = k.shared(k.f32, 64)
+        lane, start = k.local_id(), k.workgroup_id() * columns
+
+        largest = k.variable(-3.4e38, k.f32)
+        for column in k.range(lane, columns, 64):
+            largest.value = k.maximum(largest.value, x[start + column])
+        tile[lane] = largest.value
+        maximum = fold(tile, lane, k.maximum)
+        k.barrier()  # everybody has read the maximum before the tile is used again
+
+        total = k.variable(0.0, k.f32)
+        for column in k.range(lane, columns, 64):
+            total.value += k.exp(x[start + column] - maximum)
+        tile[lane] = total.value
+        sum = fold(tile, lane, lambda a, b: a + b)
+
+        for column in k.range(lane, columns, 64):
+            y[start + column] = k.exp(x[start + column] - maximum) / sum
+
+    softmax
+    return fold, softmax
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## Launch it
+
+    `launch` takes the number of workgroups, then the arguments as the function has them. Arrays are not changed: the
+    result has the buffers as they are afterwards.
+    """)
+    return
+
+
+@app.cell
+def _(np, softmax):
+    rows, columns = 3, 100
+    x = np.random.default_rng(0).normal(0, 3, (rows, columns)).astype(np.float32)
+    result = softmax.launch(rows, x, np.zeros_like(x), columns)
+
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    expected = powers / powers.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(result["y"], expected, rtol=1e-5, atol=1e-7)
+    result
+    return columns, expected, rows, x
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## Have it checked
+
+    With all checks on: races, bounds, undefined values, barriers that not everybody reaches.
+    """)
+    return
+
+
+@app.cell
+def _(columns, np, rows, softmax, x):
+    report = softmax.check(rows, x, np.zeros_like(x), columns)
+    assert len(report) == 0, str(report)
+    print(report)
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    One workgroup too many reads and writes beyond the buffers, which a GPU would do in silence:
+    """)
+    return
+
+
+@app.cell
+def _(columns, np, rows, softmax, x):
+    beyond = softmax.check(rows + 1, x, np.zeros_like(x), columns)
+    assert "BOUNDS-01" in {finding.rule for finding in beyond}
+    beyond
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## Mistakes are said in Python's words
+
+    Values of the kernel are only known on the device, so Python's `if` cannot ask them. The error names the line and the
+    way out.
+    """)
+    return
+
+
+@app.cell
+def _(k):
+    try:
+
+        @k.kernel(workgroup=64)
+        def clipped(x=k.buffer(k.f32)):
+            i = k.global_id()
+            if x[i] < 0.0:
+                x[i] = 0.0
+
+    except k.KernelError as error:
+        refusal = str(error)
+    assert "with when(" in refusal
+    print(refusal)
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## On a device, and as a file
+
+    `device="vulkan"` runs the same binary on the best Vulkan device there is. The binary is an ordinary SPIR-V module: any
+    runtime takes it, and `xs.launch` takes any module, whoever made it.
+    """)
+    return
+
+
+@app.cell
+def _(columns, expected, np, rows, softmax, x, xs):
+    for device in [found.name for found in xs.devices()][:1]:
+        on_device = softmax.launch(rows, x, np.zeros_like(x), columns, device="vulkan")
+        np.testing.assert_allclose(on_device["y"], expected, rtol=1e-5, atol=1e-7)
+        print(f"the same on {device}")
+    return
+
+
+@app.cell
+def _(Path, columns, expected, np, rows, softmax, tempfile, x, xs):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "softmax.spv"
+        path.write_bytes(softmax.binary)
+        from_file = xs.launch(path, rows, [x, np.zeros_like(x)], push=[columns])
+    np.testing.assert_allclose(from_file["y"], expected, rtol=1e-5, atol=1e-7)
+    print(softmax.text[:400])
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## Next
+
+    [Kernels in Python](../kernels.md) has everything a body can say: atomics, subgroups, packed dot products, cooperative
+    matrices. `tests/python_kernels/` has a reduction, a tiled matrix product, and a histogram.
+    """)
+    return
+
+
+if __name__ == "__main__":
+    app.run()
