@@ -38,11 +38,11 @@ def compile(
 
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
     None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
-    an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or
-    an imported model, or a GGUF file, a language model that becomes `prefill` and `decode` with
-    states of `context` tokens. `context` makes what an ONNX model with a past takes and gives on
-    state of a session, with room for so many tokens; `state` names such inputs and their outputs,
-    also of a program of `torch.export`.
+    an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name, and
+    which stays as it is), or an imported model, or a GGUF file, a language model that becomes
+    `prefill` and `decode` with states of `context` tokens. `context` makes what an ONNX model with
+    a past takes and gives on state of a session, with room for so many tokens; `state` names such
+    inputs and their outputs, also of a program of `torch.export`.
     With several `functions` of a module the program has all of them, for runs of a `session`.
 
     The program is called with numpy arrays: `program(x)`. With more than one of `jobs`, kernels are
@@ -56,7 +56,8 @@ def compile(
     if isinstance(source, ImportedModel):
         return compile_model(source, target, jobs=jobs)
     if isinstance(source, ModuleOp):
-        return compile_module(source, target, function, weights, functions=functions, jobs=jobs)
+        module = source.clone()
+        return compile_module(module, target, function, weights, functions=functions, jobs=jobs)
     if isinstance(source, str | os.PathLike):
         if is_gguf(source):
             refuse_options(source, dims, constants, function, functions, weights, state)

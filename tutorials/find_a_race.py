@@ -1,7 +1,4 @@
-"""Find a race in a GLSL kernel: run it with checks, read the report, put the barrier where it belongs.
-
-Runs in the browser, too.
-"""
+"""Find a race in a GLSL kernel: run it with checks, read the report, put a barrier in."""
 
 import marimo
 
@@ -20,9 +17,10 @@ def _(mo):
     mo.md(r"""
     # Find a race in a GLSL kernel
 
-    A race is two accesses to the same place in memory, at least one of them a write, that nothing orders. Which one
-    comes first then depends on the device, its driver and the day, so a test that runs the kernel can pass for years.
-    The interpreter finds races by looking at accesses instead of results. No GPU is needed.
+    A race is two accesses to the same place in memory, at least one of them a write, that nothing
+    orders. Which one comes first then depends on the device, its driver and the day, so a test that
+    runs the kernel can pass for years. The interpreter finds races by looking at accesses instead
+    of results. No GPU is needed.
     """)
     return
 
@@ -45,8 +43,9 @@ def _(mo):
     mo.md(r"""
     ## A kernel that is almost right
 
-    Each workgroup of 64 invocations adds up 64 numbers: all of them write their number to shared memory, wait, and then
-    half of them add the other half's numbers to their own, a quarter adds the next quarter's, and so on.
+    Each workgroup of 64 invocations adds up 64 numbers: all of them write their number to shared
+    memory, wait, and then half of them add the other half's numbers to their own, a quarter adds
+    the next quarter's, and so on.
     """)
     return
 
@@ -77,17 +76,18 @@ def _():
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    GLSL is compiled by glslang (Debian: `glslang-tools`). Where there is none, as in the browser, this page reads what
-    glslang made of the kernel: SPIR-V in Khronos' text assembly, which lies beside this notebook. Changing the GLSL above
-    changes nothing then; the same kernel in Python, further down, can be changed everywhere.
+    GLSL is compiled by glslang (Debian: `glslang-tools`). Where there is none, as in the browser,
+    this page reads what glslang made of the kernel: SPIR-V in Khronos' text assembly, which lies
+    beside this notebook. Changing the GLSL above changes nothing then; the same kernel in Python,
+    further down, can be changed everywhere.
     """)
     return
 
 
 @app.cell
 def _(Path, tempfile, xs):
-    def compiled(name, source):
-        """The kernel as SPIR-V: by glslang, or as it was shipped."""
+    def kernel_of(name, source):
+        """The kernel's file, which glslang compiles, or what was shipped where there is none."""
         from xdsl_spirv.tools.kernel_test.description import Misuse
         from xdsl_spirv.tools.kernel_test.glslang import find_glslang
 
@@ -95,17 +95,16 @@ def _(Path, tempfile, xs):
             find_glslang()
         except Misuse:
             return xs.assemble((Path(__file__).parent / "data" / f"{name}.spvasm").read_text())
-        folder = Path(tempfile.mkdtemp())
-        path = folder / f"{name}.comp"
+        path = Path(tempfile.mkdtemp()) / f"{name}.comp"
         path.write_text(source)
-        return xs.assemble(xs.disassemble(path))
+        return path
 
-    return (compiled,)
+    return (kernel_of,)
 
 
 @app.cell
-def _(compiled, np, racy, xs):
-    kernel = compiled("sum", racy)
+def _(kernel_of, np, racy, xs):
+    kernel = kernel_of("sum", racy)
     x = np.arange(128, dtype=np.float32)
     result = xs.launch(kernel, grid=2, buffers={"Input": x, "Output": [0.0, 0.0]})
     result["Output"]
@@ -141,11 +140,12 @@ def _(mo):
     mo.md(r"""
     From top to bottom:
 
-    - **the rule**, RACE-01, and the line of the read. `tile[lane + distance]` reads what another invocation wrote in the
-      same line, one step before.
-    - **who**: invocations of a workgroup, by their numbers, and **where**: `tile[16]`, with the other access.
-    - **why it matters**: the kernel was run again in other orders, and the sums came out different. An invocation that
-      runs ahead adds numbers that are not complete yet.
+    - **the rule**, RACE-01, and the line of the read. `tile[lane + distance]` reads what another
+      invocation wrote in the same line, one step before.
+    - **who**: invocations of a workgroup, by their numbers, and **where**: `tile[16]`, with the
+      other access.
+    - **why it matters**: the kernel was run again in other orders, and the sums came out different.
+      An invocation that runs ahead adds numbers that are not complete yet.
     - **the remedy**.
     """)
     return
@@ -155,7 +155,8 @@ def _(mo):
 def _(report):
     (finding,) = report
     assert finding.rule == "RACE-01"
-    assert finding.source.line == 13 and finding.related[0].source.line == 13
+    assert finding.source.line == 13
+    assert finding.related[0].source.line == 13
     assert "2 elements of `Output`" in str(finding)  # the order shows in the results
     return
 
@@ -165,18 +166,18 @@ def _(mo):
     mo.md(r"""
     ## Put the barrier where it belongs
 
-    The first barrier orders the stores before the loop. Each step of the loop needs one of its own, outside of the `if`:
-    all invocations of the workgroup have to reach it.
+    The first barrier orders the stores before the loop. Each step of the loop needs one of its own,
+    outside of the `if`: all invocations of the workgroup have to reach it.
     """)
     return
 
 
 @app.cell
-def _(compiled, np, racy, x, xs):
+def _(kernel_of, np, racy, x, xs):
     mended = racy.replace("+ distance];", "+ distance];\n            barrier();")
     assert mended.count("barrier();") == 2
 
-    mended_kernel = compiled("sum_mended", mended)
+    mended_kernel = kernel_of("sum_mended", mended)
     buffers = {"Input": x, "Output": [0.0, 0.0]}
     mended_report = xs.check(mended_kernel, grid=2, buffers=buffers)
     sums = xs.launch(mended_kernel, grid=2, buffers=buffers)["Output"]
@@ -191,8 +192,8 @@ def _(mo):
     mo.md(r"""
     ## The same in Python
 
-    A kernel can also be [written in Python](../kernels.md). `with_barrier` decides, while the kernel is written down,
-    whether the barrier is there. Change the kernel and run it again.
+    A kernel can also be [written in Python](../kernels.md). `with_barrier` decides, while the
+    kernel is written down, whether the barrier is there. Change the kernel and run it again.
     """)
     return
 
@@ -235,9 +236,10 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    - Keep the kernel from getting worse: a few lines of TOML beside it make a [kernel test](../kernel-tests.md), and
-      `pytest --xdsl-spirv` runs it in CI.
-    - [The checks](../checks.md): bounds, undefined values, divergent barriers, subgroup sizes, and more.
+    - Keep the kernel from getting worse: a few lines of TOML beside it make a [kernel
+      test](../kernel-tests.md), and `pytest --xdsl-spirv` runs it in CI.
+    - [The checks](../checks.md): bounds, undefined values, divergent barriers, subgroup sizes, and
+      more.
     """)
     return
 

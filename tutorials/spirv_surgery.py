@@ -1,7 +1,4 @@
-"""SPIR-V surgery: read a binary, change it as text and as IR, write it back, and see what a wrong cut does.
-
-Runs in the browser, too.
-"""
+"""SPIR-V surgery: read a binary, change it as text, as IR and word by word, write it back."""
 
 import marimo
 
@@ -20,8 +17,9 @@ def _(mo):
     mo.md(r"""
     # SPIR-V surgery
 
-    A SPIR-V binary is a list of 32-bit words: five of header, then instructions. This tutorial takes one apart, changes
-    it in three ways, and puts it back together: as text, as IR, and word by word.
+    A SPIR-V binary is a list of 32-bit words: five of header, then instructions. This tutorial
+    takes one apart, changes it in three ways, and puts it back together: as text, as IR, and word
+    by word.
     """)
     return
 
@@ -42,8 +40,8 @@ def _(mo):
     mo.md(r"""
     ## Read
 
-    The patient multiplies each number by 2. glslang compiled it; it lies beside this notebook as text assembly.
-    `xs.assemble` makes the binary.
+    The patient multiplies each number by 2. glslang compiled it; it lies beside this notebook as
+    text assembly. `xs.assemble` makes the binary.
     """)
     return
 
@@ -56,7 +54,7 @@ def _(Path, xs):
     def words_of(binary):
         return [int.from_bytes(binary[i : i + 4], "little") for i in range(0, len(binary), 4)]
 
-    magic, version, generator, bound, schema = words_of(binary)[:5]
+    magic, version, _generator, bound, _schema = words_of(binary)[:5]
     assert magic == 0x07230203
     assert xs.disassemble(binary) == text  # nothing is lost on the way
     print(f"{len(binary)} bytes, SPIR-V {version >> 16}.{version >> 8 & 255}, ids below {bound}")
@@ -68,7 +66,9 @@ def _(Path, xs):
 def _(binary, np, xs):
     def run(binary):
         x = np.arange(64, dtype=np.float32)
-        return x, xs.launch(binary, grid=1, buffers={"Input": x, "Output": np.zeros_like(x)})["Output"]
+        return x, xs.launch(binary, grid=1, buffers={"Input": x, "Output": np.zeros_like(x)})[
+            "Output"
+        ]
 
     x, y = run(binary)
     assert np.array_equal(y, 2 * x)
@@ -81,8 +81,9 @@ def _(mo):
     mo.md(r"""
     ## Cut 1: as text
 
-    One word of the text decides what is computed. Every result is validated before it runs: `validate` knows the rules
-    of the specification by name, and an empty list of findings is a valid module.
+    One word of the text decides what is computed. Every result is validated before it runs:
+    `validate` knows the rules of the specification by name, and an empty list of findings is a
+    valid module.
     """)
     return
 
@@ -102,8 +103,8 @@ def _(mo):
     mo.md(r"""
     ## Cut 2: as IR
 
-    `xs.decode` lifts the binary into the `spirv` dialect: an xDSL module, which every pass and every rewrite of xDSL
-    can take. This rewrite turns `2 * x` into `x + x`, wherever it stands:
+    `xs.decode` lifts the binary into the `spirv` dialect: an xDSL module, which every pass and
+    every rewrite of xDSL can take. This rewrite turns `2 * x` into `x + x`, wherever it stands:
 
         %r = spirv.FMul %two, %x  ->  %r = spirv.FAdd %x, %x
     """)
@@ -113,7 +114,7 @@ def _(mo):
 @app.cell
 def _(binary, xs):
     module = xs.decode(binary)
-    module
+    print(module)
     return (module,)
 
 
@@ -152,8 +153,8 @@ def _(mo):
     mo.md(r"""
     ## Cut 3: word by word
 
-    The size of a workgroup is a word of `OpExecutionMode`: opcode 16, six words long. With 32 instead of 64 invocations
-    the second half of the buffer stays as it was.
+    The size of a workgroup is a word of `OpExecutionMode`: opcode 16, six words long. With 32
+    instead of 64 invocations the second half of the buffer stays as it was.
     """)
     return
 
@@ -177,8 +178,8 @@ def _(mo):
     mo.md(r"""
     ## Wrong cuts
 
-    A driver may crash at a module that is not valid, so none is ever handed to one. The validator names the rule, the
-    place, and what to do.
+    A driver may crash at a module that is not valid, so none is ever handed to one. The validator
+    names the rule, the place, and what to do.
     """)
     return
 
@@ -187,7 +188,8 @@ def _(mo):
 def _(text, xs):
     wrong = xs.assemble(text.replace("OpFMul %float %float_2 ", "OpIMul %float %float_2 "))
     findings = xs.validate(wrong)
-    assert len(findings) == 1 and "IMul" in str(findings)
+    assert len(findings) == 1
+    assert "IMul" in str(findings)
     findings
     return
 

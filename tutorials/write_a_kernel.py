@@ -1,4 +1,4 @@
-"""Write a GPU kernel as a Python function, launch it on the interpreter and on a device, and let it be checked."""
+"""Write a GPU kernel as a Python function, launch it, and let it be checked."""
 
 import marimo
 
@@ -17,8 +17,9 @@ def _(mo):
     mo.md(r"""
     # Write a kernel in Python
 
-    A kernel is a function under a decorator. It runs once, when it is decorated, and writes down a SPIR-V module; types
-    follow from the parameters. This one computes the softmax of rows: `exp(x - max) / sum(exp(x - max))`.
+    A kernel is a function under a decorator. It runs once, when it is decorated, and writes down a
+    SPIR-V module; types follow from the parameters. This one computes the softmax of rows: `exp(x -
+    max) / sum(exp(x - max))`.
     """)
     return
 
@@ -41,9 +42,10 @@ def _(mo):
     mo.md(r"""
     ## The kernel
 
-    One workgroup computes a row: 64 invocations take every 64th element each, and meet twice in shared memory, for the
-    maximum and for the sum. `fold` is plain Python that writes its steps wherever it is called. Python's `for` writes the
-    body six times; `k.range` writes a loop, whose changing values are variables.
+    One workgroup computes a row: 64 invocations take every 64th element each, and meet twice in
+    shared memory, for the maximum and for the sum. `fold` is plain Python that writes its steps
+    wherever it is called. Python's `for` writes the body six times; `k.range` writes a loop, whose
+    changing values are variables.
     """)
     return
 
@@ -93,8 +95,8 @@ def _(mo):
     mo.md(r"""
     ## Launch it
 
-    `launch` takes the number of workgroups, then the arguments as the function has them. Arrays are not changed: the
-    result has the buffers as they are afterwards.
+    `launch` takes the number of workgroups, then the arguments as the function has them. Arrays are
+    not changed: the result has the buffers as they are afterwards.
     """)
     return
 
@@ -151,8 +153,8 @@ def _(mo):
     mo.md(r"""
     ## Mistakes are said in Python's words
 
-    Values of the kernel are only known on the device, so Python's `if` cannot ask them. The error names the line and the
-    way out.
+    Values of the kernel are only known on the device, so Python's `if` cannot ask them. The error
+    names the line and the way out.
     """)
     return
 
@@ -179,8 +181,8 @@ def _(mo):
     mo.md(r"""
     ## On a device, and as a file
 
-    `device="vulkan"` runs the same binary on the best Vulkan device there is. The binary is an ordinary SPIR-V module: any
-    runtime takes it, and `xs.launch` takes any module, whoever made it.
+    `device="vulkan"` runs the same binary on the best Vulkan device there is. The binary is an
+    ordinary SPIR-V module: any runtime takes it, and `xs.launch` takes any module, whoever made it.
     """)
     return
 
@@ -210,8 +212,9 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    [Kernels in Python](../kernels.md) has everything a body can say: atomics, subgroups, packed dot products, cooperative
-    matrices. `tests/python_kernels/` has a reduction, a tiled matrix product, and a histogram.
+    [Kernels in Python](../kernels.md) has everything a body can say: atomics, subgroups, packed dot
+    products, cooperative matrices. `tests/python_kernels/` has a reduction, a tiled matrix product,
+    and a histogram.
     """)
     return
 

@@ -1,0 +1,199 @@
+"""Add a device: describe it in a file, and see what the compiler makes of it."""
+
+import marimo
+
+app = marimo.App()
+
+
+@app.cell(hide_code=True)
+def _():
+    import marimo as mo
+
+    return (mo,)
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    # Add a device
+
+    What a device can do stands in a JSON file, its *target*. Passes read numbers from it and never
+    ask for a device by name, so a new device is a new file. On a machine that has the device,
+    `xdsl-spirv devices --write-target my-gpu.json` writes it. Here we write one for a device that
+    does not exist.
+    """)
+    return
+
+
+@app.cell
+def _():
+    import json
+    import tempfile
+    from pathlib import Path
+
+    import numpy as np
+
+    import xdsl_spirv as xs
+    from xdsl_spirv import targets
+
+    return Path, json, np, targets, tempfile, xs
+
+
+@app.cell
+def _(Path, json, targets, tempfile):
+    folder = Path(tempfile.mkdtemp())
+
+    def written(target):
+        path = folder / f"{target['name']}.json"
+        path.write_text(json.dumps(target, indent=2))
+        return str(path)
+
+    # The quickest start is a device that is near to yours.
+    nearest = json.loads((Path(targets.__file__).parent / "lavapipe.json").read_text())
+    print(sorted(nearest))
+    return nearest, written
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## A device without cooperative matrices
+
+    Subgroups of 32, 64 KiB of workgroup memory, and rates, from which the compiler draws a
+    roofline: bytes that a copy moves in a second, and TFLOPS of multiply-adds.
+    """)
+    return
+
+
+@app.cell
+def _(nearest, written):
+    plain = nearest | {
+        "name": "my-gpu",
+        "description": "a device that does not exist",
+        "provenance": {"kind": "documented", "date": "2026-11-23", "how": "made up"},
+        "subgroup_size": {"default": 32, "min": 32, "max": 32},
+        "workgroup": nearest["workgroup"] | {"memory_bytes": 65536},
+        "residency": {"memory_bytes": 65536, "subgroups": 16},
+        "compute_units": 40,
+        "cooperative_matrix": [],
+        "schedules": [],
+        "copy_bytes_per_second": 500_000_000_000,
+        "rates": {"fma f32": 10.0},
+        "scalar_results": 64,
+    }
+    del plain["component_map"]
+    plain_file = written(plain)
+    return plain, plain_file
+
+
+@app.cell
+def _(plain_file, xs):
+    module = xs.parse("""
+        func.func @main(%A: tensor<512x512xf16>, %B: tensor<512x512xf16>) -> tensor<512x512xf32> {
+          %zero = arith.constant 0.0 : f32
+          %empty = tensor.empty() : tensor<512x512xf32>
+          %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<512x512xf32>)
+            -> tensor<512x512xf32>
+          %r = linalg.matmul ins(%A, %B : tensor<512x512xf16>, tensor<512x512xf16>)
+                             outs(%init : tensor<512x512xf32>) -> tensor<512x512xf32>
+          return %r : tensor<512x512xf32>
+        }
+    """)
+    before = xs.explain(xs.compile(module, plain_file), plain_file)
+    (layer,) = before.layers
+    assert layer.layer.path == "fma"
+    assert layer.roofline_seconds is not None
+    reasons = {path.path: path.reason for path in layer.layer.considered}
+    assert not reasons["cooperative-matrix"].startswith("the cheapest")
+    print(before)
+    return before, module
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    The product is computed by multiply-adds, and the note says why not by cooperative matrices: the
+    device lists none.
+
+    ## One line more
+
+    The next driver brings them. The property list says which shapes and types it multiplies,
+    `schedules` which tiles to try, `features` that kernels may use them.
+    """)
+    return
+
+
+@app.cell
+def _(module, plain, written, xs):
+    product = {"m": 16, "n": 16, "k": 16, "a": "f16", "b": "f16", "saturating": False}
+    faster = plain | {
+        "name": "my-faster-gpu",
+        "cooperative_matrix": [product | {"c": "f32", "result": "f32", "scope": "Subgroup"}],
+        "schedules": [
+            {"tile": [64, 64], "subgroups": [2, 2], "k_bytes": 64},
+            {"tile": [32, 32], "subgroups": [1, 2], "k_bytes": 64},
+        ],
+    }
+    faster_file = written(faster)
+    program = xs.compile(module, faster_file)
+    after = xs.explain(program, faster_file)
+    (faster_layer,) = after.layers
+    assert faster_layer.layer.path == "cooperative-matrix"
+    assert "coopmat 16x16x16" in faster_layer.layer.schedule
+    print(after)
+    return (program,)
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    The interpreter runs the kernel as the device would, with its subgroups of 32:
+    """)
+    return
+
+
+@app.cell
+def _(np, program):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (2, 512, 512)).astype(np.float16)
+    assert np.array_equal(program(a, b), a.astype(np.float32) @ b.astype(np.float32))
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## What the file must have
+
+    A field that is missing or of the wrong type is refused by name, and what is not listed is not
+    used: drivers run matrix shapes that they never promised, and return garbage.
+    """)
+    return
+
+
+@app.cell
+def _(plain, written, xs):
+    broken = {name: value for name, value in plain.items() if name != "compute_units"}
+    try:
+        xs.compile("unused.mlir", written(broken | {"name": "broken"}))
+    except Exception as error:
+        refusal = str(error)
+    assert "compute_units" in refusal
+    print(refusal)
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## Next
+
+    - [Targets](../targets.md): every field, and the eight devices there are.
+    - `xdsl-spirv tune x.mlir --target my-gpu.json` measures schedules on the device and keeps the
+      best ones beside its file.
+    """)
+    return
+
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,233 @@
+"""Schedule a matrix product by hand, see what each number changes, and what is refused."""
+
+import marimo
+
+app = marimo.App()
+
+
+@app.cell(hide_code=True)
+def _():
+    import marimo as mo
+
+    return (mo,)
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    # Schedule a matmul by hand
+
+    The compiler chooses a schedule for each matrix product: which part of the result a workgroup
+    computes, how its subgroups divide that, how deep the slices of the operands are that it keeps
+    in fast memory. The schedule is an attribute in the IR, so you can write your own, and the
+    compiler obeys it or says which number does not fit.
+    """)
+    return
+
+
+@app.cell
+def _():
+    import time
+    from io import StringIO
+
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    import xdsl_spirv as xs
+
+    return StringIO, np, plt, time, xs
+
+
+@app.cell
+def _(xs):
+    SIZE = 256
+
+    def matmul(workgroup_tile, subgroups, padding=8):
+        """A product with a schedule, for the CPU driver lavapipe and its 8 x 8 x 8 instruction."""
+        path = f"staged<padding = {padding}, vector = 8>"
+        schedule = (
+            f"#schedule.contraction<workgroup_tile = {list(workgroup_tile)}, "
+            f"subgroups = {list(subgroups)}, instruction = coopmat 8x8x8, a = {path}, b = {path}>"
+        )
+        operand, result = f"tensor<{SIZE}x{SIZE}xf16>", f"tensor<{SIZE}x{SIZE}xf32>"
+        module = xs.parse(f"""
+            func.func @main(%A: {operand}, %B: {operand}) -> {result} {{
+              %zero = arith.constant 0.0 : f32
+              %empty = tensor.empty() : {result}
+              %init = linalg.fill ins(%zero : f32) outs(%empty : {result}) -> {result}
+              %r = linalg.matmul {{schedule = {schedule}}}
+                ins(%A, %B : {operand}, {operand}) outs(%init : {result}) -> {result}
+              return %r : {result}
+            }}
+        """)
+        return xs.compile(module, "lavapipe")
+
+    program = matmul((32, 32, 16), (2, 2))
+    program
+    return SIZE, matmul, program
+
+
+@app.cell
+def _(SIZE, np, program):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (2, SIZE, SIZE)).astype(np.float16)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    assert np.array_equal(program(a, b), expected)  # small integers: every order of sums is exact
+    return a, b, expected
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## What each number changes
+
+    - `workgroup_tile = [M, N, K]`: the result is cut into M x N tiles, one for each workgroup. All
+      workgroups together read A once for each column of tiles and B once for each row of tiles, so
+      larger tiles read less. K is the depth of the slices that wait in workgroup memory, with a
+      barrier after each.
+    - `subgroups = [rows, columns]`: how many subgroups share a tile. Each has its own part of the
+      tile as accumulators in registers.
+    - `padding`: elements between rows in workgroup memory, so that rows do not start in the same
+      memory bank.
+
+    The table is read off the compiled kernels; the traffic follows from the tile.
+    """)
+    return
+
+
+@app.cell
+def _(SIZE, a, b, expected, matmul, np, time, xs):
+    from contextlib import nullcontext
+    from math import prod
+
+    from xdsl_spirv.dialects.spirv.enums import StorageClass
+    from xdsl_spirv.dialects.spirv.layout import size_in_bytes
+    from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+    from xdsl_spirv.runtime.vulkan import open_device
+
+    SCHEDULES = {
+        "8 x 8 x 8": ((8, 8, 8), (1, 1)),
+        "32 x 32 x 8": ((32, 32, 8), (2, 2)),
+        "32 x 32 x 32": ((32, 32, 32), (2, 2)),
+        "64 x 64 x 16": ((64, 64, 16), (2, 2)),
+    }
+    lavapipe = next((d for d in xs.devices() if "llvmpipe" in d.name and d.matrices), None)
+    where = "the interpreter" if lavapipe is None else "lavapipe"
+
+    def milliseconds(program, device):
+        """The kernel's time on lavapipe, or a run's on the interpreter; the result is checked."""
+        if device is None:
+            start = time.perf_counter()
+            result = program(a, b)
+            elapsed = time.perf_counter() - start
+        else:
+            result = device.execute(program, {"A": a, "B": b})["result0"]
+            elapsed = sum(step.median for step in device.times(program, 5)) / 1e9
+        assert np.array_equal(result, expected)
+        return 1e3 * elapsed
+
+    def facts(tile, subgroups, device):
+        program = matmul(tile, subgroups)
+        (layer,) = xs.explain(program).layers
+        (kernel,) = program.code.values()
+        variables = [v for v in xs.decode(kernel.binary).walk() if isinstance(v, GlobalVariableOp)]
+        shared = [v.type for v in variables if v.type.storage_class.data == StorageClass.Workgroup]
+        return {
+            "workgroups": prod(layer.grid),
+            "invocations": prod(layer.workgroup_size),
+            "slices along K": SIZE // tile[2],
+            "kB read": 2 * SIZE**3 * (1 / tile[0] + 1 / tile[1]) / 1000,
+            "bytes of workgroup memory": sum(size_in_bytes(v.pointee) for v in shared),
+            "ms": milliseconds(program, device),
+        }
+
+    with nullcontext() if lavapipe is None else open_device(f"vulkan:{lavapipe.index}") as device:
+        table = {name: facts(*schedule, device) for name, schedule in SCHEDULES.items()}
+    return table, where
+
+
+@app.cell
+def _(mo, table):
+    columns = list(next(iter(table.values())))
+    lines = ["| tile | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for _name, _row in table.items():
+        lines.append(
+            f"| {_name} | " + " | ".join(f"{_row[column]:.4g}" for column in columns) + " |"
+        )
+    mo.md("\n".join(lines))
+    return
+
+
+@app.cell
+def _(SIZE, table):
+    # What the table must show, whatever the machine.
+    assert table["8 x 8 x 8"]["workgroups"] == (SIZE // 8) ** 2
+    assert table["64 x 64 x 16"]["kB read"] * 8 == table["8 x 8 x 8"]["kB read"]
+    assert table["32 x 32 x 32"]["slices along K"] * 4 == table["32 x 32 x 8"]["slices along K"]
+    assert table["64 x 64 x 16"]["invocations"] == 2 * 2 * 8  # subgroups, of 8 invocations each
+    assert all(row["bytes of workgroup memory"] <= 32768 for row in table.values())
+    return
+
+
+@app.cell
+def _(StringIO, mo, plt, table, where):
+    figure, (traffic, times) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    traffic.bar(list(table), [row["kB read"] for row in table.values()], color="#5c6bc0")
+    traffic.set_title("kB read from global memory")
+    times.bar(list(table), [row["ms"] for row in table.values()], color="#26a69a")
+    times.set_title(f"ms on {where}")
+    for axes in (traffic, times):
+        axes.tick_params(axis="x", rotation=30)
+    picture = StringIO()
+    figure.savefig(picture, format="svg")
+    plt.close(figure)
+    mo.Html(picture.getvalue())
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    The times are of a CPU: they say which way a number pulls there, nothing about a GPU. On a
+    device of your own, [`xdsl-spirv tune`](../runtime.md#tuning) measures schedules one after the
+    other and keeps the best.
+
+    ## What is refused
+
+    A schedule that cannot be built is refused with the number that does not fit, and one that
+    would.
+    """)
+    return
+
+
+@app.cell
+def _(matmul):
+    def refusal(*schedule):
+        try:
+            matmul(*schedule)
+        except Exception as error:
+            return str(error)
+        raise AssertionError("this schedule should not fit")
+
+    too_odd = refusal((24, 32, 16), (2, 2))
+    too_large = refusal((128, 128, 64), (2, 2))
+    assert "workgroup_tile M = 24 is not a multiple of 16" in too_odd
+    assert "exceeds lavapipe's 32768" in too_large
+    print(too_odd, too_large, sep="\n\n")
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    ## Next
+
+    - [`assign-schedule`](../passes.md#assign-schedule) lists every field, and how the compiler
+      chooses.
+    - [Performance](../performance.md): what schedules reach on an H200.
+    """)
+    return
+
+
+if __name__ == "__main__":
+    app.run()
