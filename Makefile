@@ -7,12 +7,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-CODE := src upstream grammar dialects serialization interpreter targets passes frontends compiler runtime jobs llm kernels compare tools testing tests scripts benchmarks examples
+CODE := src upstream grammar dialects serialization interpreter targets passes frontends compiler runtime jobs llm kernels compare tools testing tests scripts benchmarks examples tutorials
 
 # Tests start hundreds of processes: bytecode is compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang site clean
+.PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang site tutorials clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -56,6 +56,13 @@ bench: $(STAMPS)/bench  ## the figures in benchmarks/results
 site: $(STAMPS)/docs  ## the documentation site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# Runs every notebook, and two of them in headless Chromium as well.
+tutorials: $(STAMPS)/tutorials  ## run the tutorials, and build their pages in build/tutorials
+	$(BIN)/python -m marimo export session --force-overwrite --no-continue-on-error tutorials
+	$(BIN)/python scripts/build_tutorials.py
+	$(BIN)/python scripts/build_browser_tutorials.py
+	$(BIN)/python scripts/check_browser_tutorials.py
+
 wheel: $(STAMPS)/dev  ## a wheel in dist/
 	$(PIP) wheel --no-deps -w dist .
 
@@ -92,6 +99,10 @@ $(STAMPS)/docs: $(STAMPS)/dev
 $(STAMPS)/demo: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[onnx,validate]' onnxruntime pillow
 	$(PIP) install --no-deps rapidocr-onnxruntime==1.4.4
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/tutorials: pyproject.toml | $(BIN)/python
+	$(PIP) install -e '.[tutorials]'
 	@mkdir -p $(STAMPS) && touch $@
 
 # The peer has an environment of its own, so that what is measured is what its users start.

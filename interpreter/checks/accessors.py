@@ -47,6 +47,7 @@ class Accessors:
 
     def group_of(self, codes: Array) -> Array:
         """The workgroup of each code; -1 for several."""
+        codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
         group = np.where(kind == LANE, number // self.each, number)
         group = np.where(kind == SUBGROUP, number // self.subgroups_each, group)
@@ -54,6 +55,7 @@ class Accessors:
 
     def subgroup_of(self, codes: Array) -> Array:
         """The subgroup of each code; -1 for several."""
+        codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
         own = np.where(kind == SUBGROUP, number, -1)
         return np.where(kind == LANE, number // self.lanes_each, own)

@@ -1,24 +1,28 @@
-"""Runs a cell in the browser: its last expression is shown, in HTML where it has that."""
+"""Runs a tutorial's cell in the browser; its last expression is shown, as HTML where it can be."""
 
 import ast
 import traceback
 from html import escape
 from pathlib import Path
+from typing import Any
 
-_names = {"__name__": "__main__"}
-_RESULT = Path("/result")
+RESULT = Path("/result")
+SITE = Path("/tmp/site")
+_names: dict[str, Any] = {"__name__": "__main__"}
 
 
-def run(code: str) -> None:
-    """Execute a cell; leaves `/result/html` for what it shows, `/result/error` if it failed."""
+def run(code: str, notebook: str) -> None:
+    """Execute a cell; leaves `/result/html` with what it shows, `/result/error` if it failed."""
+    _names["__file__"] = str(SITE / "tutorials" / f"{notebook}.py")
     try:
         shown = _execute(code)
-    except BaseException:
-        print(traceback.format_exc(limit=-6))
-        (_RESULT / "error").write_text("1")
-        return
-    if shown is not None:
-        (_RESULT / "html").write_text(_html(shown))
+        if shown is not None:
+            (RESULT / "html").write_text(_html(shown))
+    except BaseException as error:
+        # The cell's own frames: those of this file stand above them.
+        inner = error.__traceback__ and error.__traceback__.tb_next
+        print("".join(traceback.format_exception(type(error), error, inner and inner.tb_next)))
+        (RESULT / "error").write_text("")
 
 
 def _execute(code: str) -> object:
@@ -30,7 +34,7 @@ def _execute(code: str) -> object:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), _names)
 
 
-def _html(value: object) -> str:
+def _html(value: Any) -> str:
     if hasattr(value, "_repr_html_"):
         return value._repr_html_()
-    return f"<pre>{escape(value if isinstance(value, str) else repr(value))}</pre>"
+    return f"<pre>{escape(repr(value))}</pre>"

