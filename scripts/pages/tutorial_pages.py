@@ -13,30 +13,48 @@ from links import ROOT
 NOTEBOOKS = ROOT / "tutorials"
 BUILT = ROOT / "build" / "tutorials"
 
+ORDER = (
+    "find_a_race",
+    "write_a_kernel",
+    "run_a_model",
+    "prove_a_pass",
+    "schedule_a_matmul",
+    "add_a_device",
+    "spirv_surgery",
+)
+"""What a newcomer reads first; tutorials that are not named here come last."""
+
 HEAD = """\
 # Tutorials
 
-Each tutorial is a [marimo](https://marimo.io) notebook in the folder `tutorials/`:
-`marimo edit tutorials/NAME.py` opens it.
+Each tutorial is a [marimo](https://marimo.io) notebook in the folder `tutorials/`, and a page here
+with what it showed. `pip install '.[tutorials]'` and `marimo edit tutorials/NAME.py` open it. Two
+of them also run in the browser, without installing anything.
 """
 
 
 @cache
 def pages() -> dict[str, str]:
-    """The list of the tutorials."""
-    rows = [_row(path) for path in sorted(NOTEBOOKS.glob("*.py")) if ast.get_docstring(_tree(path))]
-    return {"tutorials/index.md": "\n".join([HEAD, *rows, ""])}
+    """The list of the tutorials, and those that have been built."""
+    paths = [path for path in NOTEBOOKS.glob("*.py") if ast.get_docstring(_tree(path))]
+    paths.sort(key=lambda path: (*(path.stem != name for name in ORDER), path.stem))
+    texts = {"tutorials/index.md": "\n".join([HEAD, *map(_row, paths), ""])}
+    for path in paths:
+        page = BUILT / f"{path.stem}.md"
+        if page.exists():
+            texts[f"tutorials/{page.name}"] = page.read_text()
+    return texts
 
 
 def built() -> dict[str, Path]:
-    """What the tutorials' build made, by place on the site."""
-    paths = (path for path in BUILT.rglob("*") if path.is_file())
+    """What else the tutorials' build made, by place on the site."""
+    paths = (p for p in BUILT.rglob("*") if p.is_file() and p.suffix != ".md")
     return {f"tutorials/{path.relative_to(BUILT).as_posix()}": path for path in paths}
 
 
 def _row(path: Path) -> str:
     purpose = (ast.get_docstring(_tree(path)) or "").partition("\n\n")[0].replace("\n", " ")
-    page = BUILT / f"{path.stem}.html"
+    page = BUILT / f"{path.stem}.md"
     title = f"[{path.stem}]({page.name})" if page.exists() else f"`{path.stem}`"
     return f"- {title}: {purpose}"
 
