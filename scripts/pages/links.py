@@ -22,6 +22,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "examples/runner-c/README.md": "examples/runner-c.md",
+    "examples/runner-wgpu/README.md": "examples/runner-wgpu.md",
 }
 """Pages outside `docs/` -> their places on the site."""
 
