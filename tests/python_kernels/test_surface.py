@@ -51,9 +51,10 @@ def test_an_unknown_name_is_an_attribute_error():
 @pytest.mark.parametrize("page", ["kernels.md", "python.md"])
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
-    (tmp_path / "page.py").write_text("\n".join(blocks))
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks))
     run = subprocess.run(
-        [sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, script], cwd=DOCS.parent, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     said = re.findall(r"print\(.*\)\s+# (.*?)(?:\.\.\.>|,.*)?$", "\n".join(blocks), re.MULTILINE)
