@@ -16,15 +16,19 @@ from typing import Any, TypeAlias
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.packages import needed
 from xdsl_spirv.llm.tokenizer import Tokenizer, guard_for
+from xdsl_spirv.runtime.patience import time_limit
 
 Message: TypeAlias = Mapping[str, str]
 """A `role` (system, user, assistant) and its `content`."""
+
+SECONDS = 10.0
+"""How long a template may take: those of models take a millisecond."""
 
 KEY = "tokenizer.chat_template"
 
 OF_TEMPLATES = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError),
-    ValueError,
+    *(TimeoutError, ValueError),
 )
 """What a template's own expressions raise."""
 
@@ -71,14 +75,15 @@ class Chat:
         """The text of a conversation. Raises `FrontendError`."""
         jinja2 = needed("jinja2")
         try:
-            text = self._template.render(
-                messages=messages,
-                add_generation_prompt=True,
-                bos_token=self._start,
-                eos_token=self._end,
-                tools=None,
-                documents=None,
-            )
+            with time_limit(SECONDS, TimeoutError(f"it takes more than {SECONDS:g} s")):
+                text = self._template.render(
+                    messages=messages,
+                    add_generation_prompt=True,
+                    bos_token=self._start,
+                    eos_token=self._end,
+                    tools=None,
+                    documents=None,
+                )
         except (jinja2.TemplateError, *OF_TEMPLATES) as error:
             raise FrontendError(
                 f"the chat template refuses the conversation: {error}",

@@ -25,3 +25,9 @@ class ProgramError(Exception):
     def __str__(self) -> str:
         text = f"{self.cause} ({self.place})" if self.place else self.cause
         return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class LateError(ProgramError):
+    """What runs here, as on a device, takes more time than it is given."""
+
+    status = 4

@@ -16,8 +16,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.elements import Array
-from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.errors import LateError, ProgramError
 from xdsl_spirv.runtime.execution import bind_inputs, run
+from xdsl_spirv.runtime.patience import time_limit
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.session import open_session
 from xdsl_spirv.runtime.vulkan.device import (
@@ -32,7 +33,6 @@ from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
 from xdsl_spirv.runtime.vulkan.programs import work_of
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, RemoteWork, open_isolated
-from xdsl_spirv.tools.kernel_test.patience import time_limit
 
 if TYPE_CHECKING:
     from xdsl_spirv.compare.layers import Execute
@@ -123,7 +123,14 @@ def _opened(name: str | None, arguments: argparse.Namespace) -> VulkanDevice | I
 
 def limited(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     """The time that the interpreter has: what --timeout gives, or all of it."""
-    return nullcontext() if arguments.timeout is None else time_limit(arguments.timeout)
+    if arguments.timeout is None:
+        return nullcontext()
+    late = LateError(
+        f"the interpreter takes more than {arguments.timeout:g} s",
+        "",
+        "give it more time (--timeout), smaller inputs, or a device (--device vulkan)",
+    )
+    return time_limit(arguments.timeout, late)
 
 
 def _on_the_best(

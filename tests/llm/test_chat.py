@@ -9,6 +9,7 @@ import pytest
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.metadata import read_metadata
+from xdsl_spirv.llm import chat
 from xdsl_spirv.llm.chat import KEY, Chat
 from xdsl_spirv.llm.tokenizer import Tokenizer
 from xdsl_spirv.llm.vocabulary import vocabulary_of
@@ -156,6 +157,13 @@ def test_a_template_that_needs_more_is_refused(template: str, cause: str):
         chat_of(template).render([USER])
     assert "x.gguf" in error.value.place
     assert "--raw" in error.value.remedy
+
+
+def test_a_template_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(chat, "SECONDS", 0.05)
+    counts = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(FrontendError, match="it takes more than"):
+        chat_of(counts + "{{ messages[0].content }}").render([USER])
 
 
 def test_a_template_may_ask_for_what_it_is_not_given():

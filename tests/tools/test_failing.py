@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
-from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.errors import LateError, ProgramError
 from xdsl_spirv.runtime.vulkan.errors import VulkanError
 from xdsl_spirv.tools import failing
 from xdsl_spirv.tools.main import main
@@ -31,6 +31,7 @@ COMMAND = (sys.executable, "-m", "xdsl_spirv.tools.main")
         (PermissionError(13, "Permission denied", "x"), 3, "change its permissions"),
         (MemoryError(), 3, "out of memory"),
         (VulkanError("lost"), 4, "error: lost"),
+        (LateError("late"), 4, "error: late"),
         (KeyError("x"), 70, "xdsl-spirv itself is at fault: KeyError: 'x'"),
         (KeyboardInterrupt(), 130, "error: interrupted"),
     ],

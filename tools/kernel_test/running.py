@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.interpreter.source import SourceLocation
+from xdsl_spirv.runtime.patience import time_limit
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
 from xdsl_spirv.serialization.validation.types import enumerant
 from xdsl_spirv.targets import Target, TargetError, load
@@ -24,7 +25,6 @@ from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
 from xdsl_spirv.tools.kernel_test.limits import Launch, breaches, unknown_capabilities
 from xdsl_spirv.tools.kernel_test.loading import Kernel, load_kernel
-from xdsl_spirv.tools.kernel_test.patience import time_limit
 from xdsl_spirv.tools.kernel_test.problems import (
     COMPILE,
     LAUNCH,
@@ -39,7 +39,7 @@ from xdsl_spirv.tools.kernel_test.problems import (
 )
 
 if TYPE_CHECKING:
-    from xdsl_spirv.interpreter import Options
+    from xdsl_spirv.interpreter import InterpreterError, Options
 
 DEFAULT_SUBGROUP = 32
 
@@ -340,7 +340,7 @@ def _run(
     outcome.checked = checks is not None
     refused: list[Problem] = []
     try:
-        with time_limit(test.timeout):
+        with time_limit(test.timeout, _late(test.timeout)):
             dispatch(
                 module,
                 interface.entry.name,
@@ -356,6 +356,16 @@ def _run(
         return refused
     sources = Sources(kernel.path)
     return [*(of_finding(finding, sources) for finding in checks.report.findings), *refused]
+
+
+def _late(seconds: float) -> InterpreterError:
+    from xdsl_spirv.interpreter import InterpreterError
+
+    return InterpreterError(
+        f"the launch takes more than {seconds:g} s",
+        "",
+        "the kernel may not end; launch less of it, or give it more time (timeout)",
+    )
 
 
 def _options(test: KernelTest, size: int) -> Options:

@@ -1,8 +1,8 @@
 """
-How long a launch may take: a kernel that does not end is a failure, and no hanging test.
+How long something may take that somebody else wrote: a kernel, a template.
 
-A timer of the system's interrupts the main thread, where commands and pytest run tests; elsewhere,
-and on systems without such a timer, the limit of executed blocks is all there is.
+A timer of the system's interrupts the main thread, where commands and pytest run; elsewhere, and on
+systems without such a timer, there is no limit.
 """
 
 from __future__ import annotations
@@ -19,21 +19,15 @@ SOON = 1e-3
 
 
 @contextmanager
-def time_limit(seconds: float) -> Generator[None]:
-    """Raises `InterpreterError` in what is inside, if it takes longer."""
-    from xdsl_spirv.interpreter import InterpreterError
-
+def time_limit(seconds: float, late: Exception) -> Generator[None]:
+    """Raises `late` in what is inside, if it takes longer."""
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise InterpreterError(
-            f"the launch takes more than {seconds:g} s",
-            "",
-            "the kernel may not end; launch less of it, or give it more time (timeout)",
-        )
+        raise late
 
     before = signal.signal(signal.SIGALRM, interrupt)
     start = time.monotonic()
