@@ -6,6 +6,8 @@ Whatever is wider than the window scrolls in a `.scroll` box of its own, never t
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import PurePath
@@ -48,10 +50,20 @@ def page(title: str, body: str, style: str = "", script: str = "") -> str:
     """A whole HTML page."""
     code = f"<script>{script}</script>" if script else ""
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_policy(script)}'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}{style}</style></head>"
         f"<body>{body}{code}</body></html>\n"
+    )
+
+
+def _policy(script: str) -> str:
+    """What a browser may load: nothing but the page's own style and this very script."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    own = f"; script-src 'sha256-{digest}'" if script else ""
+    return (
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
+        f"'unsafe-inline'{own}; base-uri 'none'; form-action 'none'\">"
     )
 
 

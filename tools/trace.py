@@ -20,6 +20,7 @@ from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.trace_labels import Labels, groups_of, labels_of_hosts
 
 INDEX = "index.html"
 
@@ -32,11 +33,18 @@ DECLARATIONS = ": declarations"
 
 @dataclass(frozen=True)
 class Stage:
-    """The module after a pass, and the text of each function or kernel by its symbol, in order."""
+    """
+    The module after a pass, and the text of each function or kernel by its symbol, in order.
+
+    `labels` say of a unit's lines which of the model's nodes, or named values, they come from;
+    `kernels` of a kernel which ones it computes.
+    """
 
     name: str
     text: str
     units: dict[str, str]
+    labels: dict[str, list[Labels]] = field(default_factory=dict[str, list[Labels]])
+    kernels: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
 
 
 @dataclass
@@ -46,10 +54,16 @@ class Trace:
     title: str
     stages: list[Stage] = field(default_factory=list)
     failure: str | None = None
+    groups: dict[str, Labels] = field(default_factory=dict[str, Labels])
+    """The nodes of the latest dispatches: launches name only one of them."""
 
     def observe(self, name: str, module: ModuleOp) -> None:
         """Take the module down as it is after the pass of this name."""
-        self.stages.append(Stage(name or "source", _text(module), units_of(module)))
+        groups = groups_of(module)
+        labels, kernels = labels_of_hosts(module, {} if groups else self.groups)
+        self.groups = groups or self.groups
+        units = units_of(module)
+        self.stages.append(Stage(name or "source", _text(module), units, labels, kernels))
 
 
 def file_of(number: int, stage: Stage) -> str:

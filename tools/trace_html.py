@@ -1,19 +1,23 @@
 """
-A trace as one self-contained page: what each pass changed, function by function, as a diff.
+A trace as one self-contained page: what each pass changed, function by function, side by side.
 
-Long constants are elided here; the text files have them. A function that a pass changed opens at a
-click. What would make the page too long to open is counted, and left to the files.
+It begins with a table of the passes. One pass is shown at a time (keys go forth and back), for all
+of the module or for one node of the model. Long constants are elided here; the text files have
+them. What would make the page too long to open is counted, and left to the files.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 
-from xdsl_spirv.tools.page import page
-from xdsl_spirv.tools.trace import Stage, Trace, file_of
+from xdsl_spirv.tools.ir_diff import Row, diff, hunks, summary
+from xdsl_spirv.tools.page import heading, page
+from xdsl_spirv.tools.trace import DECLARATIONS, Stage, Trace, file_of
+from xdsl_spirv.tools.trace_labels import Labels
+from xdsl_spirv.tools.trace_script import SCRIPT, STYLE
 
 LONG_CONSTANT = re.compile(r"dense<([^<>]{80,})>|dense_resource<[^<>]{80,}>")
 
@@ -26,84 +30,214 @@ MOST_COMPARED = 6000
 MOST_CHARACTERS = 8_000_000
 """Of all diffs."""
 
-STYLE = """
-details { border: 1px solid var(--line); border-radius: 4px; margin: .3rem 0; }
-summary { padding: .25rem .6rem; cursor: pointer; } summary .soft { float: right; }
-pre { margin: 0; padding: .4rem .6rem; overflow-x: auto; border-top: 1px solid var(--line); }
-ins, del { display: block; text-decoration: none; } ins { background: var(--added);
-  color: var(--added-ink); } del { background: var(--removed); color: var(--removed-ink); }
-.hunk { display: block; color: var(--soft); }
-nav a { display: inline-block; margin-right: .8rem; } nav { margin: 1rem 0; }
-"""
+OPEN = 3
+"""Functions up to which all that a pass changed are open at once."""
+
+TOLD = 4
+"""Functions whose changes the table of passes names."""
+
+
+@dataclass
+class _Writer:
+    """Writes the sections of a trace; `nodes` are the numbers of those that can be followed."""
+
+    stages: Sequence[Stage]
+    nodes: Mapping[str, int]
+    budget: int = MOST_CHARACTERS
+    rows: list[str] = field(default_factory=list[str])
+    """Of the table of passes."""
+
+    def section(self, number: int) -> str:
+        """What a pass changed."""
+        stage = self.stages[number]
+        before = self.stages[number - 1] if number else Stage("", "", {})
+        names = [name for name in before.units if name not in stage.units]
+        names += [n for n, text in stage.units.items() if before.units.get(n) != text]
+        told: list[str] = []
+        parts: list[str] = []
+        for position, name in enumerate(names):
+            if self.budget <= 0:
+                parts.append(f"<p>{len(names) - position} more: see the text file.</p>")
+                told.append("...")
+                break
+            what, part = self._unit(name, before, stage, len(names) <= OPEN)
+            self.budget -= len(part)
+            told.append(f"{name} {what}")
+            parts.append(part)
+        file = escape(file_of(number, stage))
+        if len(told) > TOLD:
+            told = [*told[:TOLD], f"and {len(names) - TOLD} more"]
+        self._tell(number, stage.name, ", ".join(told) if number else "")
+        return (
+            f'<section class="stage" id="stage-{number}" data-name="{escape(stage.name)}">'
+            f'<h2>{escape(stage.name)} <a class="soft" href="{file}">text</a></h2>'
+            f'<p class="nothing soft" hidden>changed nothing of it</p>{"".join(parts)}</section>'
+        )
+
+    def _tell(self, number: int, name: str, told: str) -> None:
+        said = escape(told) or '<span class="soft">as it was read</span>'
+        link = f'<a href="#stage-{number}">{escape(name)}</a>'
+        self.rows.append(f'<tr data-stage="{len(self.rows)}"><td>{link}</td><td>{said}</td></tr>')
+
+    def _unit(self, name: str, before: Stage, after: Stage, few: bool) -> tuple[str, str]:
+        """What happened to a function, in few characters and as a block that opens at a click."""
+        old, new = _lines(before.units.get(name)), _lines(after.units.get(name))
+        if name not in before.units or name not in after.units:
+            there = new or old
+            what = f"{'new' if new else 'gone'}, {len(there)} lines"
+            rows = [
+                Row("added", None, n) if new else Row("removed", n, None) for n in range(len(there))
+            ]
+            shown = self._table([rows], old, new, before, after, name)
+        elif max(len(old), len(new)) > MOST_COMPARED:
+            what = f"{len(old)} lines become {len(new)}"
+            rows = [Row("added", None, n) for n in range(len(new))]
+            shown = self._table([rows], old, new, before, after, name)
+        else:
+            rows = diff(old, new)
+            what = summary(rows)
+            shown = self._table(list(hunks(rows)), old, new, before, after, name)
+        is_source = not before.units
+        mark = " open" if few and not is_source else ""
+        numbers = self._numbers_of(name, before, after)
+        lines = int(name in after.labels or name in before.labels)
+        return what, (
+            f'<details class="unit"{mark} data-lines="{lines}"{_data(numbers)}><summary>'
+            f'<code>{escape(name)}</code> <span class="soft">{what}</span></summary>{shown}'
+            f"</details>"
+        )
+
+    def _numbers_of(self, name: str, before: Stage, after: Stage) -> set[int]:
+        """The nodes that a unit is about."""
+        kernel = name.removesuffix(DECLARATIONS)
+        labels = set[str]()
+        for stage in (before, after):
+            labels |= stage.kernels.get(kernel, set())
+            labels.update(label for line in stage.labels.get(name, ()) for label in line)
+        return self._numbers(labels)
+
+    def _numbers(self, labels: set[str] | Labels) -> set[int]:
+        return {self.nodes[label] for label in labels if label in self.nodes}
+
+    def _table(
+        self,
+        parts: Sequence[Sequence[Row]],
+        old: Sequence[str],
+        new: Sequence[str],
+        before: Stage,
+        after: Stage,
+        name: str,
+    ) -> str:
+        left, right = before.labels.get(name, []), after.labels.get(name, [])
+        lines: list[str] = []
+        for part in parts:
+            first = next((row.new for row in part if row.new is not None), 0)
+            if first:
+                lines.append(f'<tr class="skip"><td colspan="2">line {first + 1}</td></tr>')
+            for row in _side_by_side(part):
+                labels = set(_at(left, row.old)) | set(_at(right, row.new))
+                lines.append(_pair(row, old, new, self._numbers(labels)))
+        shown = "".join(lines[:MOST_LINES])
+        if len(lines) > MOST_LINES:
+            shown += _more(len(lines) - MOST_LINES)
+        return f'<table class="diff">{shown}</table>'
 
 
 def page_of(trace: Trace) -> str:
     """The page."""
-    changed = [n for n in range(1, len(trace.stages)) if _differs(trace.stages, n)]
-    links = "".join(
-        f'<a href="#stage-{n}">{escape(trace.stages[n].name)}</a>' for n in [0, *changed]
-    )
-    same = [s.name for n, s in enumerate(trace.stages) if n and n not in changed]
-    parts = [f"<h1>Passes over {escape(trace.title)}</h1>"]
+    stages = trace.stages
+    changed = [n for n in range(1, len(stages)) if stages[n].units != stages[n - 1].units]
+    same = [s.name for n, s in enumerate(stages) if n and n not in changed]
+    nodes = _nodes(stages)
+    writer = _Writer(stages, {name: number for number, name in enumerate(nodes)})
+    sections = [writer.section(number) for number in ([0, *changed] if stages else [])]
+    parts = [heading("Passes over ", trace.title)]
     if trace.failure is not None:
         parts.append(f'<p class="bad"><b>Refused:</b> {escape(trace.failure)}</p>')
-    parts.append(f"<nav>{links}</nav>")
+    parts.append(
+        f'<div class="scroll"><table class="passes"><tr><th>pass</th><th>changed</th></tr>'
+        f"{''.join(writer.rows)}</table></div>"
+    )
     if same:
         parts.append(f'<p class="soft">changed nothing: {escape(", ".join(same))}</p>')
-    budget = MOST_CHARACTERS
-    for number in [0, *changed] if trace.stages else []:
-        section = _section(trace.stages, number, budget)
-        budget -= len(section)
-        parts.append(section)
-    return page(f"Passes over {trace.title}", "".join(parts), STYLE)
+    parts += [_bar(nodes), *sections] if sections else []
+    return page(f"Passes over {trace.title}", "".join(parts), STYLE, SCRIPT if sections else "")
 
 
-def _differs(stages: Sequence[Stage], number: int) -> bool:
-    return stages[number].units != stages[number - 1].units
-
-
-def _section(stages: Sequence[Stage], number: int, budget: int) -> str:
-    """What a pass changed."""
-    stage = stages[number]
-    before = stages[number - 1].units if number else {}
-    names = [name for name in before if name not in stage.units]
-    names += [name for name, text in stage.units.items() if before.get(name) != text]
-    parts: list[str] = []
-    length = 0
-    for position, name in enumerate(names):
-        if length > budget:
-            left = len(names) - position
-            parts.append(f'<p class="soft">{left} more: see the text files.</p>')
-            break
-        part = _diff(name, before.get(name), stage.units.get(name), is_open=len(names) == 1)
-        length += len(part)
-        parts.append(part)
-    file = file_of(number, stage)
+def _bar(nodes: Sequence[str]) -> str:
+    """Where one goes forth and back, and chooses a node."""
+    options = "".join(
+        f'<option value="{n}">{escape(name)}</option>' for n, name in enumerate(nodes)
+    )
+    follow = (
+        f'<label>follow <select><option value="">everything</option>{options}</select></label>'
+        if nodes
+        else ""
+    )
     return (
-        f'<h2 id="stage-{number}">{escape(stage.name)} <a class="soft" href="{escape(file)}">text'
-        f"</a></h2>{''.join(parts)}"
+        '<div class="place"></div><div class="bar" hidden>'
+        '<button title="left arrow">&lsaquo; back</button>'
+        '<button title="right arrow">next &rsaquo;</button><b></b>'
+        f"<button></button>{follow}</div>"
     )
 
 
-def _diff(name: str, before: str | None, after: str | None, is_open: bool) -> str:
-    old, new = _lines(before), _lines(after)
-    if before is None:
-        what, shown = f"new, {len(new)} lines", _whole(new, "ins")
-    elif after is None:
-        what, shown = f"gone, {len(old)} lines", _whole(old, "del")
-    elif max(len(old), len(new)) > MOST_COMPARED:
-        what, shown = f"{len(old)} lines become {len(new)}", _whole(new, "ins")
-    else:
-        diff = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
-        added = sum(line.startswith("+") for line in diff)
-        removed = sum(line.startswith("-") for line in diff)
-        what, shown = f"+{added} -{removed}", "".join(_marked(diff[:MOST_LINES]))
-        shown += _more(len(diff))
-    mark = " open" if is_open else ""
-    return (
-        f"<details{mark}><summary><code>{escape(name)}</code>"
-        f'<span class="soft">{what}</span></summary><pre>{shown}</pre></details>'
-    )
+def _nodes(stages: Sequence[Stage]) -> list[str]:
+    """What can be followed: names of the source's lines, those that kernels compute if any do."""
+    if not stages:
+        return []
+    lines = (line for labels in stages[0].labels.values() for line in labels)
+    names = dict.fromkeys(label for line in lines for label in line)
+    computed = {name for stage in stages for labels in stage.kernels.values() for name in labels}
+    return [name for name in names if not computed or name in computed]
+
+
+def _at(labels: Sequence[Labels], line: int | None) -> Labels:
+    return labels[line] if line is not None and line < len(labels) else ()
+
+
+def _side_by_side(rows: Sequence[Row]) -> Iterator[Row]:
+    """Rows, where what was removed stands beside what was added in its place."""
+    position = 0
+    while position < len(rows):
+        removed = _run(rows, position, "removed")
+        added = _run(rows, position + len(removed), "added")
+        if not removed and not added:
+            yield rows[position]
+            position += 1
+            continue
+        for number in range(max(len(removed), len(added))):
+            old = removed[number].old if number < len(removed) else None
+            new = added[number].new if number < len(added) else None
+            yield Row("changed", old, new)
+        position += len(removed) + len(added)
+
+
+def _run(rows: Sequence[Row], start: int, kind: str) -> list[Row]:
+    end = start
+    while end < len(rows) and rows[end].kind == kind:
+        end += 1
+    return list(rows[start:end])
+
+
+def _pair(row: Row, old: Sequence[str], new: Sequence[str], nodes: set[int]) -> str:
+    kept = row.kind in ("same", "renamed")
+    left = "" if row.old is None else _marked(old[row.old], "span" if kept else "del")
+    right = "" if row.new is None else _marked(new[row.new], "span" if kept else "ins")
+    return f'<tr class="{row.kind}"{_data(nodes)}><td>{left}</td><td>{right}</td></tr>'
+
+
+def _marked(line: str, tag: str) -> str:
+    return f"<{tag}>{escape(line) or ' '}</{tag}>"
+
+
+def _data(numbers: set[int]) -> str:
+    return f' data-n="{" ".join(map(str, sorted(numbers)))}"' if numbers else ""
+
+
+def _more(count: int) -> str:
+    said = f"... {count} more lines: see the text file"
+    return f'<tr class="skip"><td colspan="2">{said}</td></tr>'
 
 
 def _lines(text: str | None) -> list[str]:
@@ -112,27 +246,3 @@ def _lines(text: str | None) -> list[str]:
 
 def _elided(literal: re.Match[str]) -> str:
     return f"dense<... {len(literal[0])} characters ...>"
-
-
-def _whole(lines: Sequence[str], tag: str) -> str:
-    shown = "".join(f"<{tag}>{escape(line) or ' '}</{tag}>" for line in lines[:MOST_LINES])
-    return shown + _more(len(lines))
-
-
-def _more(count: int) -> str:
-    if count <= MOST_LINES:
-        return ""
-    return f'<span class="hunk">... {count - MOST_LINES} more lines: see the text file</span>'
-
-
-def _marked(diff: Iterable[str]) -> Iterable[str]:
-    for line in diff:
-        text = escape(line[1:]) or " "
-        if line.startswith("@@"):
-            yield f'<span class="hunk">{escape(line)}</span>'
-        elif line.startswith("+"):
-            yield f"<ins>+{text}</ins>"
-        elif line.startswith("-"):
-            yield f"<del>-{text}</del>"
-        else:
-            yield f" {text}\n"

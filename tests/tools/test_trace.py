@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.runtime.modules import parse
+from xdsl_spirv.runtime.modules import parse, parse_text
 from xdsl_spirv.tools.main import main
+from xdsl_spirv.tools.trace import Trace
+from xdsl_spirv.tools.trace_html import page_of
 
 MATMUL = """
 func.func @main(%A: tensor<16x32xf16>, %B: tensor<32x16xf16>) -> tensor<16x16xf32> {
@@ -47,7 +50,7 @@ def test_every_change_is_written_and_shown(
     assert "contraction-to-dot" not in names
     for name in files:
         parse(trace / name)
-    page = (trace / "index.html").read_text()
+    page = html.unescape((trace / "index.html").read_text())
     added = "\n".join(re.findall("<ins>(.*?)</ins>", page))
     removed = "\n".join(re.findall("<del>(.*?)</del>", page))
     assert "schedule.dispatch" in added
@@ -55,6 +58,12 @@ def test_every_change_is_written_and_shown(
     assert "spirv.KHR.CooperativeMatrixMulAdd" in added
     assert "linalg.matmul" in removed
     assert not re.search(r'(?:src|href)="(?:https?:)?//', page)
+    table = re.sub("<[^>]*>", " ", page[: page.index('class="bar"')])
+    assert re.search(r"kernel-to-spirv +matmul_16x16x32 \+\d+ -\d+ ~[1-9]", table)
+    assert page.count("<details") > page.count('class="unit" open')
+    first = page[page.index('id="stage-0"') :]
+    assert first.index("<details") < first.index("linalg.matmul")
+    assert not re.match(r"<details[^>]* open", first[first.index("<details") :])
     assert "contraction-to-dot" in page[page.index("changed nothing") :].split("</p>")[0]
 
 
@@ -77,3 +86,50 @@ def test_a_folder_of_something_else_is_refused(
     assert main(["compile", str(source), *arguments, "--trace-passes", str(tmp_path)]) == 1
     assert "holds something else" in capsys.readouterr().err
     assert not (tmp_path / "program").exists()
+
+
+NAMED = """
+builtin.module {
+  func.func @"<b>main</b>"(%a: tensor<4xf32>) -> tensor<4xf32> {
+    %e = tensor.empty() : tensor<4xf32>
+    %f = arith.constant dense<1.0> : tensor<4xf32>
+    %sum = arith.addf %a, %f : tensor<4xf32>
+    %twice = arith.addf %sum, %sum : tensor<4xf32>
+    func.return %twice : tensor<4xf32>
+  }
+}
+"""
+
+
+def test_rows_say_whose_they_are():
+    trace = Trace("<script>")
+    for name, text in (("", NAMED), ("a&b", NAMED.replace("%sum, %sum", "%sum, %a"))):
+        trace.observe(name, parse_text(text))
+    trace.failure = "<i>"
+    page = page_of(trace)
+    assert not re.search("<script>&|<b>main|<i>|a&b", page)
+    options = dict(re.findall(r'<option value="(\d+)">(\w+)', page))
+    number = next(n for n, name in options.items() if name == "twice")
+    section = page[page.index('id="stage-1"') :]
+    (row,) = re.findall(r'<tr class="changed" data-n="([\d ]+)"', section)
+    assert row == number
+    assert re.search(rf'<details class="unit" open data-lines="1" data-n="[\d ]*{number}', section)
+
+
+def test_a_trace_of_nothing_has_a_page():
+    trace = Trace("x")
+    trace.failure = "the module is not valid"
+    page = page_of(trace)
+    assert "the module is not valid" in page
+    assert "<script>" not in page
+
+
+def test_dispatches_are_followed_to_their_kernels(source: Path, tmp_path: Path):
+    trace = tmp_path / "trace"
+    pipeline = ["-p", "linalg-to-spirv{target=lavapipe}", "-o", str(tmp_path / "out")]
+    assert main(["opt", str(source), *pipeline, "--trace-passes", str(trace)]) == 0
+    page = (trace / "index.html").read_text()
+    assert re.findall(r'<option value="\d*">(\w+)', page) == ["everything", "r"]
+    for stage in ("contraction-to-cooperative-matrix", "kernel-to-spirv", "spirv-update-vce"):
+        section = page[page.index(f'data-name="{stage}"') :].split("</section>")[0]
+        assert re.search(r'data-lines="0" data-n="0"><summary><code>matmul_16x16x32', section)

@@ -1,0 +1,117 @@
+"""
+Which nodes of a model the lines of a module come from, so that a page can follow one of them.
+
+A host function's operations say it by their locations, or by the names of their results where a
+module has no locations; a kernel is of the nodes whose launches name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.gpu import LaunchFuncOp
+from xdsl.ir import Operation
+from xdsl.printer import Printer
+
+from xdsl_spirv.dialects.places import labels_of, node_of
+from xdsl_spirv.dialects.schedule import DispatchOp
+
+Labels: TypeAlias = tuple[str, ...]
+"""Of a line; none for one that is of no node."""
+
+
+class _Marking(Printer):
+    """Notes where in the text operations begin and end, and whose they are."""
+
+    def __init__(self, output: StringIO, host: FuncOp):
+        super().__init__(stream=output)
+        self.output, self.host = output, host
+        self.marks: list[tuple[int, Labels]] = []
+        self.current: Labels = ()
+
+    def print_op(self, op: Operation) -> None:
+        outer = self.current
+        if op is not self.host:
+            self.current = labels_at(op, self.host, outer)
+        self.marks.append((self.output.tell(), self.current))
+        super().print_op(op)
+        self.marks.append((self.output.tell(), outer))
+        self.current = outer
+
+
+def labels_at(op: Operation, host: FuncOp, outer: Labels) -> Labels:
+    """The labels of an operation of a host function, or those of the operation it is in."""
+    if op.parent_op() is not host:
+        own = node_of(op)
+        return outer if own is None else (own,)
+    labels = labels_of(op)
+    if not labels and isinstance(op, LaunchFuncOp):
+        # A launch has no results: it is called like what it writes.
+        written = op.operands[-1].name_hint if op.operands else None
+        labels = () if written is None else (written,)
+    return labels
+
+
+def groups_of(module: ModuleOp) -> dict[str, Labels]:
+    """The nodes that dispatches compute, by the one that a dispatch is called by later on."""
+    groups: dict[str, Labels] = {}
+    for op in module.walk():
+        if isinstance(op, DispatchOp) and (name := node_of(op)) is not None:
+            groups[name] = tuple(dict.fromkeys((*groups.get(name, ()), *labels_of(op))))
+    return groups
+
+
+def labels_of_hosts(
+    module: ModuleOp, groups: Mapping[str, Labels]
+) -> tuple[dict[str, list[Labels]], dict[str, set[str]]]:
+    """
+    The labels of each line of every host function, and those of each kernel by its names; where a
+    launch stands for a dispatch of `groups`, all of the dispatch's.
+    """
+    lines: dict[str, list[Labels]] = {}
+    kernels: dict[str, set[str]] = {}
+    for host in module.ops:
+        if not isinstance(host, FuncOp):
+            continue
+        lines[host.sym_name.data] = _lines(host, groups)
+        for op in host.walk():
+            if isinstance(op, LaunchFuncOp):
+                for name in _names(op.kernel):
+                    kernels.setdefault(name, set()).update(
+                        _expanded(labels_at(op, host, ()), groups)
+                    )
+    return lines, kernels
+
+
+def _names(kernel: SymbolRefAttr) -> set[str]:
+    return {kernel.root_reference.data, kernel.string_value().rpartition(".")[2]}
+
+
+def _expanded(labels: Labels, groups: Mapping[str, Labels]) -> Labels:
+    nodes = (node for label in labels for node in groups.get(label, (label,)))
+    return tuple(dict.fromkeys(nodes))
+
+
+def _lines(host: FuncOp, groups: Mapping[str, Labels]) -> list[Labels]:
+    """The labels at the end of each line: whoever ends there last."""
+    output = StringIO()
+    printer = _Marking(output, host)
+    printer.print_op(host)
+    labels: list[Labels] = []
+    marks = iter(printer.marks)
+    mark = next(marks, None)
+    current: Labels = ()
+    position = 0
+    for line in output.getvalue().splitlines(keepends=True):
+        begins: Labels | None = None
+        while mark is not None and mark[0] < position + len(line):
+            current = mark[1]
+            begins = begins or current
+            mark = next(marks, None)
+        labels.append(_expanded(begins or current, groups))
+        position += len(line)
+    return labels
