@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from contextlib import redirect_stdout, suppress
 from functools import cache
+from html import escape
 from io import StringIO
 
 from xdsl_spirv.tools.main import COMMANDS, DESCRIPTION, parser
@@ -57,8 +58,8 @@ def _row(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
     names = [f"{name} {value}".strip() for name in action.option_strings] or [value]
     formatter = parser._get_formatter()
     words = formatter._expand_help(action) if action.help else ""
-    spelled = ", ".join(f"`{name}`" for name in names)
-    return f"| {spelled.replace('|', chr(92) + '|')} | {_escaped(words)} |"
+    spelled = ", ".join(f"<code>{escape(name).replace('|', '&#124;')}</code>" for name in names)
+    return f"| {spelled} | {_escaped(words)} |"
 
 
 def _value(action: argparse.Action) -> str:

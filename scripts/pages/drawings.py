@@ -94,7 +94,8 @@ def svg(graph: Graph) -> str:
     rows, pieces = layers(graph)
     size = {node: _size(graph.texts.get(node)) for row in rows for node in row}
     widths = [sum(size[n][0] for n in row) + GAP_X * (len(row) - 1) for row in rows]
-    width, top = max(widths) + 8, 4.0
+    labels = [2 * (len(words) * LETTER + PADDING) for words in graph.edges.values()]
+    width, top = max([*widths, *labels]) + 8, 4.0
     place: dict[str, tuple[float, float]] = {}
     for row, row_width in zip(rows, widths, strict=True):
         left, height = (width - row_width) / 2, max(size[n][1] for n in row)
@@ -104,14 +105,14 @@ def svg(graph: Graph) -> str:
         top += height + GAP_Y
     ends = set(graph.texts)
     lines = [_edge(place, size, upper, lower, lower in ends) for upper, lower, _ in pieces]
-    labels = [_label(place, edge, words) for edge, words in graph.edges.items() if words]
+    words = [_label(place, edge, text) for edge, text in graph.edges.items() if text]
     boxes = [_box(*place[node], *size[node], text) for node, text in graph.texts.items()]
     return (
         f'<svg class="drawing" viewBox="0 0 {width:.0f} {top - GAP_Y + 4:.0f}" '
         f'style="max-width: {width:.0f}px" role="img">'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
         'markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>'
-        f"{''.join([*lines, *boxes, *labels])}</svg>"
+        f"{''.join([*lines, *boxes, *words])}</svg>"
     )
 
 

@@ -8,6 +8,7 @@ which `mkdocs build --strict` makes an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,9 @@ from links import ROOT
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+NAMED_FENCE = re.compile(r"^(```+\w+) ([\w./-]+)$", re.MULTILINE)
+"""A block of CONTRIBUTING.md, whose fence names a file."""
 
 Sections = dict[str, Callable[[], dict[str, str]]]
 
@@ -77,4 +81,5 @@ def _add_linked_files(files: Files, config: MkDocsConfig) -> None:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The page's text with links to the site and drawings as pictures."""
-    return drawings.drawn(links.rewritten(markdown, page.file.src_uri))
+    titled = NAMED_FENCE.sub(r'\1 title="\2"', markdown)
+    return drawings.drawn(links.rewritten(titled, page.file.src_uri))
