@@ -32,6 +32,9 @@ FENCE = re.compile(
     r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=fence) *$",
     re.MULTILINE | re.DOTALL,
 )
+OWN_PASS = re.compile(r'^    name = "([\w-]+)"', re.MULTILINE)
+"""The name of a pass that a page defines."""
+
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
 INDENTED = re.compile(r"(?:\A|\n\n)    (\S.*)")
 
@@ -83,8 +86,9 @@ def commands(block: Block) -> Iterator[list[str]]:
             yield words[: next(redirected, None)]
 
 
-def problem_of(words: list[str], own_passes: frozenset[str] = frozenset()) -> str:
-    """What is wrong with a command, or ""; `own_passes` are those that the page defines."""
+def problem_of(words: list[str], page: str) -> str:
+    """What is wrong with a command of a page, or ""."""
+    own_passes = frozenset(OWN_PASS.findall((ROOT / page).read_text()))
     program, *arguments = dropwhile(ASSIGNMENT.match, words)
     match program:
         case "xdsl-spirv" if arguments[:1] != ["opt"]:
@@ -99,7 +103,7 @@ def problem_of(words: list[str], own_passes: frozenset[str] = frozenset()) -> st
         case "pip":
             return _extras(arguments)
         case "python":
-            return _module(arguments)
+            return _module(arguments, (ROOT / page).parent)
         case _:
             return "" if program in ELSEWHERE else f"nobody knows {program}"
 
@@ -153,7 +157,12 @@ def _extras(arguments: list[str]) -> str:
     return f"no extra {', '.join(missing)}" if missing else ""
 
 
-def _module(arguments: list[str]) -> str:
+def _module(arguments: list[str], folder: Path) -> str:
+    """The script, of the repository or beside the page, or the module that is not there."""
     name = arguments[1] if arguments[0] == "-m" else arguments[0]
-    known = importlib.util.find_spec(name) if arguments[0] == "-m" else (ROOT / name).is_file()
+    known = (
+        importlib.util.find_spec(name)
+        if arguments[0] == "-m"
+        else any((place / name).is_file() for place in (ROOT, folder))
+    )
     return "" if known else f"no {name}"

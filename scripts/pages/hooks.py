@@ -29,8 +29,15 @@ NAMED_FENCE = re.compile(r"^(```+\w+) ([\w./-]+)$", re.MULTILINE)
 
 Sections = dict[str, Callable[[], dict[str, str]]]
 
+def _examples() -> dict[str, str]:
+    """The pages of the folders of examples."""
+    places = links.PAGES.items()
+    return {p: (ROOT / path).read_text() for path, p in places if p.startswith("examples/")}
+
+
 GENERATED: Sections = {
     "commands/": command_pages.pages,
+    "examples/": _examples,
     "interface/": python_pages.pages,
     "passes/": pass_pages.pages,
     "tutorials/": tutorial_pages.pages,

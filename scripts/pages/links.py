@@ -21,8 +21,10 @@ log = logging.getLogger("mkdocs.hooks.links")
 PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
-    "examples/runner-c/README.md": "examples/runner-c.md",
-    "examples/runner-wgpu/README.md": "examples/runner-wgpu.md",
+    **{
+        f"examples/{page.parent.name}/README.md": f"examples/{page.parent.name}.md"
+        for page in sorted(ROOT.glob("examples/*/README.md"))
+    },
 }
 """Pages outside `docs/` -> their places on the site."""
 
