@@ -29,6 +29,7 @@ NAMED_FENCE = re.compile(r"^(```+\w+) ([\w./-]+)$", re.MULTILINE)
 
 Sections = dict[str, Callable[[], dict[str, str]]]
 
+
 def _examples() -> dict[str, str]:
     """The pages of the folders of examples."""
     places = links.PAGES.items()
