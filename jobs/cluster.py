@@ -181,8 +181,9 @@ class Cluster(Engine):
             raise nobody_offers(resource, self._places)
         return self._places[resource]
 
-    def resources(self) -> list[str]:
-        return list(self._places)
+    def resources(self) -> Counter[str]:
+        capacity = self.look()
+        return Counter({name: capacity[name] for name in self._places})
 
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         run = _Run(self)

@@ -12,7 +12,7 @@ that decides by results what to try next has a thread, and a device stays busy w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
@@ -37,8 +37,8 @@ class Engine(ABC):
         """The device and driver that jobs of a resource meet; refuses what nobody offers."""
 
     @abstractmethod
-    def resources(self) -> list[str]:
-        """What is offered beside cores."""
+    def resources(self) -> Counter[str]:
+        """What is offered beside cores: how many jobs of each are taken at a time."""
 
     @abstractmethod
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
@@ -96,8 +96,8 @@ class Here(Engine):
     def place(self, resource: str) -> Place:
         return self.crew.at(resource)[0]
 
-    def resources(self) -> list[str]:
-        return list(self.crew.places)
+    def resources(self) -> Counter[str]:
+        return Counter({name: len(places) for name, places in self.crew.places.items()})
 
     def _lane(self, job: Job) -> ThreadPoolExecutor:
         places = self.crew.at(job.needs)

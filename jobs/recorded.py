@@ -4,6 +4,7 @@ The engine that runs nothing: it answers from a store, as the device did whose r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from xdsl_spirv.jobs.engine import Engine
@@ -23,8 +24,8 @@ class Recorded(Engine):
         exact = resource in (CORES, INTERPRETER)
         return Place(resource) if exact else Place(resource, self.device, self.driver)
 
-    def resources(self) -> list[str]:
-        return [self.resource]
+    def resources(self) -> Counter[str]:
+        return Counter([self.resource])
 
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         for job in jobs:
