@@ -1,14 +1,13 @@
 """
-The contractions of benchmarks/contractions.py tuned on a device, within a stated time in all.
+The contractions of benchmarks/ and of known networks tuned on the devices of a machine.
 
-    python benchmarks/tuning.py --target nvidia-h200 --seconds 330 --jobs 12 \\
-        --results h200-tuning.jsonl -o h200-tuning.json --table targets/tuned/nvidia-h200.json
+    python benchmarks/tuning.py --target nvidia-h200 --seconds 230 --jobs 28 \\
+        --store h200.sqlite -o h200-tuning.json --table targets/tuned/nvidia-h200.json
 
-Every contraction gets an equal share of the time that is left. What was tried is a line of the
-results file, so that a second run goes on where the first ended. A schedule enters the table only
-if it beats the default by more than 3 % in both of two measurements; -o gets all of it: the
-default, the best, their registers, and how many candidates came to what. PyTorch, if it is there,
-makes the references.
+Every contraction gets its share of the time that is left; what was measured is in the store, so
+that a second run goes on where the first ended. A schedule enters the table only if it beats the
+default by more than 3 % in both of two measurements. -o gets the default and the best of each
+contraction, and every measurement: the schedule, its time, that of the default beside it, runs.
 """
 
 from __future__ import annotations
@@ -18,135 +17,168 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from contractions import BF16, DTYPES, F16, F32, S8, Case, convolution, matmul, reference, small
+from ceiling import Product, convolutions, products
+from ceiling import small as small_products
+from contractions import cases
+from shape_families import families
 
+from xdsl_spirv.jobs.engine import Here
+from xdsl_spirv.jobs.places import here
+from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.passes.schedule.tuned import path_for
-from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
-from xdsl_spirv.targets import load
-from xdsl_spirv.tools.tuning.candidates import Compiler
+from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench
+from xdsl_spirv.tools.tuning.candidates import Source
+from xdsl_spirv.tools.tuning.page import write_page
 from xdsl_spirv.tools.tuning.results import (
-    STATUSES,
+    Known,
     Outcome,
     best_of,
     deserves_entry,
     gain_of,
     write_table,
 )
-from xdsl_spirv.tools.tuning.search import Opener, Search
-
-SIZES = (1024, 2048, 4096, 1000, 4095)
-
-
-def cases() -> list[Case]:
-    found = [convolution(n, types) for types in (F32, S8) for n in (1, 32)]
-    for size in SIZES:
-        found += [matmul(size, types) for types in (F16, F32, BF16)]
-        found += [matmul(size, S8, transposed) for transposed in (True, False)]
-    return found
+from xdsl_spirv.tools.tuning.search import Options, Search
+from xdsl_spirv.tools.tuning.together import Together, sources_of
 
 
-def searched(
-    case: Case, options: argparse.Namespace, seconds: float, compiler: Compiler, opener: Opener
-) -> dict[str, list[Outcome]]:
-    """The outcomes of a case's candidates, by its key."""
-
-    def expect(inputs: Mapping[str, Array]) -> dict[str, Array]:
-        exact, _ = reference(case, dict(inputs))
-        return {"result0": exact.astype(DTYPES[case.types[2]])}
-
-    search = Search(
-        case.text(),
-        load(options.target),
-        options.target,
-        options.device,
-        options.results,
-        runs=options.runs,
-        most=options.candidates,
-        timeout=options.timeout,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
-        seconds=seconds,
-        prune=not options.no_prune,
-        expect=expect,
-        compiler=compiler,
-        opener=opener,
-    )
-    return search.run()
+def benchmark_products() -> list[Product]:
+    """What benchmarks/contractions.py and benchmarks/ceiling.py measure."""
+    plain = [Product(case, case.types[2], 1, False) for case in cases()]
+    return [*products(), *convolutions(), *plain]
 
 
-def record_of(case: Case, tried: Sequence[Outcome], seconds: float) -> dict[str, Any]:
+def network_products() -> list[Product]:
+    """The families in turn, so that the first of them are of all kinds."""
+    rows = zip_longest(*families().values())
+    return [product for row in rows for product in row if product is not None]
+
+
+GROUPS = {"benchmarks": benchmark_products, "networks": network_products, "small": small_products}
+
+
+def sources(chosen: Iterable[Product], target: str) -> dict[str, tuple[Source, Product]]:
+    """The contractions of products by key, once."""
+    table: dict[str, tuple[Source, Product]] = {}
+    for product in chosen:
+        weights = tuple(f"{name}_B" for name in product.weights) if product.is_weight else ()
+        for source in sources_of(product.text(None), target, weights, lambda text: None):
+            table.setdefault(source.key, (source, product))
+    return table
+
+
+def record_of(product: Product, tried: Sequence[Outcome], search: Search) -> dict[str, Any]:
     """What a search came to, for the file and the screen."""
-    counts = Counter(each.status for each in tried)
     record: dict[str, Any] = {
-        "case": case.name,
-        "seconds": round(seconds, 1),
-        "candidates": {status: counts[status] for status in STATUSES if counts[status]},
+        "case": str(product),
+        "key": tried[0].key,
+        "candidates": dict(Counter(one.status for one in tried)),
+        "expected_gains": [round(gain, 4) for gain in search.expected],
         "entry": deserves_entry(tried),
     }
     best, gain = best_of(tried), gain_of(tried)
     if best is None:
         return record
+    default = tried[0].microseconds if tried[0].right else 1.0
     if gain is not None:
         record["gain"] = round(gain, 4)
-    for name, each in (("default", tried[0]), ("best", best)):
-        if each.right:
+    for name, one in (("default", tried[0]), ("best", best)):
+        if one.right:
             record[name] = {
-                "schedule": each.schedule,
-                "microseconds": round(each.latest, 3),
-                "packing": round(each.packing or 0.0, 3),
-                "tflops": round(case.flops / each.latest / 1e6, 2),
-                "code": str(heaviest(each.statistics)),
-                "statistics": each.statistics,
+                "schedule": one.schedule,
+                "microseconds": round(default * one.latest, 3),
+                "packing": round(one.packing, 3),
+                "code": str(heaviest(one.statistics)),
             }
+    record["measured"] = [
+        [o.schedule, round(o.microseconds, 3), round(o.reference, 3), o.runs]
+        for o in tried
+        if o.right
+    ]
     return record
 
 
 def parser() -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(description=__doc__)
-    found.add_argument("--target", default="nvidia-h200")
-    found.add_argument("--device", default="vulkan")
-    found.add_argument("--only", default="", help="cases whose name contains this")
-    found.add_argument("--small", action="store_true", help="small cases only")
-    found.add_argument("--seconds", type=float, default=330, help="for all of it (%(default)g)")
-    found.add_argument("--candidates", type=int, default=48, help="a contraction (%(default)s)")
-    found.add_argument("--runs", type=int, default=20, help="timed for each (%(default)s)")
-    found.add_argument("--timeout", type=float, default=20, help="seconds of a run (%(default)g)")
-    found.add_argument("--jobs", type=int, default=1, help="compile processes (%(default)s)")
-    found.add_argument("--no-prune", action="store_true", help="time what spills, too")
-    found.add_argument("--results", type=Path, default=Path("tuning.jsonl"))
-    found.add_argument("--table", type=Path, help="where assign-schedule reads it")
-    found.add_argument("-o", "--output", type=Path)
-    return found
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="nvidia-h200")
+    parser.add_argument("--groups", default="benchmarks,networks")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--seconds", type=float, default=230, help="for all of it (%(default)g)")
+    parser.add_argument("--candidates", type=int, default=48, help="a contraction (%(default)s)")
+    parser.add_argument("--runs", type=int, default=18, help="timed for each (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=10, help="seconds of a run (%(default)g)")
+    parser.add_argument("--until-gain", type=float, default=0.01, help="(%(default)g)")
+    parser.add_argument("--jobs", type=int, default=2, help="compile processes (%(default)s)")
+    parser.add_argument("--at-once", type=int, default=4, help="searches a device (%(default)s)")
+    parser.add_argument("--devices", type=int, default=8, help="at most (%(default)s)")
+    parser.add_argument("--store", type=Path, default=Path("tuning.sqlite"))
+    parser.add_argument("--table", type=Path, help="where assign-schedule reads it")
+    parser.add_argument("--page", type=Path, help="the search as a page")
+    parser.add_argument("-o", "--output", type=Path)
+    return parser
+
+
+def searched(
+    options: argparse.Namespace, chosen: Mapping[str, tuple[Source, Product]]
+) -> tuple[Mapping[str, list[Outcome]], Together, dict[str, Any]]:
+    """The outcomes, and where they come from."""
+    limits = Options(
+        options.runs, options.candidates, options.timeout, until_gain=options.until_gain
+    )
+    places = [p for p in here() if p.resource == here()[0].resource][: options.devices]
+    with Here(options.jobs, places) as engine, Store(options.store) as store:
+        place, resource = places[0], places[0].resource
+        known = Known.of(store.records(MEASURE), place.device, place.driver)
+        together = Together(
+            lambda source: DeviceBench(engine, resource, limits, store, known),
+            limits,
+            lambda text: print(text, file=sys.stderr, flush=True),
+            options.at_once * len(places),
+            options.seconds,
+        )
+        begun = time.monotonic()
+        outcomes = together.run([source for source, _ in chosen.values()])
+        return (
+            outcomes,
+            together,
+            {
+                "device": place.device,
+                "driver": place.driver,
+                "devices": len(places),
+                "seconds": round(time.monotonic() - begun, 1),
+            },
+        )
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    chosen = [case for case in (small if options.small else cases)() if options.only in case.name]
-    table = options.table or path_for(options.target)
-    end = time.monotonic() + options.seconds
-    records: list[dict[str, Any]] = []
-    compiler, opener = Compiler(options.jobs), Opener(options.device, options.timeout)
-    try:
-        for number, case in enumerate(chosen):
-            begun = time.monotonic()
-            share = max(0.0, end - begun) / (len(chosen) - number)
-            if begun > end:
-                print(f"no time is left for {case.name}", file=sys.stderr)
-                continue
-            outcomes = searched(case, options, share, compiler, opener)
-            write_table(table, options.target, outcomes)
-            for tried in outcomes.values():
-                records.append(record_of(case, tried, time.monotonic() - begun))
-                print(json.dumps(records[-1]), flush=True)
-            if options.output is not None:
-                options.output.write_text(json.dumps({"records": records}, indent=1) + "\n")
-    finally:
-        compiler.close()
-        opener.close()
+    listed = chain.from_iterable(GROUPS[group]() for group in options.groups.split(","))
+    chosen = sources([p for p in listed if options.only in str(p)], options.target)
+    print(f"{len(chosen)} contractions", file=sys.stderr)
+    outcomes, together, where = searched(options, chosen)
+    write_table(options.table or path_for(options.target), options.target, outcomes)
+    records = [
+        record_of(chosen[key][1], tried, together.searches[key]) for key, tried in outcomes.items()
+    ]
+    for record in records:
+        print(json.dumps({k: v for k, v in record.items() if k != "measured"}), flush=True)
+    if options.output is not None:
+        document = {
+            "what": (__doc__ or "").strip().splitlines()[0],
+            "date": time.strftime("%Y-%m-%d"),
+            "target": options.target,
+            **where,
+            "records": records,
+        }
+        options.output.write_text(json.dumps(document, indent=0) + "\n")
+    if options.page is not None:
+        write_page(options.page, options.target, outcomes, together.searches)
+    print(f"{len(records)} of {len(chosen)} in {where['seconds']} s", file=sys.stderr)
     return 0 if len(records) == len(chosen) else 1
 
 

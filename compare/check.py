@@ -13,13 +13,13 @@ subnormal numbers. Integers are exact. Contractions that follow one another add 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation, SSAValue
@@ -125,8 +125,19 @@ def check(
     values = bind_inputs(program, inputs) | program.weights
     values |= program.first_values() if states is None else states
     arguments = [values[name] for name in manifest.arguments]
-    expected = reference(module, arguments, manifest.function)
-    host = host_function(module, manifest.function)
+    return check_module(module, manifest.function, arguments, manifest.results, results)
+
+
+def check_module(
+    module: ModuleOp,
+    function: str,
+    arguments: Sequence[Array],
+    names: Sequence[str],
+    results: Mapping[str, Array],
+) -> list[Comparison]:
+    """Compare `results`, `names` in order, with a function of a module; raises as `check` does."""
+    expected = reference(module, arguments, function)
+    host = host_function(module, function)
     kept = set(states_of(host).values())
     outputs = [number for number in range(len(expected)) if number not in kept]
     expected = [expected[number] for number in outputs]
@@ -139,20 +150,18 @@ def check(
         # Not contractions only: intervals are wider, but take everything that is fused to one.
         from xdsl_spirv.compare.intervals import tolerances
 
-        allowed = tolerances(module, manifest.function, arguments, expected, outputs)
+        allowed = tolerances(module, function, arguments, expected, outputs)
         return [
             compared(name, results[name], centre, limit)
-            for name, centre, limit in zip(manifest.results, expected, allowed, strict=True)
+            for name, centre, limit in zip(names, expected, allowed, strict=True)
         ]
-    magnitudes = reference(module, [np.abs(a) for a in arguments], manifest.function)
+    magnitudes = reference(module, [np.abs(a) for a in arguments], function)
     magnitudes = [magnitudes[number] for number in outputs]
     types = [contraction.types[2] for contraction in multiplied]
     bound = chained(list(map(contraction_bound, depths, types)))
     return [
         compare(name, results[name], reference_result, magnitude, bound)
-        for name, reference_result, magnitude in zip(
-            manifest.results, expected, magnitudes, strict=True
-        )
+        for name, reference_result, magnitude in zip(names, expected, magnitudes, strict=True)
     ]
 
 

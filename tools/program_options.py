@@ -254,12 +254,30 @@ def devices(command: argparse.ArgumentParser) -> None:
 
 
 def tune(command: argparse.ArgumentParser) -> None:
+    from xdsl_spirv.jobs.options import add_options
+
     command.add_argument("input", metavar="INPUT.mlir", nargs="?", help="linalg on tensors")
     command.add_argument(
-        "--contraction", metavar="MxNxK:T->R", help="a matmul instead: 1024x1024x512:f16->f32"
+        "--contraction",
+        action="append",
+        default=[],
+        metavar="MxNxK:T->R",
+        help="a matmul instead: 1024x1024x512:f16->f32 (repeat)",
+    )
+    command.add_argument(
+        "--weight",
+        action="append",
+        default=[],
+        metavar="ARGUMENT",
+        help="an argument that is the same in every run, and packed once (repeat)",
     )
     command.add_argument("--target", required=True, help="a device's name, or a target file")
-    command.add_argument("--device", metavar="NAME", help="vulkan or vulkan:N (the best)")
+    command.add_argument(
+        "--device",
+        metavar="NAME",
+        help="vulkan:N, or what workers offer, as vulkan:nvidia-h200 (the most GPUs of a kind)",
+    )
+    add_options(command)
     command.add_argument(
         "--candidates", type=int, default=64, metavar="N", help="at most (%(default)s)"
     )
@@ -281,7 +299,13 @@ def tune(command: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="processes that compile candidates (%(default)s: this one)",
+        help="processes that propose and compile candidates (%(default)s)",
+    )
+    command.add_argument(
+        "--until-gain",
+        default="1%",
+        metavar="SHARE",
+        help="end a search where the next step is expected to gain less (1%%)",
     )
     command.add_argument(
         "--no-prune",
@@ -289,9 +313,10 @@ def tune(command: argparse.ArgumentParser) -> None:
         help="also time what the driver says spills registers or fills a compute unit's memory",
     )
     command.add_argument(
-        "--results",
-        metavar="FILE.jsonl",
-        help="a line for each candidate; what is there is not run again (TARGET.jsonl)",
+        "--replay", metavar="STORE", help="search among what a store holds, without a device"
+    )
+    command.add_argument(
+        "--page", metavar="FILE.html", help="write the search as a page: the best, times, failures"
     )
     command.add_argument(
         "-o", "--output", metavar="FILE.json", help="the table (where assign-schedule reads it)"

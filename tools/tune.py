@@ -7,23 +7,37 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from xdsl_spirv.jobs.engine import Engine
+from xdsl_spirv.jobs.job import LAVAPIPE
+from xdsl_spirv.jobs.options import open_engine, resource
+from xdsl_spirv.jobs.store import Record, Store
 from xdsl_spirv.passes.schedule.tuned import path_for
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
-from xdsl_spirv.targets import load
+from xdsl_spirv.targets import Target, load
+from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench, Replay
+from xdsl_spirv.tools.tuning.candidates import Source
 from xdsl_spirv.tools.tuning.results import (
     MARGIN,
     STATUSES,
+    Known,
     Outcome,
     best_of,
     deserves_entry,
     gain_of,
     write_table,
 )
-from xdsl_spirv.tools.tuning.search import Search
+from xdsl_spirv.tools.tuning.search import Options
+from xdsl_spirv.tools.tuning.together import Together, sources_of
+
+AT_ONCE = 3
+"""Contractions that are searched side by side for each device."""
 
 TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32")
 SHAPE = re.compile(r"(\d+)x(\d+)x(\d+):(\w+)(?:x(\w+))?->(\w+)")
@@ -43,24 +57,117 @@ def tune(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv tune`: exit status 1 if no candidate of some contraction is right."""
     target = load(arguments.target)
     table = Path(arguments.output) if arguments.output else path_for(target.name)
-    results = Path(arguments.results or table.with_suffix(".jsonl").name)
-    search = Search(
-        _source(arguments),
-        target,
-        arguments.target,
-        arguments.device,
-        results,
+    options = Options(
         runs=_positive(arguments.runs, "--runs"),
         most=_positive(arguments.candidates, "--candidates"),
         timeout=_positive(arguments.timeout, "--timeout"),
-        jobs=_positive(arguments.jobs, "--jobs"),
         seconds=None if arguments.seconds is None else _positive(arguments.seconds, "--seconds"),
         prune=not arguments.no_prune,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
+        until_gain=_share(arguments.until_gain),
     )
-    outcomes = search.run()
+    if arguments.replay is not None:
+        searched = _replayed(arguments, options)
+    else:
+        searched = _searched(arguments, options, target)
+    outcomes, together = searched
     write_table(table, target.name, outcomes)
+    if arguments.page is not None:
+        from xdsl_spirv.tools.tuning.page import write_page
+
+        write_page(Path(arguments.page), target.name, outcomes, together.searches)
     return 0 if all([_report(key, tried) for key, tried in outcomes.items()]) else 1
+
+
+def _searched(
+    arguments: argparse.Namespace, options: Options, target: Target
+) -> tuple[Mapping[str, list[Outcome]], Together]:
+    """The outcomes of candidates that devices ran."""
+    sources = _sources(arguments)
+    path = Path(arguments.store or f"{target.name}.db")
+    with _engine(arguments) as (engine, resource, count), Store(path) as store:
+        place = engine.place(resource)
+        known = Known.of(store.records(MEASURE), place.device, place.driver)
+        if known.left_out:
+            _say(f"{known.left_out} times in {path} are of another clock or load")
+        together = Together(
+            lambda source: DeviceBench(engine, resource, options, store, known),
+            options,
+            _say,
+            min(len(sources), AT_ONCE * count) or 1,
+        )
+        return together.run(sources), together
+
+
+@contextmanager
+def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]:
+    """What runs the jobs, the resource that measurements need, and how many devices offer it."""
+    cores = _positive(arguments.jobs, "--jobs")
+    with open_engine(arguments.scheduler, cores, arguments.device) as engine:
+        if address := getattr(engine, "dashboard", ""):
+            _say(f"dashboard: {address}")
+        name = _resource(engine, arguments.device)
+        yield engine, name, 1 if name == LAVAPIPE else engine.resources()[name]
+
+
+def _resource(engine: Engine, device: str | None) -> str:
+    """What `--device` means: the GPUs that there are most of unless it is given, or lavapipe."""
+    if device not in (None, "vulkan"):
+        return resource(engine, device)
+    offered = engine.resources()
+    gpus = Counter({name: count for name, count in offered.items() if name != LAVAPIPE})
+    for name, _ in (gpus or offered).most_common(1):
+        return name
+    raise ProgramError("there is no device to tune on", "", "see `xdsl-spirv doctor`")
+
+
+def _replayed(
+    arguments: argparse.Namespace, options: Options
+) -> tuple[Mapping[str, list[Outcome]], Together]:
+    """The outcomes of a search among what a store holds."""
+    path = Path(arguments.replay)
+    if not path.is_file():
+        raise ProgramError("there is no store of results", str(path), "name what --store wrote")
+    with Store(path) as store:
+        records = [r for r in store.records(MEASURE) if r.data["target"] == arguments.target]
+    device, driver = _device_of(records, arguments.device, path)
+    known = Known.of(records, device, driver)
+    if arguments.input is None and not arguments.contraction:
+        sources = list(dict.fromkeys(source_of_record(record) for record in records))
+    else:
+        sources = _sources(arguments)
+    bench = Replay(known, device, driver)
+    together = Together(lambda source: bench, options, _say)
+    outcomes = together.run(sources)
+    print(f"from {path}: {device}, {driver}; {known.left_out} times of another clock left out")
+    for key, missing in bench.missing.items():
+        print(f"{key}: {len(missing)} candidates were never measured")
+        for schedule in missing:
+            print(f"  {schedule}")
+    return outcomes, together
+
+
+def source_of_record(record: Record) -> Source:
+    """The contraction that a measurement belongs to."""
+    data = record.data
+    return Source(data["text"], data["target"], data["contraction"], tuple(data["weights"]))
+
+
+def _device_of(records: Sequence[Record], wanted: str | None, path: Path) -> tuple[str, str]:
+    """The device and driver of most measurements, of the device that is wanted if one is."""
+    devices = Counter(
+        (r.result.device, r.result.driver)
+        for r in records
+        if wanted in (None, "vulkan", r.result.device)
+    )
+    if not devices:
+        raise ProgramError(
+            "the store has no measurement of such a target and device", str(path), ""
+        )
+    return devices.most_common(1)[0][0]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _report(key: str, tried: list[Outcome]) -> bool:
@@ -73,11 +180,12 @@ def _report(key: str, tried: list[Outcome]) -> bool:
     if best is None:
         print("  none of them is right")
         return False
+    default = tried[0].microseconds if tried[0].right else 1.0
     held = str(heaviest(best.statistics))
-    print(f"  {best.latest:.2f} us  {best.schedule}{held and f' ({held})'}")
+    print(f"  {best.latest * default:.2f} us  {best.schedule}{held and f' ({held})'}")
     gain = gain_of(tried)
     if gain is not None:
-        print(f"  {gain:.2f} times as fast as without the table ({tried[0].latest:.2f} us)")
+        print(f"  {gain:.2f} times as fast as without the table ({default:.2f} us)")
     if not deserves_entry(tried):
         print(f"  no entry in the table: the default is not beaten by {MARGIN:.0%} twice")
     return True
@@ -92,21 +200,37 @@ def _positive(value: Number, option: str) -> Number:
     return value
 
 
-def _source(arguments: argparse.Namespace) -> str:
-    """The module's text: a file's, or a matmul's."""
-    if (arguments.input is None) == (arguments.contraction is None):
+def _share(text: str) -> float:
+    """`1%`, or 0.01."""
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise ProgramError(f"--until-gain {text} is no share", "", "write it as 1%") from None
+
+
+def _sources(arguments: argparse.Namespace) -> list[Source]:
+    """The contractions of a file, and those that are named."""
+    if (arguments.input is None) == (not arguments.contraction):
         raise ProgramError("what to tune is not said", "", "give an .mlir file or --contraction")
+    texts = [_matmul(shape) for shape in arguments.contraction]
     if arguments.input is not None:
         try:
-            return Path(arguments.input).read_text()
+            texts = [Path(arguments.input).read_text()]
         except (OSError, UnicodeDecodeError) as error:
             raise ProgramError(
                 f"cannot read the input: {error}", arguments.input, "give an .mlir file"
             ) from error
-    shape = SHAPE.fullmatch(arguments.contraction.replace(" ", ""))
+    weights = tuple(arguments.weight)
+    sources = (s for t in texts for s in sources_of(t, arguments.target, weights, _say))
+    return list(dict.fromkeys(sources))
+
+
+def _matmul(contraction: str) -> str:
+    """The text of a module with one matmul."""
+    shape = SHAPE.fullmatch(contraction.replace(" ", ""))
     if shape is None or not {shape[4], shape[5] or shape[4], shape[6]} <= set(TYPES):
         raise ProgramError(
-            f"--contraction {arguments.contraction} is no contraction",
+            f"--contraction {contraction} is no contraction",
             f"types: {', '.join(TYPES)}",
             "write MxNxK:type->result, as in 4096x4096x4096:f16->f32",
         )

@@ -24,6 +24,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl_spirv import targets
 from xdsl_spirv.dialects.schedule import ContractionAttr, Schedule
 from xdsl_spirv.passes.analysis.contraction import Contraction
+from xdsl_spirv.passes.analysis.epilogue import NotFused
+from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.targets import Target, TargetError
@@ -36,12 +38,27 @@ TUNED = "schedule.tuned"
 
 
 def key_of(contraction: Contraction) -> str:
-    """The key that a schedule is chosen by: types, sizes of the loops, and who indexes what."""
+    """
+    The key that a schedule is chosen by: types, sizes of the loops, and who indexes what.
+
+    Weights are packed once, and a result that is stored in another type takes another time.
+    """
     a, b, result = contraction.types
     loops = "x".join(map(str, contraction.sizes))
     batch, m, n, k = contraction.counts
     maps = "; ".join(map(str, contraction.maps))
-    return f"{a} x {b} -> {result}, loops {loops} as {batch}+{m}+{n}+{k}, {maps}"
+    key = f"{a} x {b} -> {result}, loops {loops} as {batch}+{m}+{n}+{k}, {maps}"
+    weights = [name for name, v in zip("ab", (contraction.a, contraction.b)) if is_weight(v)]
+    return "; ".join([key, *(f"{name} is a weight" for name in weights), *_stored(contraction)])
+
+
+def _stored(contraction: Contraction) -> list[str]:
+    """The types in which results are stored, where they are not the contraction's own."""
+    try:
+        stored = [str(result.element_type) for result in contraction.epilogue.results]
+    except NotFused:
+        return []
+    return [] if stored == [str(contraction.element_types[2])] else [f"as {', '.join(stored)}"]
 
 
 def folder() -> Path:

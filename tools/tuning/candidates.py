@@ -1,128 +1,96 @@
 """
-Candidates of a search as programs: compiled ahead in processes of their own, or here, one by one.
-
-Compiling takes longer than timing on a fast device, and Python compiles on one core. A candidate
-that cannot be compiled, for whatever cause, is an answer like another one.
+Candidates of a search as programs. One that cannot be compiled, for whatever cause, is an answer
+like another one.
 """
 
 from __future__ import annotations
 
-import subprocess
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.dialects.schedule import ContractionAttr
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.pipeline import lowering
+from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.compiler.weights import give_weights
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.schedule.tuned import give_schedules, parse_schedule
+from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.runtime.processes import python_command, receive, same_modules, send
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
-
-COMPILE_SECONDS = 120.0
-"""How long a candidate may be compiled in another process."""
-
-Compiled = Program | ProgramError
+from xdsl_spirv.upstream.passes_on_demand import run
 
 
 @dataclass(frozen=True)
 class Source:
-    """A module, its target, and the contraction in it whose schedule is searched."""
+    """
+    A module, its target, and the contraction in it whose schedule is searched.
+
+    `weights` are the arguments of its function that are the same in every run.
+    """
 
     text: str
     target: str
     key: str
+    weights: tuple[str, ...] = ()
 
 
-def compiled(source: Source, schedule: str) -> Compiled:
-    """The module's program with a schedule, or why there is none."""
+def compiled(source: Source, schedule: str) -> Program | ProgramError:
+    """The module's program with a schedule, or why there is none. Its weights have no values."""
     try:
         module = parse_text(source.text)
         give_schedules(module, {source.key: parse_schedule(schedule)})
-        return compile_module(module, source.target)
+        program = compile_module(module, source.target, weights=_nothing(module, source.weights))
+        for name in source.weights:
+            program.weights.pop(name, None)
+        return program
     except ProgramError as error:
         return ProgramError(error.cause, error.place, error.remedy)
     except Exception as error:
         return ProgramError(f"{type(error).__name__}: {error}"[:300])
 
 
-class Compiler:
-    """Compiles candidates; with several `jobs` in processes that `close` ends."""
-
-    def __init__(self, jobs: int = 1):
-        self.jobs = jobs
-        self.threads: ThreadPoolExecutor | None = None
-        self._mine = threading.local()
-        self._started: list[_Process] = []
-
-    def each(
-        self, source: Source, schedules: Sequence[ContractionAttr]
-    ) -> Iterator[tuple[ContractionAttr, Compiled]]:
-        """Every schedule with its program, or why there is none, in order."""
-        if self.jobs == 1:
-            for schedule in schedules:
-                yield schedule, compiled(source, str(schedule))
-            return
-        if self.threads is None:
-            self.threads = ThreadPoolExecutor(self.jobs)
-        begun = [
-            self.threads.submit(self._there, source, str(candidate)) for candidate in schedules
-        ]
-        for schedule, result in zip(schedules, begun, strict=True):
-            yield schedule, result.result()
-
-    def _there(self, source: Source, schedule: str) -> Compiled:
-        """What this thread's process makes of a candidate."""
-        process: _Process | None = getattr(self._mine, "process", None)
-        if process is None or process.ended:
-            process = self._mine.process = _Process()
-            self._started.append(process)
-        return process.compiled(source, schedule)
-
-    def close(self) -> None:
-        """End the processes; closing twice does nothing."""
-        if self.threads is not None:
-            self.threads.shutdown(wait=False, cancel_futures=True)
-        for process in self._started:
-            process.kill()
-        self._started.clear()
-        self.threads = None
+def _nothing(module: ModuleOp, names: tuple[str, ...]) -> dict[str, Array]:
+    """Zeros without memory for arguments of these names; `give_weights` refuses unknown ones."""
+    host = host_function(module, None)
+    types = dict(_tensors(host))
+    return {
+        name: np.broadcast_to(np.zeros((), dtype_of(str(type.element_type))), type.get_shape())
+        if (type := types.get(name))
+        else np.zeros(())
+        for name in names
+    }
 
 
-class _Process:
-    """`tools/tuning/compile_server.py` at work."""
+def _tensors(host: FuncOp) -> Iterator[tuple[str, TensorType]]:
+    for number, argument in enumerate(host.body.block.args):
+        if isinstance(argument.type, TensorType):
+            yield argument_name(argument, number), argument.type
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [*python_command(), "-P", "-m", "xdsl_spirv.tools.tuning.compile_server"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=same_modules(),
-            # An interrupt from the terminal is this process's affair, even while the other begins.
-            start_new_session=True,
-        )
 
-    @property
-    def ended(self) -> bool:
-        return self.process.poll() is not None
-
-    def compiled(self, source: Source, schedule: str) -> Compiled:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        deadline = threading.Timer(COMPILE_SECONDS, self.process.kill)
-        deadline.daemon = True
-        deadline.start()
-        try:
-            send(self.process.stdin, (source, schedule))
-            return receive(self.process.stdout)
-        except (OSError, EOFError, ValueError):
-            self.kill()
-            return ProgramError(f"its compiler died, or took more than {COMPILE_SECONDS:g} s")
-        finally:
-            deadline.cancel()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+def contractions_of(text: str, target: str, weights: tuple[str, ...] = ()) -> list[Contraction]:
+    """Every contraction of a module, as `assign-schedule` meets it."""
+    ctx = context()
+    module: ModuleOp = parse_text(text, ctx=ctx)
+    if weights:
+        give_weights(host_function(module, None), _nothing(module, weights))
+    before = takewhile(lambda one: one.name != AssignSchedulePass.name, lowering(target))
+    run(tuple(before), ctx, module)
+    contractions: list[Contraction] = []
+    for op in module.walk():
+        if isinstance(op, LinalgStructuredOperation):
+            try:
+                contractions.append(contraction_of(op))
+            except NotAContraction:
+                continue
+    if not contractions:
+        raise ProgramError("the module has no contraction to tune", "", "give it a linalg.matmul")
+    return contractions

@@ -1,26 +1,38 @@
 """
-What a search for schedules leaves: a line of JSON for each candidate, and the tuned table.
+What a search for schedules leaves: outcomes, found again in a store, and the tuned table.
 
-A schedule enters the table only if it is faster than the default by more than `MARGIN` in both of
-two measurements: a table of entries that are worth nothing would keep later defaults from being
-used.
+A time counts beside that of the reference, which was measured before and after it on the same
+device. Outcomes of other devices and drivers are never looked at, and those under another clock or
+load (the reference took another time) are left out. A schedule enters the table only if it is
+faster than the default by more than `MARGIN` in both of two measurements: a table of entries that
+are worth nothing would keep later defaults from being used.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from xdsl_spirv.jobs.job import STATUSES as RESULTS
+from xdsl_spirv.jobs.job import Result
+from xdsl_spirv.jobs.store import Record
 from xdsl_spirv.passes.schedule.tuned import SCHEMA_VERSION
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.files import write_atomically
 
-STATUSES = ("ok", "wrong", "refused", "crashed", "late", "pruned")
+PRUNED, UNMEASURED = "pruned", "not measured"
+STATUSES = (*RESULTS, PRUNED, UNMEASURED)
 MARGIN = 0.03
 """How much faster than the default an entry must be."""
+UNSTEADY = 0.05
+"""A reference that changes by more while a candidate is timed speaks against the time."""
+OTHER_CLOCK = 0.25
+"""A reference that is so far from its median was timed under another clock or load."""
 
 
 @dataclass(frozen=True)
@@ -29,28 +41,122 @@ class Outcome:
     What came of a candidate: `status` is one of `STATUSES`.
 
     `microseconds` is the median of all dispatches together (`packing` the part of those that pack
-    operands), `again` the same of a second measurement beside the default, of those that deserve
-    one. `statistics` is what the driver says of the kernels' code where it says anything.
+    operands) in so many `runs`, `reference` that of the default schedule beside it, which changed
+    by the share `drift` meanwhile. `again` is the same ratio in a second measurement, of those that
+    deserve one. `statistics` is what the driver says of the kernels' code where it says anything.
     """
 
     key: str
     schedule: str
     device: str
+    driver: str
     status: str
-    microseconds: float | None = None
+    microseconds: float = 0.0
+    reference: float = 0.0
+    runs: int = 0
+    drift: float = 0.0
     cause: str = ""
     statistics: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
-    packing: float | None = None
+    packing: float = 0.0
     again: float | None = None
+    at: float = 0.0
+    digests: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def right(self) -> bool:
-        return self.status == "ok" and self.microseconds is not None
+        return self.status == "ok" and self.microseconds > 0
+
+    @property
+    def steady(self) -> bool:
+        return abs(self.drift) <= UNSTEADY
+
+    @property
+    def ratio(self) -> float:
+        """
+        Its time as a share of the default's beside it, in the first measurement.
+
+        Where the default's changed meanwhile, by a clock or a load, its shorter time counts.
+        """
+        if not self.reference:
+            return self.microseconds
+        shorter = 1.0 if self.steady else 2 * min(1.0, 1 + self.drift) / (2 + self.drift)
+        return self.microseconds / (self.reference * shorter)
 
     @property
     def latest(self) -> float:
-        """The time to compare by, of a right one."""
-        return self.again or self.microseconds or 0.0
+        """The ratio to compare by."""
+        return self.again or self.ratio
+
+
+def outcome_of(data: Mapping[str, Any], result: Result, at: float = 0.0) -> Outcome:
+    """What a measurement came to, from its job's data and its result."""
+    value: Mapping[str, Any] = result.value or {}
+    known = {name: value[name] for name in VALUES if name in value}
+    pruned = value.get("pruned", "")
+    return Outcome(
+        data["contraction"],
+        data["schedule"],
+        result.device,
+        result.driver,
+        PRUNED if pruned else result.status,
+        runs=data["runs"],
+        cause=pruned or result.cause,
+        at=at,
+        **known,
+    )
+
+
+VALUES = ("microseconds", "reference", "drift", "statistics", "packing", "digests")
+"""What a measurement's value has of an outcome."""
+
+
+@dataclass
+class Known:
+    """
+    Outcomes that a store holds, of one device and driver: by contraction, schedule and turn.
+
+    A schedule has the outcome of the most runs. `left_out` counts those that were timed under
+    another clock or load.
+    """
+
+    outcomes: dict[tuple[str, str, int], Outcome] = field(
+        default_factory=dict[tuple[str, str, int], Outcome]
+    )
+    left_out: int = 0
+
+    @staticmethod
+    def of(records: Iterable[Record], device: str, driver: str) -> Known:
+        """What measurements there are on a device."""
+        groups: dict[str, list[tuple[int, Outcome]]] = defaultdict(list)
+        for record in records:
+            if (record.result.device, record.result.driver) == (device, driver):
+                outcome = outcome_of(record.data, record.result, record.at)
+                groups[outcome.key].append((record.data["turn"], outcome))
+        known = Known()
+        for group in groups.values():
+            times = [outcome.reference for _, outcome in group if outcome.right]
+            clock = median(times) if times else 0.0
+            for turn, outcome in group:
+                known.add(turn, outcome, clock)
+        return known
+
+    def add(self, turn: int, outcome: Outcome, clock: float = 0.0) -> None:
+        """Take an outcome in, unless its reference is far from `clock`, or one of more runs is."""
+        if outcome.right and clock:
+            if abs(outcome.reference / clock - 1) > OTHER_CLOCK:
+                self.left_out += 1
+                return
+        place = outcome.key, outcome.schedule, turn
+        other = self.outcomes.get(place)
+        if other is None or other.runs <= outcome.runs:
+            self.outcomes[place] = outcome
+
+    def find(self, key: str, schedule: str, runs: int, turn: int) -> Outcome | None:
+        """The outcome of a candidate after at least so many runs, or of one that is not right."""
+        outcome = self.outcomes.get((key, schedule, turn))
+        if outcome is None or (outcome.right and outcome.runs < runs):
+            return None
+        return outcome
 
 
 def best_of(tried: Sequence[Outcome]) -> Outcome | None:
@@ -71,41 +177,37 @@ def gain_of(tried: Sequence[Outcome]) -> float | None:
 def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
     """Whether the best is faster than the default by more than `margin`, both times."""
     best = best_of(tried)
-    if best is None:
+    if best is None or not best.steady:
         return False
     if not tried[0].right:
         return True
-    if best.again is None or best.microseconds is None or tried[0].microseconds is None:
+    if best.again is None:
         return False
-    times = ((tried[0].microseconds, best.microseconds), (tried[0].latest, best.again))
+    times = ((tried[0].ratio, best.ratio), (tried[0].latest, best.again))
     return all(default > (1 + margin) * tuned for default, tuned in times)
 
 
-def read_results(path: Path) -> list[Outcome]:
-    """The lines of a results file that are whole; an interrupted write leaves half of one."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return []
-    results: list[Outcome] = []
-    for line in lines:
-        try:
-            results.append(Outcome(**json.loads(line)))
-        except (ValueError, TypeError):
-            continue
-    return results
+def confirmed(outcome: Outcome, second: Outcome | None) -> Outcome:
+    """An outcome with the ratio of a second measurement, if that was right."""
+    return replace(outcome, again=second.ratio) if second and second.right else outcome
 
 
-def append(path: Path, outcome: Outcome) -> None:
-    """Add a line; raises `ProgramError` where that cannot be."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(json.dumps(asdict(outcome)) + "\n")
-    except OSError as error:
-        raise ProgramError(
-            f"cannot write the results: {error.strerror}", str(path), "name another file"
-        ) from error
+def entry_of(tried: Sequence[Outcome]) -> dict[str, Any]:
+    """What the table says of a contraction: the schedule, and the evidence for it."""
+    best = best_of(tried)
+    assert best is not None
+    default = tried[0].microseconds if tried[0].right else None
+    return {
+        "schedule": best.schedule,
+        "microseconds": round((default or 1.0) * best.latest, 3),
+        "default_microseconds": default and round(default, 3),
+        "gain": [round(tried[0].ratio / one, 4) for one in (best.ratio, best.again) if one]
+        if default
+        else None,
+        "device": best.device,
+        "driver": best.driver,
+        "candidates": len(tried),
+    }
 
 
 def write_table(
@@ -127,18 +229,11 @@ def write_table(
             f"not a tuned table: {error}", str(path), "name another with -o, or delete it"
         ) from error
     for key, tried in outcomes.items():
-        best = best_of(tried)
-        if best is None:
+        if best_of(tried) is None:
             continue
         entries.pop(key, None)
         if deserves_entry(tried, margin):
-            entries[key] = {
-                "schedule": best.schedule,
-                "microseconds": best.latest,
-                "default_microseconds": tried[0].latest if tried[0].right else None,
-                "device": best.device,
-                "candidates": len(tried),
-            }
+            entries[key] = entry_of(tried)
     if not entries and not path.exists():
         return entries
     table = {"schema_version": SCHEMA_VERSION, "target": target, "entries": entries}

@@ -1,0 +1,221 @@
+"""
+Where a search gets its answers: from devices, by jobs of an engine, or from a store alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl_spirv.jobs.engine import Engine
+from xdsl_spirv.jobs.job import KINDS, Job, Kind, Result
+from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.tuning.candidates import Source
+from xdsl_spirv.tools.tuning.proposals import Measured, Proposals, Tried, subject_data, subject_from
+from xdsl_spirv.tools.tuning.results import UNMEASURED, Known, Outcome, outcome_of
+from xdsl_spirv.tools.tuning.search import Bench, Options
+
+PROPOSE, COMPILE, EXPECT, MEASURE = "tune-propose", "tune-compile", "tune-expect", "tune-measure"
+KINDS[PROPOSE] = Kind("xdsl_spirv.tools.tuning.kinds:propose_candidates")
+KINDS[COMPILE] = Kind("xdsl_spirv.tools.tuning.kinds:compile_candidate")
+KINDS[EXPECT] = Kind("xdsl_spirv.tools.tuning.kinds:expect")
+KINDS[MEASURE] = Kind("xdsl_spirv.tools.tuning.kinds:measure", measured=True)
+
+CORE_SECONDS = 120.0
+"""How long a candidate may be compiled, or a proposal be thought about."""
+
+
+def source_data(source: Source) -> dict[str, Any]:
+    return {
+        "text": source.text,
+        "target": source.target,
+        "contraction": source.key,
+        "weights": list(source.weights),
+    }
+
+
+@dataclass
+class DeviceBench(Bench):
+    """One contraction's answers: computed on cores, and measured on a device by its resource."""
+
+    engine: Engine
+    resource: str
+    options: Options
+    store: Store | None = None
+    known: Known = field(default_factory=Known)
+    compiled: dict[str, Mapping[str, Any] | Result] = field(
+        default_factory=dict[str, "Mapping[str, Any] | Result"]
+    )
+    default: str | None = None
+    default_is_right: bool = False
+
+    def propose(
+        self,
+        source: Source,
+        tried: Sequence[Tried],
+        learned: Sequence[Measured],
+        count: int,
+        most: int,
+    ) -> Proposals:
+        data = source_data(source) | {
+            "tried": [[t.schedule, t.seconds, t.runs] for t in tried],
+            "learned": [[subject_data(s), seconds, runs] for s, seconds, runs in learned],
+            "count": count,
+            "most": most,
+        }
+        value = self._value(Job(PROPOSE, data, seconds=CORE_SECONDS))
+        subjects = {name: subject_from(s) for name, s in value["subjects"].items()}
+        return Proposals(subjects, value["expected_gain"])
+
+    def _value(self, job: Job) -> Any:
+        """What a job comes to that has no reason to fail."""
+        for _, result in self.engine.run([job]):
+            if not result.ok:
+                raise ProgramError(f"{job.kind}: {result.status}: {result.cause}")
+            return result.value
+        raise ProgramError(f"{job.kind}: no result came")
+
+    def measure(
+        self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0
+    ) -> list[Outcome]:
+        if self.default is None:
+            self.default = schedules[0]
+        outcomes: dict[str, Outcome] = {}
+        unknown: list[str] = []
+        for schedule in schedules:
+            outcome = self.known.find(source.key, schedule, runs, turn)
+            if outcome is None:
+                unknown.append(schedule)
+            else:
+                outcomes[schedule] = outcome
+        if self.default in unknown and not turn:
+            outcomes[self.default] = self._first(source, runs)
+            unknown.remove(self.default)
+        elif self.default in outcomes:
+            self.default_is_right = outcomes[self.default].right
+        jobs = self._measurements(source, unknown, runs, turn)
+        for job, result in self.engine.run(jobs, self.store):
+            outcomes[job.note] = outcome_of(job.data, result)
+        for schedule in unknown:
+            if schedule not in outcomes:
+                outcomes[schedule] = self._refused(source, schedule, runs, turn)
+        return [outcomes[schedule] for schedule in schedules]
+
+    def _first(self, source: Source, runs: int) -> Outcome:
+        """The default's outcome, its results compared with the exact ones."""
+        assert self.default is not None
+        for job in self._measurements(source, [self.default], runs, 0):
+            given = {name: job.data[name] for name in ("text", "inputs", "results")}
+            exact = Job(EXPECT, given, seconds=10 * CORE_SECONDS)
+            results = {j.kind: r for j, r in self.engine.run([exact, job], self.store)}
+            outcome = outcome_of(job.data, results[MEASURE])
+            if outcome.right and outcome.digests != results[EXPECT].value:
+                again = Job(MEASURE, {**job.data, "verify": True}, self.resource, job.seconds)
+                ((_, result),) = self.engine.run([again], self.store)
+                outcome = outcome_of(again.data, result)
+            self.default_is_right = outcome.right
+            if outcome.status == "refused":
+                # What the device has not got for the default it has for no candidate.
+                raise ProgramError(f"the default schedule does not run: {outcome.cause}")
+            return outcome
+        return self._refused(source, self.default, runs, 0)
+
+    def _measurements(
+        self, source: Source, schedules: Sequence[str], runs: int, turn: int
+    ) -> Iterator[Job]:
+        """A job for each candidate as soon as it is compiled, if it can be."""
+        default = self.default or ""
+        reference = None
+        if self.default_is_right and any(s != default or turn for s in schedules):
+            self._compile(source, [default])
+            compiled = self.compiled[default]
+            reference = None if isinstance(compiled, Result) else compiled["work"]
+        for schedule in self._compiling(source, schedules):
+            compiled = self.compiled[schedule]
+            if isinstance(compiled, Result):
+                continue
+            data = {**self._data(source, schedule, runs, turn), **compiled}
+            own = schedule == default
+            data |= {"reference": None if own else reference}
+            yield Job(MEASURE, data, self.resource, self._limit, note=schedule)
+
+    def _data(self, source: Source, schedule: str, runs: int, turn: int) -> dict[str, Any]:
+        return source_data(source) | {
+            "schedule": schedule,
+            "runs": runs,
+            "turn": turn,
+            "timeout": self.options.timeout,
+            "prune": self.options.prune and schedule != self.default,
+            "verify": False,
+        }
+
+    @property
+    def _limit(self) -> float:
+        """Seconds of a job: a run, and the timings of it and of the reference."""
+        return 10 * self.options.timeout
+
+    def _compile(self, source: Source, schedules: Sequence[str]) -> None:
+        for _ in self._compiling(source, schedules):
+            pass
+
+    def _compiling(self, source: Source, schedules: Sequence[str]) -> Iterator[str]:
+        """The schedules, each as soon as `compiled` has it."""
+        missing = [schedule for schedule in schedules if schedule not in self.compiled]
+        jobs = (
+            Job(COMPILE, source_data(source) | {"schedule": s}, seconds=CORE_SECONDS, note=s)
+            for s in missing
+        )
+        yield from (schedule for schedule in schedules if schedule not in missing)
+        for job, result in self.engine.run(jobs):
+            self.compiled[job.note] = result.value if result.ok else result
+            yield job.note
+
+    def _refused(self, source: Source, schedule: str, runs: int, turn: int) -> Outcome:
+        """The outcome of a candidate that could not be compiled; the store has it, too."""
+        place, compiled = self.engine.place(self.resource), self.compiled[schedule]
+        assert isinstance(compiled, Result)
+        result = Result("refused", None, compiled.cause, 0.0, "", place.device, place.driver)
+        job = Job(MEASURE, self._data(source, schedule, runs, turn), self.resource)
+        if self.store is not None:
+            self.store.add(job, result)
+        return outcome_of(job.data, result)
+
+
+@dataclass
+class Replay(Bench):
+    """Answers from what was measured; `missing` are candidates that were not, by contraction."""
+
+    known: Known
+    device: str
+    driver: str
+    missing: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def propose(
+        self,
+        source: Source,
+        tried: Sequence[Tried],
+        learned: Sequence[Measured],
+        count: int,
+        most: int,
+    ) -> Proposals:
+        from xdsl_spirv.tools.tuning.kinds import pricing_of
+        from xdsl_spirv.tools.tuning.proposals import propose
+
+        return propose(pricing_of(source), tried, learned, count, most)
+
+    def measure(
+        self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0
+    ) -> list[Outcome]:
+        return [self._outcome(source, schedule, turn) for schedule in schedules]
+
+    def _outcome(self, source: Source, schedule: str, turn: int) -> Outcome:
+        outcome = self.known.find(source.key, schedule, 0, turn)
+        if outcome is not None:
+            return outcome
+        with self.lock:
+            self.missing.setdefault(source.key, {})[schedule] = None
+        return Outcome(source.key, schedule, self.device, self.driver, UNMEASURED)

@@ -1,0 +1,320 @@
+"""
+The jobs of a search: propose candidates and compile them on cores, measure them on a device.
+
+Only a measurement needs the device, and nothing else is done there but loading, one run to compare,
+and timing. A reference kernel (the contraction's default schedule) is timed before and after each
+candidate on the same device: clocks drift, and what is compared is the ratio of the two. Both get
+the same small integers, whose sums are exact in every order, so that right results are the same
+bits; others are held against the bound of docs/numerics.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xdsl_spirv.jobs.job import Wrong
+from xdsl_spirv.passes.schedule.tuned import key_of, parse_schedule
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.statistics import heaviest, problem
+from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.tuning.candidates import Source, compiled, contractions_of
+from xdsl_spirv.tools.tuning.proposals import Pricing, Tried, propose, subject_data, subject_from
+from xdsl_spirv.tools.tuning.results import UNSTEADY
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.program import Program
+    from xdsl_spirv.runtime.vulkan.device import VulkanDevice
+    from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
+
+PACKING = "pack_"
+"""How the entry points of kernels that pack operands begin."""
+ATTEMPTS = 3
+"""How often a candidate is timed whose reference does not stay as it was."""
+WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
+"""The reference runs so long before the first timing: the device was idle while work was loaded."""
+WARM = 1.04
+"""How many times its shortest time the reference may take when the clock is high again."""
+REFERENCE_RUNS = 5
+"""The least runs that the reference gets before, and again after a candidate."""
+KEPT = 4
+"""References that a device's process keeps loaded."""
+DEEP = 4096
+"""Beyond this depth inputs are smaller, so that sums stay exact in 16 bits."""
+
+
+def source_of(data: Mapping[str, Any]) -> Source:
+    return Source(data["text"], data["target"], data["contraction"], tuple(data["weights"]))
+
+
+@lru_cache(32)
+def pricing_of(source: Source) -> Pricing:
+    """What may be tried for the contraction of a source whose schedule is searched."""
+    listed = contractions_of(source.text, source.target, source.weights)
+    return Pricing(next(c for c in listed if key_of(c) == source.key), load(source.target))
+
+
+def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The candidates to try next, and the expected gain."""
+    tried = [Tried(*row) for row in data["tried"]]
+    learned = [(subject_from(s), seconds, runs) for s, seconds, runs in data["learned"]]
+    pricing = pricing_of(source_of(data))
+    proposals = propose(pricing, tried, learned, data["count"], data["most"])
+    subjects = {name: subject_data(s) for name, s in proposals.subjects.items()}
+    return {"subjects": subjects, "expected_gain": proposals.expected_gain}
+
+
+def compile_candidate(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A candidate as work; refuses what cannot be compiled."""
+    program = compiled(source_of(data), data["schedule"])
+    if isinstance(program, ProgramError):
+        raise program
+    return work_data(program)
+
+
+def expect(data: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of the exact results, by name."""
+    from xdsl_spirv.interpreter import reference
+
+    module, function, arguments = _arguments(data)
+    results = reference(module, arguments, function)
+    names = (name for name, *_ in data["results"])
+    return {n: _digest(r.tobytes()) for n, r in zip(names, results, strict=True)}
+
+
+def measure(data: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    A candidate's microseconds beside the reference's, and what the driver says of its code.
+
+    `reference` is None for the default itself. With `verify` its results are held against the
+    source by their bound. Raises `Wrong`, and what the device raises.
+    """
+    from xdsl_spirv.jobs.child import opened
+
+    bench = _bench(opened())
+    reference = data["reference"] and bench.reference(data)
+    loaded = bench.load(data["work"], data)
+    try:
+        statistics = _statistics(loaded)
+        if data["prune"] and reference:
+            target, schedule = load(data["target"]), parse_schedule(data["schedule"])
+            room = target.residency.bytes_for(schedule.subgroup_count)
+            slow = problem(heaviest(statistics), heaviest(reference.statistics), room)
+            if slow:
+                return {"pruned": slow, "statistics": statistics}
+        outputs = loaded.run(bench.inputs(data), data["timeout"])
+        digests = {name: _digest(value) for name, value in outputs.items()}
+        if data["verify"] or (reference and digests != reference.digests):
+            _verify(data, outputs)
+        own = reference or _Reference(loaded, digests, statistics)
+        times = _beside(own, loaded, data)
+        return {"digests": digests, "statistics": statistics, **times}
+    finally:
+        bench.device.unload(loaded)
+
+
+def _beside(reference: _Reference, loaded: LoadedWork, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The reference, the candidate, and the reference once more."""
+    runs, timeout = data["runs"], data["timeout"]
+    count = max(REFERENCE_RUNS, runs // 2)
+    attempt = 0
+    while True:
+        reference.warm_up(timeout)
+        before = reference.microseconds(count, timeout)
+        times = _microseconds(loaded, runs, timeout)
+        after = reference.microseconds(count, timeout)
+        attempt += 1
+        if abs(after / before - 1) <= UNSTEADY or attempt == ATTEMPTS:
+            return {
+                "microseconds": sum(times.values()),
+                "packing": sum(t for (_, name), t in times.items() if name.startswith(PACKING)),
+                "reference": (before + after) / 2,
+                "drift": after / before - 1,
+            }
+
+
+def _microseconds(loaded: LoadedWork, runs: int, timeout: float) -> dict[tuple[int, str], float]:
+    """The median of every dispatch, by number and entry point, but of those whose results stay."""
+    timed = zip(loaded.time(runs, timeout), loaded.work.steps, strict=True)
+    return {
+        (number, step.entry_point): took.median / 1e3
+        for number, (took, step) in enumerate(timed)
+        if not step.once
+    }
+
+
+def _statistics(loaded: LoadedWork) -> list[dict[str, float]]:
+    return [
+        {name: float(value) for name, value in table.items()}
+        for step in loaded.executables()
+        for table in step
+    ]
+
+
+def _digest(value: bytearray | bytes) -> str:
+    return hashlib.sha256(value).hexdigest()[:32]
+
+
+@dataclass
+class _Reference:
+    """The default's work on the device, and its shortest time so far."""
+
+    loaded: LoadedWork
+    digests: dict[str, str]
+    statistics: list[dict[str, float]]
+    shortest: float = 0.0
+
+    def microseconds(self, count: int, timeout: float) -> float:
+        took = sum(_microseconds(self.loaded, count, timeout).values())
+        self.shortest = min(took, self.shortest or took)
+        return took
+
+    def warm_up(self, timeout: float) -> None:
+        """Run until the clock is as high as it was before, or for a while."""
+        known = self.shortest
+        end = time.monotonic() + WARM_UP_SECONDS
+        while time.monotonic() < end:
+            self.loaded.time(1, timeout, STEP_SECONDS)
+            if self.microseconds(REFERENCE_RUNS, timeout) < WARM * known:
+                return
+
+
+@dataclass
+class _Bench:
+    """What a device's process keeps between jobs: references and inputs of the latest."""
+
+    device: VulkanDevice
+    references: OrderedDict[str, _Reference] = field(default_factory=OrderedDict[str, _Reference])
+    given: OrderedDict[str, dict[str, tuple[bytes, str]]] = field(
+        default_factory=OrderedDict[str, dict[str, tuple[bytes, str]]]
+    )
+
+    def inputs(self, data: Mapping[str, Any]) -> dict[str, bytes]:
+        """The bytes of every input, by the recipe."""
+        return {n: v for n, (v, kind) in self._given(data["inputs"]).items() if kind == "input"}
+
+    def _given(self, inputs: Sequence[Sequence[Any]]) -> dict[str, tuple[bytes, str]]:
+        """The bytes and the kind of all that is given to a program."""
+        key = repr(inputs)
+        if key not in self.given:
+            while len(self.given) >= KEPT:
+                self.given.popitem(last=False)
+            values = values_of(inputs)
+            self.given[key] = {name: (values[name].tobytes(), kind) for name, *_, kind in inputs}
+        self.given.move_to_end(key)
+        return self.given[key]
+
+    def load(self, work: Mapping[str, Any], data: Mapping[str, Any]) -> LoadedWork:
+        """Work on the device; its weights are made by the recipe, too."""
+        given = self._given(data["inputs"])
+        weights = {name: value for name, (value, kind) in given.items() if kind == "weight"}
+        return self.device.load(work_from(work, weights), statistics=True)
+
+    def reference(self, data: Mapping[str, Any]) -> _Reference:
+        """The default schedule's work, loaded and run once."""
+        work = data["reference"]
+        key = hashlib.sha256(repr(sorted(work["kernels"].items())).encode()).hexdigest()
+        key += data["contraction"]
+        if key not in self.references:
+            while len(self.references) >= KEPT:
+                self.device.unload(self.references.popitem(last=False)[1].loaded)
+            loaded = self.load(work, data)
+            outputs = loaded.run(self.inputs(data), data["timeout"])
+            digests = {name: _digest(value) for name, value in outputs.items()}
+            self.references[key] = _Reference(loaded, digests, _statistics(loaded))
+        self.references.move_to_end(key)
+        return self.references[key]
+
+
+@cache
+def _bench(device: VulkanDevice) -> _Bench:
+    return _Bench(device)
+
+
+def values_of(inputs: Sequence[Sequence[Any]]) -> dict[str, Array]:
+    """Small integers by the name of each input: from -2 to 2, or to 1 where sums are long."""
+    generator = np.random.default_rng(0)
+    values: dict[str, Array] = {}
+    for name, type, sizes, _ in inputs:
+        most = 1 if max(sizes, default=0) > DEEP else 2
+        integers = generator.integers(-most, most + 1, sizes, np.int8)
+        values[name] = integers.astype(dtype_of(type))
+    return values
+
+
+def _arguments(data: Mapping[str, Any]) -> tuple[Any, str, list[Array]]:
+    """The source's module, the function's name, and its arguments by the recipe."""
+    from xdsl_spirv.compiler.host import host_function
+    from xdsl_spirv.compiler.signature import argument_name
+    from xdsl_spirv.runtime.modules import context, parse_text
+
+    module = parse_text(data["text"], "source", context())
+    host = host_function(module, None)
+    values = values_of(data["inputs"])
+    names = [argument_name(argument, i) for i, argument in enumerate(host.body.block.args)]
+    return module, host.sym_name.data, [values[name] for name in names]
+
+
+def _verify(data: Mapping[str, Any], outputs: Mapping[str, bytearray]) -> None:
+    """Raise `Wrong` if a result is further from the source's than its type allows."""
+    from xdsl_spirv.compare.check import check_module
+
+    module, function, arguments = _arguments(data)
+    results = {
+        name: np.frombuffer(outputs[name], dtype_of(type)).reshape(sizes)
+        for name, type, sizes in data["results"]
+    }
+    compared = check_module(module, function, arguments, list(results), results)
+    failed = [str(comparison) for comparison in compared if not comparison.passed]
+    if failed:
+        raise Wrong("; ".join(failed))
+
+
+def work_data(program: Program) -> dict[str, Any]:
+    """A program as data: its work without weights, and what goes in and comes out."""
+    from xdsl_spirv.runtime.vulkan.programs import work_of
+
+    manifest = program.manifest
+    given = [b for b in manifest.buffers if b.kind in ("input", "weight")]
+    work = asdict(work_of(program))
+    del work["weights"], work["routines"]
+    return {
+        "work": work,
+        "inputs": [[b.name, b.type, list(b.sizes), b.kind] for b in given],
+        "results": [[b.name, b.type, list(b.sizes)] for b in manifest.outputs],
+    }
+
+
+def work_from(data: Mapping[str, Any], weights: Mapping[str, bytes]) -> Work:
+    """The work that `work_data` made data of."""
+    steps = [
+        Step(
+            kernel=step["kernel"],
+            entry_point=step["entry_point"],
+            grid=tuple(step["grid"]),
+            bindings=tuple(map(tuple, step["bindings"])),
+            constants=tuple(map(tuple, step["constants"])),
+            push=step["push"],
+            addresses=tuple(map(tuple, step["addresses"])),
+            once=step["once"],
+        )
+        for step in data["steps"]
+    ]
+    return Work(
+        buffers=tuple(WorkBuffer(**buffer) for buffer in data["buffers"]),
+        kernels=data["kernels"],
+        steps=tuple(steps),
+        subgroup_size=data["subgroup_size"],
+        target=data["target"],
+        component_map=data["component_map"],
+        weights=weights,
+    )

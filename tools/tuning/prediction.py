@@ -1,0 +1,163 @@
+"""
+What candidates that nobody measured are likely to take: the cost model, corrected by measurements.
+
+The error of an estimate is taken for a sum of errors of the schedule's decisions (its tile, its
+grid, the way of each operand, ...), each normally distributed around none. Contractions of one
+class share most of a decision's error, others some of it, so that a search begins with what the
+ones before it have learned. Measurements make the distribution narrower where they are: what is
+left of it says how much a step of the search may still gain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Vector: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+Matrix: TypeAlias = Vector
+
+DECISION = 0.12
+"""How far an estimate is off for each decision, as a standard deviation of the logarithm."""
+UNRATED = 0.35
+"""The same for whether the target's file has a rate for the schedule, which stands for a lot."""
+OWN = 0.04
+"""The same for what is a candidate's own, and no sum of its decisions says."""
+OFFSET = 0.4
+"""How far all estimates of a contraction are off together."""
+EVERYWHERE, IN_CLASS = 0.25, 0.45
+"""The part of an error that all contractions share, and that those of one class share beside it."""
+UNSTEADY, A_RUN = 0.01, 0.06
+"""The deviation of a measurement that more runs do not narrow, and of a single run."""
+KNOWN = 24
+"""So many measurements are what the assumed deviations count for beside those that came."""
+SLOW = 1.0
+"""Candidates slower than the middle by more, in the logarithm, count as slower by so much."""
+MOST = 600
+"""Measurements that a prediction takes into account: those of the contraction, then the latest."""
+RATED = "rated"
+"""The decision's name that says whether a schedule has a rate of its own."""
+REACH = np.linspace(0.0, 1.5, 301)
+"""Gains, in the logarithm, that an expectation goes over."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A schedule for a contraction: what a prediction is made of. `estimate` is in seconds."""
+
+    contraction: str
+    kind: str
+    """The class of the contraction: contractions of one class are alike in what is slow."""
+    decisions: tuple[tuple[str, Hashable], ...]
+    estimate: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Logarithms of seconds by candidate, and their standard deviations."""
+
+    mean: Vector
+    deviation: Vector
+
+    def expected_gain(self, best: float, count: int) -> float:
+        """
+        How much less time than `best` (seconds) the fastest of the `count` likeliest is expected
+        to take, as a share of its own.
+        """
+        gains = self.gains(best)
+        likely = np.argsort(-gains, kind="stable")[:count]
+        reached = (math.log(best) - REACH[:, None] - self.mean[likely]) / self.deviation[likely]
+        nobody = np.prod(1 - _normal(reached), axis=1)
+        return float(np.expm1(np.trapezoid(1 - nobody, REACH)))
+
+    def gains(self, best: float) -> Vector:
+        """The expected gain of each candidate by itself, in the logarithm."""
+        distance = math.log(best) - self.mean
+        z = distance / self.deviation
+        density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+        return distance * _normal(z) + self.deviation * density
+
+
+def _normal(z: Vector) -> Vector:
+    """The distribution function, to seven digits."""
+    t = 1 / (1 + 0.5 * np.abs(z) / math.sqrt(2))
+    powers = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807)
+    more = (-1.13520398, 1.48851587, -0.82215223, 0.17087277)
+    series = sum(p * t**i for i, p in enumerate((*powers, *more)))
+    tail = t * np.exp(-(z**2) / 2 + series) / 2
+    return np.where(z >= 0, 1 - tail, tail)
+
+
+@dataclass
+class Model:
+    """What measurements say of estimates."""
+
+    subjects: list[Subject] = field(default_factory=list[Subject])
+    errors: list[float] = field(default_factory=list[float])
+    variances: list[float] = field(default_factory=list[float])
+
+    def learn(self, subject: Subject, seconds: float, runs: int) -> None:
+        """Take a measurement into account."""
+        self.subjects.append(subject)
+        self.errors.append(math.log(seconds / subject.estimate))
+        self.variances.append(OWN**2 + UNSTEADY**2 + A_RUN**2 / runs)
+
+    def suppose(self, subject: Subject, logarithm: float) -> None:
+        """Take it that a measurement will come to what is predicted, the logarithm of seconds."""
+        self.learn(subject, math.exp(logarithm), 1)
+
+    def predict(self, candidates: Sequence[Subject]) -> Prediction:
+        """How long candidates of one contraction are likely to take."""
+        estimates = np.log([candidate.estimate for candidate in candidates])
+        prior = _covariance(candidates, candidates).diagonal()
+        rows = self._nearest(candidates[0].contraction if candidates else "")
+        if not rows:
+            return Prediction(estimates, np.sqrt(prior + OWN**2))
+        subjects = [self.subjects[row] for row in rows]
+        errors = np.array([self.errors[row] for row in rows])
+        # How slow the slow ones are says nothing of the fast ones.
+        errors = np.minimum(errors, np.median(errors) + SLOW)
+        noise = np.array([self.variances[row] for row in rows])
+        known = _covariance(subjects, subjects) + np.diag(noise)
+        across = _covariance(candidates, subjects)
+        solved = np.linalg.solve(known, np.column_stack([errors, across.T]))
+        mean = across @ solved[:, 0]
+        variance = prior - np.sum(across * solved[:, 1:].T, axis=1)
+        # Where errors are larger or smaller than assumed, they are expected to stay so.
+        scale = (KNOWN + errors @ solved[:, 0]) / (KNOWN + len(errors))
+        deviation = np.sqrt((np.maximum(variance, 0.0) + OWN**2) * scale)
+        return Prediction(estimates + mean, deviation)
+
+    def _nearest(self, contraction: str) -> list[int]:
+        rows = range(len(self.subjects))
+        own = [row for row in rows if self.subjects[row].contraction == contraction]
+        others = [row for row in rows if self.subjects[row].contraction != contraction]
+        room = max(0, MOST - len(own))
+        return sorted([*own[-MOST:], *(others[-room:] if room else ())])
+
+
+def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
+    """How much the errors of two subjects have in common."""
+
+    def same(name: str) -> Matrix:
+        left, right = ([hash(getattr(one, name)) for one in some] for some in (rows, columns))
+        return np.equal.outer(np.array(left, np.int64), np.array(right, np.int64)).astype(float)
+
+    left, right = (_numbered(some) for some in (rows, columns))
+    decisions = np.zeros((len(rows), len(columns)))
+    for name in left.keys() & right.keys():
+        deviation = UNRATED if name == RATED else DECISION
+        decisions += deviation**2 * np.equal.outer(left[name], right[name])
+    alone = same("contraction")
+    shared = EVERYWHERE + IN_CLASS * same("kind") + (1 - EVERYWHERE - IN_CLASS) * alone
+    return decisions * shared + OFFSET**2 * alone
+
+
+def _numbered(subjects: Sequence[Subject]) -> dict[str, Any]:
+    """Each decision's choices as numbers, by its name."""
+    tables = [dict(subject.decisions) for subject in subjects]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {name: np.array([hash(table.get(name)) for table in tables], np.int64) for name in names}

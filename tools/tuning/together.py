@@ -1,0 +1,93 @@
+"""
+The searches of several contractions, side by side: one thinks while another one's candidates run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+
+from xdsl_spirv.dialects.schedule import RowsAttr
+from xdsl_spirv.passes.schedule.rows import rows_or_reason
+from xdsl_spirv.passes.schedule.tuned import key_of
+from xdsl_spirv.passes.schedule.window import choose_window
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.tuning.candidates import Source, contractions_of
+from xdsl_spirv.tools.tuning.results import Outcome
+from xdsl_spirv.tools.tuning.search import Bench, Learned, Options, Search
+
+
+def sources_of(
+    text: str, target: str, weights: tuple[str, ...], say: Callable[[str], None]
+) -> list[Source]:
+    """Every contraction of a module that has schedules to search, once."""
+    device = load(target)
+    sources: dict[str, Source] = {}
+    for contraction in contractions_of(text, target, weights):
+        key = key_of(contraction)
+        if isinstance(rows_or_reason(contraction, device), RowsAttr):
+            say(f"{key}: few rows that the other operand streams by, nothing to tune")
+        elif choose_window(contraction, device) is not None:
+            say(f"{key}: computed window by window, nothing to tune")
+        else:
+            sources.setdefault(key, Source(text, target, key, weights))
+    return list(sources.values())
+
+
+@dataclass
+class Together:
+    """
+    Searches that share what they learn, so many `at_once`.
+
+    With `seconds` for all of them each gets its part of the time that is left when it begins, and
+    none begins afterwards.
+    """
+
+    bench_of: Callable[[Source], Bench]
+    options: Options
+    say: Callable[[str], None] = lambda text: None
+    at_once: int = 1
+    seconds: float | None = None
+    learned: Learned = field(default_factory=Learned)
+    searches: dict[str, Search] = field(default_factory=dict[str, Search])
+
+    def run(self, sources: Sequence[Source]) -> Mapping[str, list[Outcome]]:
+        """The outcomes of every contraction that was searched, by key, in order."""
+        end = None if self.seconds is None else time.monotonic() + self.seconds
+        left = len(sources)
+        lock = threading.Lock()
+        outcomes: dict[str, list[Outcome]] = {}
+
+        def search(source: Source) -> None:
+            nonlocal left
+            with lock:
+                lines, left = max(1.0, left / self.at_once), left - 1
+            options = self.options
+            if end is not None:
+                remaining = end - time.monotonic()
+                if remaining <= 0:
+                    self.say(f"{source.key}: no time is left")
+                    return
+                limit = min(remaining / lines, options.seconds or remaining)
+                options = replace(options, seconds=limit)
+            one = Search(source, self.bench_of(source), options, self.learned, self.say)
+            self.searches[source.key] = one
+            outcomes[source.key] = one.run()
+
+        if self.at_once == 1:
+            for source in sources:
+                search(source)
+        else:
+            with ThreadPoolExecutor(self.at_once) as pool:
+                begun = [pool.submit(search, source) for source in sources]
+                try:
+                    wait(begun, return_when=FIRST_EXCEPTION)
+                finally:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                for one in begun:
+                    if one.done() and not one.cancelled():
+                        one.result()
+        return {s.key: outcomes[s.key] for s in sources if s.key in outcomes}
