@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.explain_rows import run_times
 from xdsl_spirv.tools.explain_text import nodes_text, tile_of
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
 from xdsl_spirv.tools.lifetimes import in_use
@@ -28,9 +29,10 @@ def chrome_trace(explanation: Explanation) -> Event:
 
     Raises `ProgramError` where there are no times at all.
     """
+    layers = explanation.layers
     rows = [
-        (MEASURED, f"measured on {explanation.device}", _measured(explanation)),
-        (ROOFLINE, "at least, by the roofline", _roofline(explanation)),
+        (MEASURED, f"measured on {explanation.device}", run_times(layers, measured=True)),
+        (ROOFLINE, "at least, by the roofline", run_times(layers, measured=False)),
     ]
     rows = [row for row in rows if any(row[2])]
     if not rows:
@@ -50,14 +52,6 @@ def chrome_trace(explanation: Explanation) -> Event:
         "displayTimeUnit": "ns",
         "otherData": {"model": explanation.model, "target": explanation.target},
     }
-
-
-def _measured(explanation: Explanation) -> list[float]:
-    return [entry.measured_seconds or 0.0 for entry in explanation.layers]
-
-
-def _roofline(explanation: Explanation) -> list[float]:
-    return [0.0 if e.once else e.roofline_seconds or 0.0 for e in explanation.layers]
 
 
 def _name(kind: str, name: str, row: int) -> Event:

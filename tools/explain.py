@@ -22,6 +22,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.records import to_json
 from xdsl_spirv.targets import known, load
+from xdsl_spirv.tools.comparison import Comparison, comparison_of
 from xdsl_spirv.tools.explain_text import text_of
 from xdsl_spirv.tools.explanation import Explanation, explanation_of, refused
 from xdsl_spirv.tools.output import check_place, write
@@ -36,13 +37,46 @@ def explain(arguments: argparse.Namespace) -> int:
         check_place(place)
     chosen = format_of(arguments)
     explained = explanation(arguments)
-    shown = rendered(explained, chosen, arguments.sort, arguments.group)
+    if arguments.against or arguments.against_target:
+        compared = comparison_of(explained, explanation(_other(arguments)))
+        supported = compared.supported
+        shown = rendered_comparison(compared, chosen, arguments.sort)
+    else:
+        supported = explained.supported
+        shown = rendered(explained, chosen, arguments.sort, arguments.group)
     if arguments.output is None:
         print(shown, end="")
     else:
         write(arguments.output, shown.encode())
     _export(explained, arguments)
-    return 0 if explained.supported else 1
+    return 0 if supported else 1
+
+
+def _other(arguments: argparse.Namespace) -> argparse.Namespace:
+    """The arguments of what is compared with; a program has its own target and sizes."""
+    other = argparse.Namespace(**vars(arguments))
+    other.input = arguments.against or arguments.input
+    other.target = arguments.against_target
+    other.profile = arguments.against_profile
+    if Path(other.input).is_dir():
+        other.dims, other.only, other.excluded = [], [], []
+    elif other.target is None:
+        # A program's target has no name that a model could be compiled for.
+        other.target = arguments.target
+    return other
+
+
+def rendered_comparison(comparison: Comparison, format: str, order: str = "order") -> str:
+    """A comparison as text, as JSON or as a page."""
+    if format == "json":
+        return json.dumps(to_json(comparison), indent=1) + "\n"
+    if format == "html":
+        from xdsl_spirv.tools.comparison_html import page_of
+
+        return page_of(comparison)
+    from xdsl_spirv.tools.comparison_text import text_of as compared_text
+
+    return compared_text(comparison, order)
 
 
 def _export(explanation: Explanation, arguments: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from xdsl_spirv.passes.schedule.paths import (
     ROTATE,
     ROWS,
 )
+from xdsl_spirv.tools.explain_rows import run_times
 from xdsl_spirv.tools.explain_text import duration, nodes_text, shortened, size
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
 from xdsl_spirv.tools.lifetimes import Lifetime, in_use
@@ -49,23 +50,32 @@ WIDTH = 1000
 """Of a chart, in units of its own: the window's width is what it is stretched to."""
 
 
+Run = tuple[str, Sequence[ExplainedLayer], Sequence[float]]
+"""What a run is called, its dispatches, and the seconds that each takes."""
+
+
 def timeline(explanation: Explanation) -> str:
     """The dispatches of a run over time, as measured and by the roofline, on one scale."""
-    strips: list[tuple[str, list[float]]] = []
+    layers = explanation.layers
+    runs: list[Run] = []
     if explanation.device is not None:
-        measured = [entry.measured_seconds or 0.0 for entry in explanation.layers]
-        strips.append((f"measured on {explanation.device}", measured))
+        name = f"measured on {explanation.device}"
+        runs.append((name, layers, run_times(layers, measured=True)))
     # What the interpreter takes says nothing of a device: it has no scale in common with one.
     if explanation.device is None or explanation.compares:
-        repeated = [0.0 if e.once else e.roofline_seconds or 0.0 for e in explanation.layers]
-        strips.append(("at least, by the roofline", repeated))
-    longest = max((sum(seconds) for _, seconds in strips), default=0.0)
+        runs.append(("at least, by the roofline", layers, run_times(layers, measured=False)))
+    return strips(runs, linked=True)
+
+
+def strips(runs: Sequence[Run], linked: bool) -> str:
+    """Runs over time, one below the other on one scale; empty where no time is known."""
+    longest = max((sum(seconds) for *_, seconds in runs), default=0.0)
     if not longest:
         return ""
     rows = "".join(
         f'<div>{escape(name)}<br><span class="soft">{duration(sum(seconds))}</span></div>'
-        f"{_strip(explanation.layers, seconds, longest)}"
-        for name, seconds in strips
+        f"{_strip(layers, seconds, longest, linked)}"
+        for name, layers, seconds in runs
     )
     ticks = "".join(f"<span>{duration(longest * i / 4)}</span>" for i in range(1, 5))
     return (
@@ -74,17 +84,20 @@ def timeline(explanation: Explanation) -> str:
     )
 
 
-def _strip(layers: Sequence[ExplainedLayer], seconds: Sequence[float], longest: float) -> str:
+def _strip(
+    layers: Sequence[ExplainedLayer], seconds: Sequence[float], longest: float, linked: bool
+) -> str:
     rects: list[str] = []
     start = 0.0
     for entry, time in zip(layers, seconds, strict=True):
         width = time / longest * WIDTH
         if width:
             label = f"{entry.dispatch}: {shortened(nodes_text(entry))}, {duration(time)}"
-            rects.append(
-                f'<a href="#layer-{entry.dispatch}"><rect x="{start:.3f}" width="{width:.3f}" '
-                f'height="26" fill="{colour(entry)}"><title>{escape(label)}</title></rect></a>'
+            rect = (
+                f'<rect x="{start:.3f}" width="{width:.3f}" '
+                f'height="26" fill="{colour(entry)}"><title>{escape(label)}</title></rect>'
             )
+            rects.append(f'<a href="#layer-{entry.dispatch}">{rect}</a>' if linked else rect)
         start += width
     return (
         f'<svg viewBox="0 0 {WIDTH} 26" preserveAspectRatio="none" role="img" '

@@ -109,6 +109,8 @@ def _figures(explanation: Explanation) -> list[tuple[str, str]]:
 def _peak(explanation: Explanation) -> str:
     if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
         return "known when it runs"
+    if not explanation.temporary_bytes:
+        return "none"
     return f"{size(explanation.memory_bytes)} of {size(explanation.temporary_bytes)}"
 
 

@@ -73,3 +73,10 @@ def _time(explanation: Explanation, entry: ExplainedLayer) -> float | None:
     if entry.once:
         return 0.0
     return entry.measured_seconds if measured else entry.roofline_seconds
+
+
+def run_times(layers: Sequence[ExplainedLayer], measured: bool) -> list[float]:
+    """What each dispatch takes in a run: what was measured, or the roofline's times, else 0."""
+    if measured:
+        return [entry.measured_seconds or 0.0 for entry in layers]
+    return [0.0 if entry.once else entry.roofline_seconds or 0.0 for entry in layers]

@@ -78,6 +78,8 @@ def peak(explanation: Explanation) -> str:
     """The memory of temporaries, and at which dispatch most of it is in use."""
     if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
         return "of sizes that are known only when it runs"
+    if not explanation.temporary_bytes:
+        return "none"
     used = in_use(explanation.buffers, len(explanation.layers))
     most = f" (dispatch {used.index(max(used))})" if used else ""
     return (

@@ -92,6 +92,15 @@ def explain(command: argparse.ArgumentParser) -> None:
         "--profile", metavar="FILE", help="show the times that `run --time N --profile FILE` wrote"
     )
     command.add_argument(
+        "--against",
+        metavar="MODEL|DIR",
+        help="compare with another model or program (the same one, with --against-target)",
+    )
+    command.add_argument("--against-target", metavar="TARGET", help="compare with another target")
+    command.add_argument(
+        "--against-profile", metavar="FILE", help="as --profile, of what is compared with"
+    )
+    command.add_argument(
         "--chrome-trace",
         metavar="FILE.json",
         help="also write the run over time as Perfetto and chrome://tracing open it",
