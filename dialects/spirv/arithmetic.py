@@ -234,8 +234,8 @@ class ExtendedArithmetic(SPIRVOp, ABC):
 
     def verify_(self) -> None:
         require(self, [o.type for o in self.operands], is_integer, "integer")
-        type_ = self.operand_1.type
-        if any(t != type_ for t in (self.operand_2.type, *self.result.type.member_types)):
+        type_, members = self.operand_1.type, self.result.type.member_types
+        if [self.operand_2.type, *members] != [type_] * 3:
             raise VerifyException(
                 f"{self.name} has one type for both operands and both members of the result, "
                 f"not {type_}, {self.operand_2.type} and {self.result.type}"

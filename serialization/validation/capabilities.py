@@ -15,6 +15,7 @@ from functools import cache
 from xdsl_spirv.grammar import Category, Requirements, Version, grammar
 from xdsl_spirv.grammar.extensions import RULES, WRITTEN_FOR
 from xdsl_spirv.serialization.validation import remedies
+from xdsl_spirv.serialization.validation.ids import is_non_semantic
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import (
@@ -33,6 +34,19 @@ UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn 
 """What glslang names in every shader of its stage, used or not."""
 
 
+ROUNDING = "Decoration FPRoundingMode"
+NARROW_STORAGE = Requirements(
+    (
+        *("StorageBuffer16BitAccess", "UniformAndStorageBuffer16BitAccess"),
+        *("StoragePushConstant16", "StorageInputOutput16"),
+    ),
+    (),
+    (1, 0),
+    None,
+)
+"""What Vulkan asks of a module that says how a conversion rounds."""
+
+
 @cache
 def _needs(opcode: int) -> Requirements | None:
     entry = grammar().by_opcode(opcode)
@@ -47,7 +61,11 @@ def _enumerants(kind: str, value: int) -> tuple[tuple[str, Requirements], ...]:
     return tuple(
         (f"{kind} {e.name}", e)
         for e in grammar().kind(kind).used(value)
-        if e.capabilities or e.extensions or e.version != (1, 0) or e.last_version
+        if e.capabilities
+        or e.extensions
+        or e.version != (1, 0)
+        or e.last_version
+        or f"{kind} {e.name}" == ROUNDING
     )
 
 
@@ -95,6 +113,8 @@ def _enumerant(m: Module, kind: str, value: int, i: Instruction) -> Iterator[Pro
         # Float controls name what kernels have; shaders may use them by extensions.
         if kind in ("FPRoundingMode", "FPFastMathMode") or what in UNCHECKED:
             continue
+        if what == ROUNDING and m.environment.vulkan:
+            needs = NARROW_STORAGE
         yield from _missing(m, what, needs, i)
 
 
@@ -376,7 +396,7 @@ NARROW_USES = frozenset(
     CooperativeMatrixLoadTensorNV  CooperativeMatrixStoreKHR
     CooperativeMatrixStoreNV CooperativeMatrixStoreTensorNV CooperativeMatrixTransposeNV
     CooperativeVectorLoadNV CooperativeVectorMatrixMulAddNV CooperativeVectorMatrixMulNV
-    CooperativeVectorStoreNV CopyLogical CopyMemory CopyMemorySized CopyObject Decorate ExtInst
+    CooperativeVectorStoreNV CopyLogical CopyMemory CopyMemorySized CopyObject Decorate
     FConvert InBoundsAccessChain Load Name PtrAccessChain SConvert SpecConstant
     SpecConstantComposite Store UConvert Undef Variable
     """.split()
@@ -400,7 +420,7 @@ def narrow_arithmetic(m: Module) -> Problems:
         if without & t.contains and (t.is_scalar_or_vector or t.is_matrix)
     }
     for i in m.instructions:
-        if i.block is None or i.op in NARROW_USES:
+        if i.block is None or i.op in NARROW_USES or is_non_semantic(m, i):
             continue
         for id in (i.result, *i.ids()):
             at = m.definitions.get(id)

@@ -44,7 +44,7 @@ BOTH = frozenset(
 )
 """Instructions that stand among the declarations and in functions."""
 
-NO_PLACE = frozenset({"Nop", "ExtInstWithForwardRefsKHR"})
+NO_PLACE = frozenset({"ExtInstWithForwardRefsKHR"})
 
 
 def section(i: Instruction) -> int:

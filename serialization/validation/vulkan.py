@@ -154,6 +154,20 @@ def matrix_scope(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the scope is {name}", "use the scope Subgroup")
 
 
+@instruction_rule(
+    "VUL-11",
+    "Vulkan",
+    "Bit fields, bit counts and reversals are of 32-bit integers, without maintenance9.",
+    "BitFieldInsert BitFieldSExtract BitFieldUExtract BitReverse BitCount",
+    vulkan=True,
+)
+def narrow_or_wide_bits(m: Module, i: Instruction) -> Problems:
+    base = m.type_of(i.get("base"))
+    scalar = base.element if base is not None and base.is_vector else base
+    if scalar is not None and scalar.kind == "Int" and scalar.width != 32:
+        yield Problem(f"Op{i.op} takes {base}", "convert to 32 bits, or use shifts and masks")
+
+
 @module_rule(
     "VUL-05", "Vulkan", "An entry point uses at most one block of push constants.", vulkan=True
 )
