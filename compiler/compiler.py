@@ -4,7 +4,6 @@ From a module to a program: constants out, the lowering of the target, the host 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -67,6 +66,7 @@ from xdsl_spirv.runtime.program import (
     Program,
 )
 from xdsl_spirv.runtime.program_requires import program_requires, push_constant_bytes
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.targets import load
 from xdsl_spirv.upstream.collection import without_collection
 from xdsl_spirv.upstream.passes_on_demand import run
@@ -275,7 +275,7 @@ def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
         raise UnknownLayerError(
             f"no layer that multiplies is called {unmet[0]!r}",
             f"layers: {', '.join(names) or 'none'}",
-            "name one of them, or use wildcards",
+            did_you_mean(unmet[0], names, "name one of them, or use wildcards"),
         )
 
 
@@ -317,8 +317,7 @@ def said_of_passes(known: Iterable[str]) -> Generator[None]:
             raise ProgramError(
                 message, "the pass pipeline", "see `xdsl-spirv opt --help`"
             ) from None
-        close = difflib.get_close_matches(unknown[1], known, 3)
-        remedy = f"did you mean {' or '.join(close)}?" if close else "see `xdsl-spirv opt --help`"
+        remedy = did_you_mean(unknown[1], known, "see `xdsl-spirv opt --help`")
         raise ProgramError(f"there is no pass {unknown[1]!r}", "", remedy) from None
 
 

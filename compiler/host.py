@@ -47,6 +47,7 @@ from xdsl_spirv.runtime.program import (
     Dispatch,
     PushConstant,
 )
+from xdsl_spirv.suggestions import did_you_mean
 
 Triple = tuple[int, int, int]
 
@@ -113,7 +114,9 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
     if wanted not in functions:
         there = ", ".join(f"@{n}" for n in functions) or "none"
         raise ProgramError(
-            f"there is no function @{wanted} with a body", f"functions: {there}", "name one of them"
+            f"there is no function @{wanted} with a body",
+            f"functions: {there}",
+            did_you_mean(wanted, functions, "name one of them"),
         )
     function = functions[wanted]
     if len(function.body.blocks) != 1:

@@ -4,6 +4,8 @@ One error for a model that cannot be imported: cause, place, and what to do.
 
 from __future__ import annotations
 
+from xdsl_spirv.speech import spoken
+
 
 class FrontendError(Exception):
     """
@@ -32,4 +34,4 @@ class FrontendError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.cause} ({self.place})" if self.place else self.cause
-        return f"{text}; {self.remedy}" if self.remedy else text
+        return spoken(f"{text}; {self.remedy}" if self.remedy else text)

@@ -15,6 +15,7 @@ from typing import Any
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.weights import Weights, with_declarations, without_weights
 from xdsl_spirv.frontends.onnx.wire import refuse_strange
+from xdsl_spirv.suggestions import did_you_mean
 
 ELEMENT_TYPES = {
     "FLOAT": "f32",
@@ -205,7 +206,9 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
     for name, array in values.items():
         if name not in inputs:
             raise FrontendError(
-                f"there is no input {name!r}", f"inputs: {', '.join(inputs)}", "rename it"
+                f"there is no input {name!r}",
+                f"inputs: {', '.join(inputs)}",
+                did_you_mean(name, inputs, "rename it"),
             )
         dtype = to_dtype(inputs[name].type.tensor_type.elem_type)
         converted = array.astype(dtype)
@@ -279,7 +282,9 @@ def fix_dimensions(
             raise FrontendError(
                 f"there is no dimension {name!r}",
                 f"open dimensions: {', '.join(sorted(open_names)) or 'none'}",
-                "write --dim NAME=SIZE, or --dim INPUT.POSITION=SIZE",
+                did_you_mean(
+                    name, open_names, "write --dim NAME=SIZE, or --dim INPUT.POSITION=SIZE"
+                ),
             )
 
 

@@ -29,6 +29,7 @@ from xdsl.ir import Attribute
 from xdsl_spirv.dialects.program import STATE, VALUE
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import NAME
+from xdsl_spirv.suggestions import did_you_mean
 
 
 def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
@@ -44,7 +45,9 @@ def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
         for kind, one, known in (("input", name, arguments), ("output", result, results)):
             if one not in known:
                 raise FrontendError(
-                    f"there is no {kind} {one!r}", f"{kind}s: {', '.join(known)}", "rename it"
+                    f"there is no {kind} {one!r}",
+                    f"{kind}s: {', '.join(known)}",
+                    did_you_mean(one, known, "rename it"),
                 )
         index, number = arguments.index(name), results.index(result)
         type, new = inputs[index], outputs[number]

@@ -4,6 +4,8 @@ One error for a program that cannot be made, read or run: cause, place, and what
 
 from __future__ import annotations
 
+from xdsl_spirv.speech import spoken
+
 
 class ProgramError(Exception):
     """
@@ -24,7 +26,7 @@ class ProgramError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.cause} ({self.place})" if self.place else self.cause
-        return f"{text}; {self.remedy}" if self.remedy else text
+        return spoken(f"{text}; {self.remedy}" if self.remedy else text)
 
 
 class LateError(ProgramError):

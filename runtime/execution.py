@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from xdsl_spirv.runtime.elements import Array, dtype_of, scalar_bytes
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
 from xdsl_spirv.runtime.program import GIVEN, Dispatch, Program
+from xdsl_spirv.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -39,13 +40,14 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
     wanted = ", ".join(f"{name}: {buffer}" for name, buffer in expected.items())
     for name in inputs:
         if name not in expected:
-            raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", "rename it")
+            remedy = did_you_mean(name, expected, "rename it")
+            raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", remedy)
     for name in expected:
         if name not in inputs:
             raise ProgramError(
                 f"the input {name!r} is missing",
                 f"inputs: {wanted}",
-                f"give it; on the command line as --input {name}=x.npy",
+                f"give --input {name}=x.npy",
             )
     return {
         name: np.asarray(buffer.accept(inputs[name]), order="C")
@@ -55,7 +57,7 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
 
 def run(
     program: Program,
-    inputs: Mapping[str, Array],
+    inputs: Mapping[str, Any],
     device: str = "interpreter",
     checks: Checks | None = None,
     times: list[float] | None = None,
@@ -119,7 +121,13 @@ def _not_here(device: str, checks: Checks | None) -> ProgramError:
         return ProgramError(
             f"{device} does not look for undefined behaviour", "", "run on the interpreter"
         )
-    return ProgramError(f"there is no device {device!r}", "", f"use one of {', '.join(DEVICES)}")
+    return unknown_device(device)
+
+
+def unknown_device(name: str) -> ProgramError:
+    """The error for a device that is none."""
+    remedy = did_you_mean(name, ("interpreter", "vulkan"), f"use one of {', '.join(DEVICES)}")
+    return ProgramError(f"there is no device {name!r}", "", remedy)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from xdsl_spirv.runtime.elements import (
     Array,
@@ -88,8 +88,13 @@ class Buffer:
             for size, given in zip(self.shape, shape, strict=True)
         )
 
-    def accept(self, array: Array) -> Array:
-        """`array` as this buffer's contents; raises `ProgramError` for another type or shape."""
+    def accept(self, array: Array | list[Any] | float) -> Array:
+        """
+        `array` as this buffer's contents, lists and numbers in its type.
+
+        Raises `ProgramError` for another type or shape.
+        """
+        array = self._array(array)
         if self.kind == "scalar":
             return self._number(array)
         converted = as_element_type(array, self.type)
@@ -102,6 +107,18 @@ class Buffer:
         raise ProgramError(
             f"{self.name!r} should be {self}, found {given}", f"{self.kind} {self.name!r}", remedy
         )
+
+    def _array(self, value: Array | list[Any] | float) -> Array:
+        import numpy as np
+
+        if hasattr(value, "dtype"):
+            return np.asarray(value)
+        try:
+            return np.array(value, None if self.kind == "scalar" else dtype_of(self.type))
+        except (OverflowError, TypeError, ValueError) as error:
+            cause = f"{self.name!r} should be {self}, and the list given is none: {error}"
+            place = f"{self.kind} {self.name!r}"
+            raise ProgramError(cause, place, "give numbers in lists of one length") from None
 
     def _number(self, array: Array) -> Array:
         import numpy as np

@@ -57,6 +57,7 @@ from xdsl_spirv.runtime.manifest import (
 from xdsl_spirv.runtime.records import from_json, to_json
 from xdsl_spirv.runtime.weights import save_weights, weights_of
 from xdsl_spirv.serialization.files import beside, put_in_place
+from xdsl_spirv.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.layers import Layer
@@ -170,7 +171,8 @@ class Program:
             return next(iter(functions.values()))
         if name is None or name not in functions:
             cause = "which function?" if name is None else f"there is no function {name!r}"
-            raise ProgramError(cause, f"functions: {', '.join(functions)}", "name one of them")
+            remedy = did_you_mean(name or "", functions, "name one of them")
+            raise ProgramError(cause, f"functions: {', '.join(functions)}", remedy)
         return functions[name]
 
     def first_values(self) -> dict[str, Array]:
@@ -232,13 +234,16 @@ class Program:
         """What `at` has made of it and still keeps."""
         return list(self._at_sizes.values())
 
-    def __call__(self, *arrays: Any, device: str = "interpreter", **named: Any) -> Any:
+    def __call__(self, *arrays: Any, device: str | None = None, **named: Any) -> Any:
         """
         Run the program on numpy arrays or lists, by position or by name.
 
-        Returns the result, or a tuple where there are several. Raises what `runtime.run` does.
+        `device` is `interpreter`, `vulkan` or `vulkan:N`; without it, as for `xdsl-spirv run`, what
+        XDSL_SPIRV_DEVICE names, or else the best device that can run the program, or else the
+        interpreter. Returns the result, or a tuple where there are several. Raises what
+        `runtime.run` does.
         """
-        from xdsl_spirv.runtime.execution import run
+        from xdsl_spirv.runtime.default_device import run_on
 
         inputs = self.function().manifest.inputs
         if len(arrays) > len(inputs):
@@ -248,8 +253,7 @@ class Program:
                 "leave the others out",
             )
         given = dict(zip((b.name for b in inputs), arrays, strict=False)) | named
-        given |= {b.name: _listed(given[b.name], b) for b in inputs if b.name in given}
-        results = tuple(run(self, given, device).values())
+        results = tuple(run_on(device, self, given).values())
         return results[0] if len(results) == 1 else results
 
     def save(self, folder: str | os.PathLike[str], text: bool = False) -> None:
@@ -317,13 +321,6 @@ class Program:
         code = {name: KernelCode(binary) for name, binary in binaries.items()}
         layers = _load_layers(base, manifest)
         return Program(manifest, code, weights, _text(source, base, manifest.source), layers)
-
-
-def _listed(value: Any, buffer: Buffer) -> Any:
-    """An array as it is; lists and numbers in the buffer's type."""
-    import numpy as np
-
-    return np.array(value, dtype_of(buffer.type)) if isinstance(value, list | float) else value
 
 
 def _readable(text: str) -> str:

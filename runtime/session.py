@@ -26,7 +26,7 @@ import numpy as np
 from xdsl_spirv.runtime.concrete_sizes import check_limits
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import DEVICES, bind_inputs, run_in_place
+from xdsl_spirv.runtime.execution import bind_inputs, run_in_place, unknown_device
 from xdsl_spirv.runtime.expressions import names_in
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
 from xdsl_spirv.runtime.program import SHARED, Buffer, Program
@@ -72,7 +72,7 @@ class Session(ABC):
         chosen = self.program.function(function)
         given = {**(inputs or {}), **named}
         self._refuse(checks)
-        arrays = bind_inputs(chosen, {name: np.asarray(value) for name, value in given.items()})
+        arrays = bind_inputs(chosen, given)
         sizes = chosen.check_sizes(arrays)
         self._prepare(chosen, sizes)
         self._is_lost = bool(self.states)
@@ -208,7 +208,7 @@ def open_session(program: Program, device: str = "interpreter", isolated: bool =
     if device == "interpreter":
         return InterpreterSession(program)
     if device.partition(":")[0] != "vulkan":
-        raise ProgramError(f"there is no device {device!r}", "", f"use one of {', '.join(DEVICES)}")
+        raise unknown_device(device)
     from xdsl_spirv.runtime.vulkan.device import open_device
     from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
     from xdsl_spirv.runtime.vulkan.worker import open_isolated

@@ -14,6 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from xdsl_spirv.speech import spoken
+from xdsl_spirv.suggestions import did_you_mean
+
 SCHEMA_VERSION = 1
 
 MAX_BYTES = 1 << 20
@@ -25,6 +28,9 @@ ELEMENT_TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "
 
 class TargetError(ValueError):
     """A target that does not exist, or whose file does not follow the schema."""
+
+    def __str__(self) -> str:
+        return spoken(super().__str__())
 
 
 @dataclass(frozen=True)
@@ -247,7 +253,11 @@ def load(name_or_path: str) -> Target:
     if not path.is_file():
         raise TargetError(
             f"there is no target {name_or_path!r}: known targets are {', '.join(names())}; "
-            "a path of a target file may stand in the place of a name"
+            + did_you_mean(
+                name_or_path,
+                names(),
+                "a path of a target file may stand in the place of a name",
+            )
         )
     if path.stat().st_size > MAX_BYTES:
         raise TargetError(f"{path}: more than {MAX_BYTES} bytes")

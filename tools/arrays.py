@@ -19,6 +19,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, is_name
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
 from xdsl_spirv.runtime.program import Buffer
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools.output import write
 
 OPEN = "?"
@@ -86,7 +87,8 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
         if not equals:
             raise ProgramError(f"--input {text} has no file", "", "write --input NAME=x.npy")
         if name not in expected:
-            raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", "rename it")
+            remedy = did_you_mean(name, expected, "rename it")
+            raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", remedy)
         is_number = expected[name].kind == "scalar" and not path.endswith(".npy")
         value = _number(f"--input {text}", path) if is_number else read_array(path)
         inputs[name] = expected[name].accept(value)

@@ -9,6 +9,7 @@ import argparse
 from xdsl_spirv.compiler.kernel_jobs import usable_processors
 from xdsl_spirv.passes.schedule.paths import PATHS, Limits
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.suggestions import did_you_mean
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits:
@@ -27,7 +28,11 @@ def _patterns(option: str, given: list[str]) -> tuple[str, ...]:
             raise ProgramError(
                 f"{option} {text} names no layers for a path",
                 f"paths: {', '.join(PATHS)}",
-                f"write {option} {PATHS[0]}=LAYER,LAYER (* stands for anything)",
+                did_you_mean(
+                    "" if path in PATHS else path,
+                    PATHS,
+                    f"write {option} {PATHS[0]}=LAYER,LAYER (* stands for anything)",
+                ),
             )
         limits += [f"{path}={pattern}" for pattern in patterns]
     return tuple(limits)

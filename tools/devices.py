@@ -19,6 +19,7 @@ from xdsl_spirv.runtime.vulkan.device import parse_name
 from xdsl_spirv.runtime.vulkan.memory import readable
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.worker import list_devices
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.output import write
 
@@ -34,7 +35,9 @@ def devices(arguments: argparse.Namespace) -> int:
             raise ProgramError(
                 f"there is no device {arguments.device}",
                 ", ".join(f"vulkan:{d.index} {d.name}" for d in offered.devices) or "none at all",
-                "name one of them",
+                did_you_mean(
+                    arguments.device, (f"vulkan:{d.index}" for d in offered.devices), "name one"
+                ),
             )
     if arguments.write_target is not None:
         return _write_target(arguments, offered.best_first() if not arguments.device else chosen)

@@ -12,11 +12,14 @@ import argparse
 import atexit
 import gc
 import io
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
+from xdsl_spirv.speech import as_command
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools.failing import end_by_exception, guarded
 from xdsl_spirv.upstream.collection import lasting
 
@@ -132,17 +135,43 @@ class _Command(argparse.ArgumentParser):
     """A subcommand whose options are declared when it is chosen."""
 
     options = ""
+    given: Sequence[str] = ()
 
-    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+    def declare(self) -> None:
+        """Declare the options, once."""
         place, self.options = self.options, ""
         if place:
             _imported(place)(self)
-        return super().parse_known_args(*given, **named)
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        self.declare()
+        self.given = list(given[0] if given and given[0] is not None else sys.argv[1:])
+        parsed, unknown = super().parse_known_args(*given, **named)
+        if unknown:
+            # Said here and not by the command above it, which knows none of the options.
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """argparse's messages, with the options, choices and commands that may have been meant."""
+        chosen = re.match(r".*invalid choice: '([^']*)'", message)
+        options = [name for name in self._option_string_actions if name.startswith("--")]
+        words = [str(word) for action in self._actions for word in action.choices or ()]
+        unknown = [
+            option
+            for option in (word.partition("=")[0] for word in self.given if word.startswith("--"))
+            if not any(name.startswith(option) for name in options)
+        ]
+        remedy = did_you_mean(chosen[1], words) if chosen else ""
+        if unknown and not chosen:
+            remedy = did_you_mean(unknown[0], options)
+            remedy = f"{unknown[0]} is no option{remedy and f': {remedy}'}"
+        super().error(f"{message}; {remedy}" if remedy else message)
 
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    top = argparse.ArgumentParser(prog="xdsl-spirv", description=DESCRIPTION)
+    top = _Command(prog="xdsl-spirv", description=DESCRIPTION)
     top.add_argument("--version", action="store_true", help="print the versions and exit")
     common = _Command(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -180,7 +209,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(parsed, "command"):
         top.print_help(sys.stderr)
         return 2
-    return guarded(lambda: _imported(parsed.command)(parsed), parsed.debug)
+    with as_command():
+        return guarded(lambda: _imported(parsed.command)(parsed), parsed.debug)
 
 
 if __name__ == "__main__":

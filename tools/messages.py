@@ -6,6 +6,9 @@ An error that is not listed here is a bug of ours, and said to be one.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
     DiagnosticException,
@@ -18,6 +21,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.targets import TargetError
 from xdsl_spirv.tools.failing import ENVIRONMENT, OURSELVES, REFUSED, of_the_system
 
@@ -25,6 +29,8 @@ from xdsl_spirv.tools.failing import ENVIRONMENT, OURSELVES, REFUSED, of_the_sys
 def failure(error: BaseException) -> tuple[str, int]:
     """The message of an error and the status that the process ends with."""
     known = message(error)
+    if known is not None:
+        known = _with_similar_file(known, error)
     if known is None:
         if isinstance(error, OSError):
             return _of_the_system(error)
@@ -39,6 +45,22 @@ def failure(error: BaseException) -> tuple[str, int]:
     if status == REFUSED and isinstance(error.__cause__, OSError):
         status = of_the_system(error.__cause__)[0]
     return known, status
+
+
+def _with_similar_file(text: str, error: BaseException) -> str:
+    """A message with the files that may have been meant, where one is not there."""
+    cause = error.__cause__
+    if not isinstance(cause, FileNotFoundError) or cause.filename is None:
+        return text
+    path = Path(os.fsdecode(cause.filename))
+    while not path.parent.exists():
+        path = path.parent
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return text
+    remedy = did_you_mean(path.name, names)
+    return f"{text}; {remedy}" if remedy else text
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:

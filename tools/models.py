@@ -30,6 +30,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import DEVICES
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.arrays import (
     constants_of,
@@ -165,11 +166,12 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
     limits_of(arguments)
     jobs_of(arguments)
     kind = (arguments.device or INTERPRETER).partition(":")[0]
-    if kind not in (INTERPRETER, REFERENCE, "vulkan"):
+    known = (INTERPRETER, REFERENCE, "vulkan")
+    if kind not in known:
         raise ProgramError(
             f"there is no device {arguments.device!r}",
             "",
-            f"use one of {', '.join((*DEVICES, REFERENCE))}",
+            did_you_mean(arguments.device, known, f"use one of {', '.join((*DEVICES, REFERENCE))}"),
         )
     if not arguments.target:
         # Looking for devices takes the whole Vulkan layer, which a named target does not need.

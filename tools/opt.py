@@ -8,7 +8,6 @@ xDSL's universe has dialects, passes and targets of packages, but no front ends:
 from __future__ import annotations
 
 import argparse
-import difflib
 import io
 import sys
 from typing import IO
@@ -25,6 +24,7 @@ from xdsl_spirv.runtime.modules import reading, verify, verifying
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.pass_help import passes_help
 from xdsl_spirv.tools.trace import Trace, tracing
@@ -120,8 +120,8 @@ class SPIRVOpt(xDSLOptMain):
     def output_resulting_program(self, prog: ModuleOp) -> str:
         target = self.args.target.partition("{")[0]
         if target not in self.available_targets:
-            close = difflib.get_close_matches(target, self.available_targets, 3)
-            remedy = f"use one of {', '.join(close or self.available_targets)}"
+            known = ", ".join(self.available_targets)
+            remedy = did_you_mean(target, self.available_targets, f"use one of {known}")
             raise ProgramError(f"there is no output {target!r}", "--target", remedy)
         return super().output_resulting_program(prog)
 

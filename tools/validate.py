@@ -18,6 +18,7 @@ from xdsl_spirv.serialization.validation import ENVIRONMENTS, Finding, Severity
 from xdsl_spirv.serialization.validation import validate as validate_binary
 from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.serialization.validation.validator import environment_of
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools import khronos
 
 MEMORY_OF_ALL = "VUL-10"
@@ -31,7 +32,7 @@ def validate(arguments: argparse.Namespace) -> int:
         raise ProgramError(
             f"there is no target environment {environment!r}",
             "--target-env",
-            f"use one of {', '.join(ENVIRONMENTS)}",
+            did_you_mean(environment, ENVIRONMENTS, f"use one of {', '.join(ENVIRONMENTS)}"),
         )
     if arguments.input.endswith(".mlir"):
         findings, binary = _mlir(arguments.input, arguments.module, environment)

@@ -20,6 +20,7 @@ from typing import Any
 
 from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.suggestions import did_you_mean
 
 PAST = "past"
 """What the number of earlier tokens is called."""
@@ -85,7 +86,9 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
         for side, known, one in (("input", inputs, name), ("output", outputs, output)):
             if one not in known:
                 raise FrontendError(
-                    f"there is no {side} {one!r}", f"{side}s: {', '.join(known)}", "rename it"
+                    f"there is no {side} {one!r}",
+                    f"{side}s: {', '.join(known)}",
+                    did_you_mean(one, known, "rename it"),
                 )
         held[name] = Held(name, output, _growing(inputs[name]))
     if context is None and any(state.axis is not None for state in held.values()):

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
+from xdsl_spirv.runtime.default_device import VARIABLE
 from xdsl_spirv.runtime.device_features import Feature
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.needs import Needs
@@ -33,10 +34,9 @@ from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
 from xdsl_spirv.runtime.vulkan.work import SHARED, Matrix, Step, Work
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.suggestions import did_you_mean
 
 NAME = "vulkan"
-VARIABLE = "XDSL_SPIRV_DEVICE"
-"""An environment variable that names the device where no option does."""
 TIMEOUT = 300.0
 """Seconds that a submission may take unless said otherwise."""
 
@@ -64,7 +64,8 @@ def parse_name(name: str) -> int | None:
     """The number in `vulkan:2`, None in `vulkan`; raises `ProgramError` for another name."""
     base, colon, number = name.partition(":")
     if base != NAME or (colon and not number.isdecimal()):
-        raise ProgramError(f"{name!r} is no Vulkan device", "", "write vulkan or vulkan:N")
+        remedy = did_you_mean(base, [NAME], "write vulkan or vulkan:N")
+        raise ProgramError(f"{name!r} is no Vulkan device", "", remedy)
     return int(number) if colon else None
 
 

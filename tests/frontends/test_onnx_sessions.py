@@ -211,5 +211,5 @@ def test_refusals(onnx: Any, options: dict[str, Any], message: str):
 
 
 def test_a_state_that_grows_needs_room():
-    with pytest.raises(FrontendError, match="--context N"):
+    with pytest.raises(FrontendError, match="context=N"):
         import_onnx(Decoder().model(), state={"past_key_values.0.key": "present.0.key"})

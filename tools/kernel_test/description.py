@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.suggestions import did_you_mean
 
 FAILED, MISUSED = 1, 2
 """Exit statuses: a launch did not do what it should; a test is described wrongly."""
@@ -127,10 +128,6 @@ class KernelTest:
 
 def suggest(name: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
     """A remedy for an unknown name: the one that was probably meant, and all there are."""
-    from difflib import get_close_matches
-
     names = list(known)
-    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
-    close = get_close_matches(name.casefold(), folded, 1, 0.5)
-    meant = f"did you mean {folded[close[0]]!r}? " if close else ""
-    return f"{meant}there are: {', '.join(names) or 'none'}"
+    meant = did_you_mean(name, names)
+    return f"{meant} there are: {', '.join(names) or 'none'}".strip()

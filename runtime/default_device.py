@@ -1,0 +1,57 @@
+"""
+Where a program runs that is called without a device: as `xdsl-spirv run` chooses.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.program import Program
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice
+
+VARIABLE = "XDSL_SPIRV_DEVICE"
+"""An environment variable that names the device where nobody else does."""
+
+
+def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """
+    A program's results on a device by its name; None: what the environment names, or else the best
+    Vulkan device that can run the program, or else the interpreter.
+    """
+    name = device or os.environ.get(VARIABLE)
+    if name is not None:
+        return run(program, inputs, name)
+    device_here = _best_device()
+    if device_here is None:
+        return run(program, inputs)
+    from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError, MisfitError
+
+    try:
+        return device_here.execute(program.function(), inputs)
+    except MisfitError:
+        return run(program, inputs)
+    except (DeviceLostError, DeviceTimeoutError):
+        _best_device.cache_clear()
+        raise
+
+
+@cache
+def _best_device() -> IsolatedDevice | None:
+    """The best Vulkan device, in a process of its own until this one ends; None without any."""
+    from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
+    from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+    try:
+        device = open_isolated()
+    except NoVulkanError:
+        return None
+    atexit.register(device.close)
+    return device

@@ -1,0 +1,140 @@
+"""Names that are nearly right: what was probably meant is said, in one way everywhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.api import compile
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.speech import as_command, spoken
+from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.targets import TargetError, load
+from xdsl_spirv.tools.main import main
+
+EXP = """
+func.func @main(%image: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %y = linalg.exp ins(%image : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}"""
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return compile(parse_text(EXP), "lavapipe")
+
+
+@pytest.fixture
+def folder(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("image.mlir").write_text(EXP)
+    np.save("image.npy", np.zeros(4, np.float32))
+    program.save("program")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("compil x", "'compile'"),
+        ("compile image.mlr --target lavapipe -o out", "'image.mlir'"),
+        ("compile image.mlir --target lavapip -o out", "'lavapipe'"),
+        ("compile image.mlir --target h200 -o out", "'nvidia-h200'"),
+        ("compile image.mlir --targt lavapipe -o out", "--targt is no option: .*'--target'"),
+        ("compile image.mlir --target lavapipe -o out --tekst", "'--text'"),
+        ("compile image.mlir --target lavapipe -o out --function man", "'main'"),
+        ("compile image.mlir --target lavapipe -o out --only dto=x", "'dot'"),
+        ("explain image.mlir --target lavapipe --sort shar", "'share'"),
+        ("run program --device intepreter --random 0", "'interpreter'"),
+        ("run program --device vulcan:0 --random 0", "'vulkan'"),
+        ("run program --input imagee=image.npy", "'image'"),
+        ("run program --input image=imag.npy", "'image.npy'"),
+        ("run progrm --random 0", "'program'"),
+        ("run program --function mian --random 0", "'main'"),
+        ("translate image.mlir -p asign-schedule -o x.spv", "'assign-schedule'"),
+        ("validate image.spv --target-env vulkan13", "'vulkan1.3'"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_was_meant_is_said(command: str, said: str, capsys: pytest.CaptureFixture[str]):
+    try:
+        status = main(command.split())
+    except SystemExit as end:
+        status = end.code
+    assert status in (1, 2)
+    text = capsys.readouterr().err
+    assert "did you mean" in text
+
+    assert re.search(said, text.partition("did you mean")[2] if "--" not in said else text)
+
+
+def test_nothing_is_suggested_for_what_is_like_nothing():
+    assert did_you_mean("zebra", ["lavapipe", "nvidia-h200"], "name one") == "name one"
+    assert did_you_mean("Lavapipe", ["lavapipe"]) == "did you mean 'lavapipe'?"
+    assert did_you_mean("ad", ["nvidia-ada"], "name one") == "name one"
+
+
+SPOKEN = [
+    ("give --dim n=N --dim h=N", 'give dims={"n": N, "h": N}'),
+    ("write --dim NAME=SIZE, or --dim A.0=?", 'write dims={"NAME": SIZE, "A.0": ?}'),
+    ("--dim is for ONNX files", "dims is for ONNX files"),
+    ("name them: --state a=b", 'name them: state={"a": "b"}'),
+    ("give --input x=x.npy", "give x=array"),
+    ("run it with --device interpreter", 'run it with device="interpreter"'),
+    ("so many tokens: --context N", "so many tokens: context=N"),
+    ("or give --weights", "or give weights"),
+    ("see `xdsl-spirv devices --write-target FILE`", None),
+]
+
+
+@pytest.mark.parametrize(("command", "python"), SPOKEN)
+def test_python_hears_of_arguments(command: str, python: str | None):
+    assert spoken(command) == (python or command)
+    with as_command():
+        assert spoken(command) == command
+
+
+def test_errors_speak_as_they_are_read(program: Program, tmp_path: Path):
+    with pytest.raises(ProgramError, match="give image=array"):
+        program()
+    with pytest.raises(TargetError, match="did you mean 'lavapipe'"):
+        load("lavapip")
+    model = tmp_path / "x.mlir"
+    model.write_text(EXP)
+    error = FrontendError("open", "", "write --dim NAME=SIZE")
+    assert str(error).endswith('write dims={"NAME": SIZE}')
+    with as_command():
+        assert str(error).endswith("write --dim NAME=SIZE")
+
+
+@pytest.mark.parametrize("how", ["call", "run", "session"])
+def test_lists_are_arrays(program: Program, how: str):
+    from xdsl_spirv.runtime import run
+
+    given = {"image": [0, 1, 2, 3]}
+    if how == "call":
+        result = program(given["image"], device="interpreter")
+    elif how == "run":
+        (result,) = run(program, given).values()
+    else:
+        (result,) = program.session().run(None, given).values()
+    np.testing.assert_allclose(result, np.exp(np.arange(4)), 1e-5)
+    with pytest.raises(ProgramError, match="the list given is none"):
+        program([[0, 1], [2]], device="interpreter")
+
+
+def test_without_a_device_python_runs_where_the_command_does(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDSL_SPIRV_DEVICE", "vulcan")
+    with pytest.raises(ProgramError, match="there is no device 'vulcan'; did you mean 'vulkan'"):
+        program([0.0] * 4)
+    monkeypatch.setenv("XDSL_SPIRV_DEVICE", "interpreter")
+    assert program([0.0] * 4).tolist() == [1.0] * 4
