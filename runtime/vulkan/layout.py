@@ -12,8 +12,14 @@ member that does not exist, which ctypes would keep as an attribute that no driv
 from __future__ import annotations
 
 import ctypes as c
+import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+
+from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
+
+if sys.platform in ("emscripten", "wasi"):
+    raise NoVulkanError("WebAssembly has no drivers", sys.platform, "use the interpreter")
 
 U8: TypeAlias = Annotated[int, c.c_uint8]
 I32: TypeAlias = Annotated[int, c.c_int32]

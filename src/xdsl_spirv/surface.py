@@ -183,9 +183,10 @@ def devices() -> list[DeviceInfo]:
     `xdsl-spirv doctor` says what is missing then.
     """
     from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
-    from xdsl_spirv.runtime.vulkan.worker import list_devices
 
     try:
+        from xdsl_spirv.runtime.vulkan.worker import list_devices
+
         return list_devices().best_first()
     except NoVulkanError:
         return []

@@ -12,3 +12,4 @@ _NAMES = (
     *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int2", "uint2", "int4", "uint4"),
 )
 globals().update({name: np.dtype([(name, f"u{_BYTES.get(name, 1)}")]) for name in _NAMES})
+finfo, iinfo = np.finfo, np.iinfo
