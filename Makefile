@@ -56,7 +56,7 @@ bench: $(STAMPS)/bench  ## the figures in benchmarks/results
 site: $(STAMPS)/docs  ## the documentation site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Runs every notebook, and two of them in headless Chromium as well.
+# Runs every notebook, and those that the browser can run in headless Chromium as well.
 tutorials: $(STAMPS)/tutorials  ## run the tutorials, and build their pages in build/tutorials
 	$(BIN)/python -m marimo export session --force-overwrite --no-continue-on-error tutorials
 	$(BIN)/python scripts/build_tutorials.py

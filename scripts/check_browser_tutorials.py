@@ -18,7 +18,7 @@ from pathlib import Path
 from build_tutorials import BUILT, IN_BROWSER
 from playwright.sync_api import Page, Route, ViewportSize, sync_playwright
 
-SECONDS = 240
+SECONDS = 600
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 

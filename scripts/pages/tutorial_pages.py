@@ -28,7 +28,7 @@ HEAD = """\
 # Tutorials
 
 Each tutorial is a [marimo](https://marimo.io) notebook in the folder `tutorials/`, and a page here
-with what it showed. `pip install '.[tutorials]'` and `marimo edit tutorials/NAME.py` open it. Two
+with what it showed. `pip install '.[tutorials]'` and `marimo edit tutorials/NAME.py` open it. Most
 of them also run in the browser, without installing anything.
 """
 
