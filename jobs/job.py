@@ -62,6 +62,8 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "nothing": Kind("xdsl_spirv.jobs.kinds:nothing"),
     "differential": Kind("xdsl_spirv.testing.differential.comparing:compare"),
+    "graph": Kind("xdsl_spirv.testing.differential.onnx_judging:graph_job"),
+    "node case": Kind("xdsl_spirv.testing.node_cases:node_case"),
     "sweep": Kind("xdsl_spirv.testing.sweep:sweep"),
 }
 """By name. A store holds the names, so they stay when a function moves."""

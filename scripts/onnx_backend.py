@@ -27,122 +27,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import random
 import re
 import sys
 import time
-import traceback
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from multiprocessing.connection import Connection
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
 
-import numpy as np
-import onnx_cases
+from xdsl_spirv.jobs.job import INTERPRETER, Job, Result
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store
+from xdsl_spirv.testing.node_cases import REFERENCE, Case, Outcome, collect
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
 DOCUMENT = ROOT / "docs" / "onnx.md"
 BEGIN, END = "<!-- node cases -->\n", "<!-- end of node cases -->\n"
 TARGET = "lavapipe"
-REFERENCE = "reference"
 SECONDS = 120.0
 """For one case; the slowest takes ten on a busy machine."""
 
-STEPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23}
-"""The distance of 1 from the next number of a type."""
-
-ROUNDINGS = 4
-"""So many steps at the size of the largest element may several roundings cost."""
-
 FAMILIES = ("matmul", "gemm", "conv", "pool", "softmax", "layer_normalization")
 """What is counted apart: the work that kernels are for."""
-
-Outcome = tuple[str, str]
-"""A status, and the reason if it is not ok."""
-
-
-# One case
-
-
-def outcome(case: Any, target: str) -> Outcome:
-    """The status of a case; that with constants counts if it is refused as it is."""
-    first = attempt(case, {}, target)
-    constants = onnx_cases.constants_of(onnx_cases.inputs_of(case))
-    if first[0] not in ("refused", "unsupported") or not constants:
-        return first
-    second = attempt(case, constants, target)
-    if second[0] == "ok":
-        return "constants", first[1]
-    return first if second[0] in ("refused", "unsupported") else second
-
-
-def attempt(case: Any, constants: dict[str, Any], target: str) -> Outcome:
-    """What becomes of a case, some of whose inputs may be constants."""
-    from xdsl.utils.exceptions import DiagnosticException, VerifyException
-
-    from xdsl_spirv.frontends import FrontendError, import_onnx
-    from xdsl_spirv.interpreter import InterpreterError
-    from xdsl_spirv.runtime.errors import ProgramError
-
-    inputs = {n: a for n, a in onnx_cases.inputs_of(case).items() if n not in constants}
-    try:
-        shapes = {name: array.shape for name, array in inputs.items()}
-        model = import_onnx(case.model, shapes=shapes, constants=constants)
-        results = execute(model, inputs, target)
-        wrong = first_difference(case, results, onnx_cases.expected_of(case))
-    except FrontendError as error:
-        return "refused", str(error)
-    except (ProgramError, InterpreterError, DiagnosticException, VerifyException) as error:
-        return "unsupported", str(error)
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(place.filename).name}:{place.lineno}"
-        return "crash", f"{type(error).__name__}: {error} ({where})"
-    return wrong or ("ok", "")
-
-
-def execute(model: Any, inputs: dict[str, Any], target: str) -> list[Any]:
-    """The results in the order of the outputs."""
-    from xdsl_spirv.compiler.model import compile_model, run_reference
-    from xdsl_spirv.runtime.execution import run
-
-    if target == REFERENCE:
-        return list(run_reference(model, inputs).values())
-    found = run(compile_model(model, target), inputs)
-    return [found[value.name] for value in model.outputs]
-
-
-def first_difference(case: Any, results: list[Any], expected: Sequence[Any]) -> Outcome | None:
-    """What is wrong with the results; nothing if they are as the case wants them."""
-    rounded: Outcome | None = None
-    for number, (found, truth) in enumerate(zip(results, expected, strict=True)):
-        if found.shape != truth.shape or found.dtype != truth.dtype:
-            words = f"{found.dtype}{found.shape}, not {truth.dtype}{truth.shape}"
-            return "mismatch", f"result {number}: {words}"
-        if truth.dtype.kind in "biu":
-            if not np.array_equal(found, truth):
-                count = int(np.sum(found != truth))
-                return "mismatch", f"result {number} differs in {count} elements"
-            continue
-        a, b = found.astype(np.float64), truth.astype(np.float64)
-        if np.allclose(a, b, case.rtol, case.atol, equal_nan=True):
-            continue
-        with np.errstate(all="ignore"):
-            largest = float(np.nanmax(np.abs(a - b)))
-            words = f"result {number}: largest difference {largest:.3g}"
-            most = ROUNDINGS * STEPS.get(truth.dtype.name, 0.0) * float(np.nanmax(np.abs(b)))
-        if not np.allclose(a, b, 0.0, most, equal_nan=True):
-            return "mismatch", words
-        rounded = ("rounded", words)
-    return rounded
-
 
 # Many cases
 
@@ -155,78 +63,38 @@ def progress(what: str, done: int, total: int) -> None:
             print(file=sys.stderr)
 
 
-def serve(connection: Connection, cases: dict[str, Any], target: str) -> None:
-    """A process that runs cases by name as long as its parent lives."""
-    np.seterr(all="ignore")
-    parent = os.getppid()
-    while True:
-        # Its siblings hold copies of the pipe, so that the parent's death does not close it.
-        while not connection.poll(5):
-            if os.getppid() != parent:
-                return
-        connection.send(outcome(cases[connection.recv()], target))
+def run_all(cases: Mapping[str, Case], options: argparse.Namespace) -> dict[str, Outcome]:
+    """The outcome of each case; to `--out` as they come, a line of JSON each."""
+    outcomes: dict[str, Outcome] = {}
+    jobs = (
+        Job(
+            "node case",
+            case.data() | {"name": name, "target": options.target},
+            INTERPRETER,
+            options.timeout,
+        )
+        for name, case in cases.items()
+    )
+    with (
+        open_engine(options.scheduler, options.jobs) as engine,
+        open_store(options.store) as store,
+        options.out.open("w") if options.out else nullcontext() as out,
+    ):
+        for job, result in engine.run(jobs, store):
+            name = job.data["name"]
+            outcomes[name] = outcome_of(result)
+            if out is not None:
+                print(json.dumps([name, *outcomes[name]]), file=out, flush=True)
+            progress("ran", len(outcomes), len(cases))
+    return dict(sorted(outcomes.items()))
 
 
-class Runner:
-    """A process for one case after another, started anew when a case ends it or takes too long."""
-
-    def __init__(self, cases: dict[str, Any], target: str, seconds: float):
-        self.cases, self.target, self.seconds = cases, target, seconds
-        self.process: Any = None
-        self.connection: Any = None
-
-    def run(self, name: str) -> Outcome:
-        if self.process is None:
-            self.connection, other = multiprocessing.Pipe()
-            arguments = (other, self.cases, self.target)
-            self.process = multiprocessing.get_context("fork").Process(target=serve, args=arguments)
-            self.process.start()
-            other.close()
-        try:
-            self.connection.send(name)
-            if self.connection.poll(self.seconds):
-                return self.connection.recv()
-        except (EOFError, OSError):
-            self.close()
-            return "crash", "the process ended"
-        self.close()
-        return "slow", f"not done within {self.seconds:g} s"
-
-    def close(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-            self.connection.close()
-            self.process = None
-
-
-def run_all(
-    cases: dict[str, Any], target: str, jobs: int, seconds: float, out: Path | None
-) -> dict[str, Outcome]:
-    """The outcome of each case, several at once; to `out` as they come, a line of JSON each."""
-    runners: SimpleQueue[Runner] = SimpleQueue()
-    for _ in range(jobs):
-        runners.put(Runner(cases, target, seconds))
-    found: dict[str, Outcome] = {}
-
-    def one(name: str) -> None:
-        runner = runners.get()
-        try:
-            found[name] = runner.run(name)
-        finally:
-            runners.put(runner)
-        if stream is not None:
-            print(json.dumps([name, *found[name]]), file=stream, flush=True)
-        progress("ran", len(found), len(cases))
-
-    with ExitStack() as stack:
-        stream = stack.enter_context(out.open("w")) if out is not None else None
-        pool = stack.enter_context(ThreadPoolExecutor(jobs))
-        for _ in pool.map(one, cases):
-            pass
-    for _ in range(jobs):
-        runners.get().close()
-    return dict(sorted(found.items()))
+def outcome_of(result: Result) -> Outcome:
+    """The status of a case; what its process died of is a crash."""
+    if result.ok:
+        status, reason = result.value
+        return status, reason
+    return ("slow" if result.status == "late" else "crash"), f"{result.status}: {result.cause}"
 
 
 # The status file
@@ -352,6 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--table", action="store_true", help="write the table of reasons, run nothing"
     )
+    add_options(parser)
     options = parser.parse_args(arguments)
     if options.table:
         write_table()
@@ -360,12 +229,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lines = map(json.loads, options.outcomes.read_text().splitlines())
         found = {name: (status, reason) for name, status, reason in lines}
         return concluded(dict(sorted(found.items())), options)
-    modules = options.modules.split(",") if options.modules else None
-    every = onnx_cases.collect(modules)
+    every = collect(options.modules.split(",") if options.modules else None)
     names = chosen(options, list(every))
     started = time.monotonic()
-    cases = {name: every[name] for name in names}
-    found = run_all(cases, options.target, options.jobs, options.timeout, options.out)
+    found = run_all({name: every[name] for name in names}, options)
     print(f"{time.monotonic() - started:.0f} s for {len(names)} cases")
     return concluded(found, options)
 

@@ -2,6 +2,7 @@
 Random graphs through the importer, beside onnxruntime's values.
 
     python -m xdsl_spirv.testing.differential.onnx_judging --seed 1 --count 5000 --jobs 16
+    python -m xdsl_spirv.testing.differential.onnx_judging --count 5000 --scheduler tcp://host:8786
 
 A graph is named by its seed and number. It is judged on the reference interpreter, and with
 `--targets` compiled for these in turn as well. A verdict is `ok`, `refused` (an error that names
@@ -15,16 +16,12 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import multiprocessing
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +32,10 @@ from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.jobs.engine import Engine
+from xdsl_spirv.jobs.job import INTERPRETER, Job, Wrong
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store
+from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.differential.onnx_graphs import OPEN, RandomGraph, Run, assembled
 from xdsl_spirv.testing.differential.onnx_kinds import KINDS, RECORDS
@@ -45,6 +46,9 @@ from xdsl_spirv.testing.differential.onnx_references import (
     run_model,
 )
 from xdsl_spirv.testing.differential.onnx_scripts import alone, script
+
+SECONDS = 300.0
+"""For a graph."""
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 3e-5}
 """What a result may differ by, as a part of the element or of the largest one."""
@@ -306,42 +310,14 @@ def _cause(graph: RandomGraph, target: str) -> str:
     return "no node is wrong alone"
 
 
-Map = Callable[[Callable[[int], list[Verdict]], Iterable[int]], Iterable[list[Verdict]]]
-"""Maps a function over numbers, on as many processes or machines as there are."""
-
-
-def in_processes(jobs: int, seed: int) -> Map:
-    """
-    The map of several processes of this machine; the numbers' order is kept.
-
-    A graph that kills its process (onnxruntime does, at times) is `not judged`.
-    """
-
-    def not_judged(number: int) -> Verdict:
-        return Verdict(seed, number, "", "not judged", "it killed its process", "", (), 0.0)
-
-    def mapped(
-        function: Callable[[int], list[Verdict]], numbers: Iterable[int]
-    ) -> Iterator[list[Verdict]]:
-        left = list(numbers)
-        workers = jobs
-        while left:
-            # Behind a process that died, the next graph is tried alone.
-            part = left if workers > 1 else left[:1]
-            done = 0
-            with ProcessPoolExecutor(workers, multiprocessing.get_context("forkserver")) as pool:
-                try:
-                    for verdicts in pool.map(function, part, chunksize=4):
-                        yield verdicts
-                        done += 1
-                except BrokenProcessPool:
-                    if workers == 1:
-                        yield [not_judged(part[0])]
-                        done = 1
-            left = left[done:]
-            workers = jobs if workers == 1 else 1
-
-    return map if jobs == 1 else mapped
+def graph_job(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The kind of job `graph`: its verdicts; raises `Wrong` with them if one is bad."""
+    verdicts = judged(data["seed"], data["kinds"], data["targets"], data["number"])
+    tables = [asdict(verdict) for verdict in verdicts]
+    bad = [str(verdict) for verdict in verdicts if verdict.kind in ("wrong", "crash")]
+    if bad:
+        raise Wrong("; ".join(bad), tables)
+    return tables
 
 
 def verdicts_of(
@@ -349,11 +325,26 @@ def verdicts_of(
     numbers: Iterable[int],
     kinds: Sequence[str] = ORDINARY,
     targets: Sequence[str] = (),
-    mapped: Map = map,
+    engine: Engine | None = None,
+    store: Store | None = None,
 ) -> Iterator[Verdict]:
-    """The verdicts on graphs of a seed, in order."""
-    for verdicts in mapped(partial(judged, seed, kinds, targets), numbers):
-        yield from verdicts
+    """
+    The verdicts on graphs of a seed: in order and in this process, or as an engine's jobs end.
+
+    There a graph that kills its process (onnxruntime does, at times) is `not judged`.
+    """
+    if engine is None:
+        for number in numbers:
+            yield from judged(seed, kinds, targets, number)
+        return
+    common = {"seed": seed, "kinds": list(kinds), "targets": list(targets)}
+    jobs = (Job("graph", {"number": n, **common}, INTERPRETER, SECONDS) for n in numbers)
+    for job, result in engine.run(jobs, store):
+        if result.value is None:
+            number, cause = job.data["number"], f"{result.status}: {result.cause}"
+            yield Verdict(seed, number, "", "not judged", cause, "", (), result.seconds)
+        for table in result.value or ():
+            yield Verdict(**table | {"operators": tuple(table["operators"])})
 
 
 def main() -> int:
@@ -367,6 +358,7 @@ def main() -> int:
     parser.add_argument("--targets", default="", help="compile for these in turn, too")
     parser.add_argument("--out", type=Path, help="JSON lines")
     parser.add_argument("--script", action="store_true", help="print the first graph as a program")
+    add_options(parser)
     options = parser.parse_args()
     kinds = [kind for kind in options.kinds.split(",") if kind]
     unknown = sorted(set(kinds) - set(KINDS))
@@ -380,10 +372,12 @@ def main() -> int:
     counts: collections.Counter[str] = collections.Counter()
     numbers = range(options.start, options.start + options.count)
     targets = [target for target in options.targets.split(",") if target]
-    with ExitStack() as stack:
-        out = stack.enter_context(options.out.open("w")) if options.out else None
-        mapped = in_processes(options.jobs, options.seed)
-        for verdict in verdicts_of(options.seed, numbers, kinds, targets, mapped):
+    with (
+        open_engine(options.scheduler, options.jobs) as engine,
+        open_store(options.store) as store,
+        options.out.open("w") if options.out else nullcontext() as out,
+    ):
+        for verdict in verdicts_of(options.seed, numbers, kinds, targets, engine, store):
             counts[verdict.kind] += 1
             if out is not None:
                 print(json.dumps(asdict(verdict)), file=out, flush=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import pytest
 from xdsl_spirv import targets
 from xdsl_spirv.compiler.model import ImportedModel, run_reference
 from xdsl_spirv.frontends.onnx.registry import registered
+from xdsl_spirv.jobs.engine import Here
+from xdsl_spirv.jobs.job import Job, Result
+from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.testing.differential import onnx_judging
 from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph
 from xdsl_spirv.testing.differential.onnx_judging import (
     ORDINARY,
-    in_processes,
     judge,
     random_graph,
     verdicts_of,
@@ -28,6 +31,12 @@ FEW = 60
 MANY = 1000
 TARGETS = [target for name in targets.names() for target in (name, *[""] * 7)]
 """One graph in eight is compiled."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Generator[Store]:
+    with Store(tmp_path / "results.db") as store:
+        yield store
 
 
 def test_every_operator_of_the_importer_is_drawn_or_excepted():
@@ -82,13 +91,17 @@ def test_a_graph_is_a_program_that_compares(onnx: Any, capsys: pytest.CaptureFix
     assert "[4., 7.]" in computed
 
 
-def test_a_graph_that_kills_its_process_is_not_judged():
-    leave: Any = os._exit  # pyright: ignore[reportPrivateUsage]
-    verdicts = [v for part in in_processes(2, 7)(leave, [0, 1]) for v in part]
-    assert [(v.kind, v.seed, v.number) for v in verdicts] == [
-        ("not judged", 7, 0),
-        ("not judged", 7, 1),
-    ]
+def test_a_graph_that_kills_its_process_is_not_judged(here: Here, onnx: Any, store: Store):
+    """And others are judged as in this process, whoever runs them."""
+    jobs = list(verdicts_of(5, range(2), engine=here, store=store))
+    inside = list(verdicts_of(5, range(2)))
+    assert {(v.number, v.kind) for v in jobs} == {(v.number, v.kind) for v in inside}
+    (record, *_) = store.records()
+    job = Job("graph", dict(record.data) | {"number": 7})
+    store.add(job, Result("crashed", None, "its process died (SIGABRT)"))
+    (verdict,) = verdicts_of(5, [7], engine=here, store=store)
+    assert (verdict.kind, verdict.seed, verdict.number) == ("not judged", 5, 7)
+    assert verdict.detail == "crashed: its process died (SIGABRT)"
 
 
 @pytest.mark.parametrize("kind", ORDINARY)
@@ -103,7 +116,7 @@ def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: Any):
 def test_many_random_graphs(seed: int, onnx: Any):
     """A quarter of them each; one in eight compiled, too."""
     numbers = range(MANY // 4)
-    mapped = in_processes(len(os.sched_getaffinity(0)), seed)
-    verdicts = list(verdicts_of(seed, numbers, ORDINARY, TARGETS, mapped))
+    with Here(len(os.sched_getaffinity(0))) as engine:
+        verdicts = list(verdicts_of(seed, numbers, ORDINARY, TARGETS, engine))
     assert [str(v) for v in verdicts if v.kind in ("wrong", "crash")] == []
     assert sum(v.kind == "ok" for v in verdicts) >= 0.98 * len(verdicts)

@@ -1,0 +1,194 @@
+"""
+The kind of job `node case`: one of the `onnx` package's node cases, imported, compiled and run.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from xdsl_spirv.compiler.model import compile_model, run_reference
+from xdsl_spirv.frontends import FrontendError, import_onnx
+from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import run
+
+REFERENCE = "reference"
+STEPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23}
+"""The distance of 1 from the next number of a type."""
+
+ROUNDINGS = 4
+"""So many steps at the size of the largest element may several roundings cost."""
+
+Outcome = tuple[str, str]
+"""A status, and the reason if it is not ok."""
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model of one operator, its inputs and results; what is no array is left out, or None."""
+
+    model: bytes
+    inputs: dict[str, Array]
+    expected: list[Array | None]
+    rtol: float
+    atol: float
+
+    def data(self) -> dict[str, Any]:
+        """The case as a job's data."""
+        return {
+            "model": self.model,
+            "inputs": {name: _packed(array) for name, array in self.inputs.items()},
+            "expected": [a if a is None else _packed(a) for a in self.expected],
+            "rtol": self.rtol,
+            "atol": self.atol,
+        }
+
+
+def node_case(data: Mapping[str, Any]) -> list[str]:
+    """The status of a case, and the reason."""
+    case = Case(
+        data["model"],
+        {name: _unpacked(table) for name, table in data["inputs"].items()},
+        [table if table is None else _unpacked(table) for table in data["expected"]],
+        data["rtol"],
+        data["atol"],
+    )
+    with np.errstate(all="ignore"):
+        return list(outcome(case, data["target"]))
+
+
+def _packed(array: Array) -> dict[str, Any]:
+    return {"type": array.dtype.name, "shape": list(array.shape), "elements": array.tobytes()}
+
+
+def _unpacked(table: Mapping[str, Any]) -> Array:
+    return np.frombuffer(table["elements"], np.dtype(table["type"])).reshape(table["shape"]).copy()
+
+
+def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
+    """
+    The cases by name; the package makes them in memory, which takes it some ten seconds.
+
+    `modules` are those of `onnx.backend.test.case.node` to make them from.
+    """
+    node: Any = import_module("onnx.backend.test.case.node")
+    with np.errstate(all="ignore"):
+        if modules is None:
+            cases = node.collect_testcases(None)
+        else:
+            for name in modules:
+                import_module(f"onnx.backend.test.case.node.{name}")
+            cases = getattr(node, "_NodeTestCases")
+    return {case.name: _case(case) for case in sorted(cases, key=lambda case: case.name)}
+
+
+def array_of(value: Any) -> Any:
+    """An array of a case, some of which are tensors of the format; None for what is no array."""
+    if hasattr(value, "data_type"):
+        return import_module("onnx.numpy_helper").to_array(value)
+    if value is None or isinstance(value, list | dict):
+        return None
+    array = np.asarray(value)
+    return None if array.dtype.kind in "OUS" else array
+
+
+def decides_shapes(array: Any) -> bool:
+    """Whether an input may be a shape, axes or the like."""
+    return array.ndim <= 1 and array.dtype in (np.int32, np.int64)
+
+
+def _case(case: Any) -> Case:
+    """A case as the package has it."""
+    given, expected = case.data_sets[0]
+    names = [value.name for value in case.model.graph.input]
+    arrays = {name: array_of(a) for name, a in zip(names, given, strict=False)}
+    return Case(
+        case.model.SerializeToString(),
+        {name: array for name, array in arrays.items() if array is not None},
+        [array_of(value) for value in expected],
+        case.rtol,
+        case.atol,
+    )
+
+
+def constants_of(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs that decide shapes: sizes, axes, scales of Resize, the condition of Compress."""
+    named = ("scales", "roi", "condition")
+    return {n: a for n, a in inputs.items() if decides_shapes(a) or (n in named and a.ndim == 1)}
+
+
+def outcome(case: Case, target: str) -> Outcome:
+    """The status of a case; that with constants counts if it is refused as it is."""
+    first = attempt(case, {}, target)
+    constants = constants_of(case.inputs)
+    if first[0] not in ("refused", "unsupported") or not constants:
+        return first
+    second = attempt(case, constants, target)
+    if second[0] == "ok":
+        return "constants", first[1]
+    return first if second[0] in ("refused", "unsupported") else second
+
+
+def attempt(case: Case, constants: dict[str, Any], target: str) -> Outcome:
+    """What becomes of a case, some of whose inputs may be constants."""
+
+    model_proto = import_module("onnx").ModelProto.FromString(case.model)
+    inputs = {n: a for n, a in case.inputs.items() if n not in constants}
+    try:
+        shapes = {name: array.shape for name, array in inputs.items()}
+        model = import_onnx(model_proto, shapes=shapes, constants=constants)
+        results = execute(model, inputs, target)
+        wrong = first_difference(case, results)
+    except FrontendError as error:
+        return "refused", str(error)
+    except (ProgramError, InterpreterError, DiagnosticException, VerifyException) as error:
+        return "unsupported", str(error)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        return "crash", f"{type(error).__name__}: {error} ({where})"
+    return wrong or ("ok", "")
+
+
+def execute(model: Any, inputs: dict[str, Any], target: str) -> list[Any]:
+    """The results in the order of the outputs."""
+    if target == REFERENCE:
+        return list(run_reference(model, inputs).values())
+    found = run(compile_model(model, target), inputs)
+    return [found[value.name] for value in model.outputs]
+
+
+def first_difference(case: Case, results: list[Any]) -> Outcome | None:
+    """What is wrong with the results; nothing if they are as the case wants them."""
+    rounded: Outcome | None = None
+    for number, (found, truth) in enumerate(zip(results, case.expected, strict=True)):
+        if truth is None:
+            return "mismatch", f"result {number} is to be no array"
+        if found.shape != truth.shape or found.dtype != truth.dtype:
+            words = f"{found.dtype}{found.shape}, not {truth.dtype}{truth.shape}"
+            return "mismatch", f"result {number}: {words}"
+        if truth.dtype.kind in "biu":
+            if not np.array_equal(found, truth):
+                count = int(np.sum(found != truth))
+                return "mismatch", f"result {number} differs in {count} elements"
+            continue
+        a, b = found.astype(np.float64), truth.astype(np.float64)
+        if np.allclose(a, b, case.rtol, case.atol, equal_nan=True):
+            continue
+        with np.errstate(all="ignore"):
+            largest = float(np.nanmax(np.abs(a - b)))
+            words = f"result {number}: largest difference {largest:.3g}"
+            most = ROUNDINGS * STEPS.get(truth.dtype.name, 0.0) * float(np.nanmax(np.abs(b)))
+        if not np.allclose(a, b, 0.0, most, equal_nan=True):
+            return "mismatch", words
+        rounded = ("rounded", words)
+    return rounded
