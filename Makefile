@@ -12,7 +12,7 @@ CODE := src upstream grammar dialects serialization interpreter targets passes f
 # Tests start hundreds of processes: bytecode is compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang site tutorials clean
+.PHONY: help demo site-test test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang site tutorials clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -32,7 +32,7 @@ lit: $(STAMPS)/dev
 		then $(BIN)/lit -j $(JOBS) -v tests/filecheck; else echo "no FileCheck tests"; fi
 
 pytest: $(STAMPS)/dev lavapipe glslang
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not long" -ra $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not long and not browser" -ra $(PYTEST_FLAGS)
 
 fuzz: $(STAMPS)/dev  ## give readers N damaged files (make fuzz N=100000 JOBS=8, or SECONDS=3600)
 	$(BIN)/python scripts/fuzz.py $(if $(SECONDS),--time $(SECONDS),$(or $(N),10000)) --jobs $(JOBS)
@@ -55,6 +55,9 @@ bench: $(STAMPS)/bench  ## the figures in benchmarks/results
 # Tutorials that have been built (build/tutorials) come along.
 site: $(STAMPS)/docs  ## the documentation site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+site-test: $(STAMPS)/tutorials  ## pages of `explain` and `--trace-passes` in headless Chromium
+	$(BIN)/python -m pytest -m browser -ra tests/pages
 
 # Runs every notebook, and those that the browser can run in headless Chromium as well.
 tutorials: $(STAMPS)/tutorials  ## run the tutorials, and build their pages in build/tutorials

@@ -26,11 +26,11 @@ COLOURS = {
     COOPERATIVE_MATRIX: "#2f7d4f",
     ATTENTION: "#0f766e",
     ROTATE: "#2b6cb0",
-    ROWS: "#1d8aa8",
+    ROWS: "#17788f",
     DOT: "#7b4fb5",
-    FMA: "#b4690e",
-    LOOPS: "#6b7885",
-    PACK: "#8a949e",
+    FMA: "#a35e0c",
+    LOOPS: "#636f7b",
+    PACK: "#6b7280",
 }
 
 STYLE = """
@@ -50,6 +50,9 @@ WIDTH = 1000
 """Of a chart, in units of its own: the window's width is what it is stretched to."""
 
 
+SEEN = 1 / 20
+"""The part of the longest run from which on another one is drawn on the same scale."""
+
 Run = tuple[str, Sequence[ExplainedLayer], Sequence[float]]
 """What a run is called, its dispatches, and the seconds that each takes."""
 
@@ -68,18 +71,26 @@ def timeline(explanation: Explanation) -> str:
 
 
 def strips(runs: Sequence[Run], linked: bool) -> str:
-    """Runs over time, one below the other on one scale; empty where no time is known."""
+    """
+    Runs over time, one below the other on one scale; empty where no time is known.
+
+    A run that would be too short to be seen has a scale of its own, and says so.
+    """
     longest = max((sum(seconds) for *_, seconds in runs), default=0.0)
     if not longest:
         return ""
-    rows = "".join(
-        f'<div>{escape(name)}<br><span class="soft">{duration(sum(seconds))}</span></div>'
-        f"{_strip(layers, seconds, longest, linked)}"
-        for name, layers, seconds in runs
-    )
+    rows: list[str] = []
+    for name, layers, seconds in runs:
+        whole = sum(seconds)
+        own = whole < longest * SEEN
+        note = f"{duration(whole)}{', on a scale of its own' if own else ''}"
+        rows.append(
+            f'<div>{escape(name)}<br><span class="soft">{note}</span></div>'
+            f"{_strip(layers, seconds, whole if own else longest, linked)}"
+        )
     ticks = "".join(f"<span>{duration(longest * i / 4)}</span>" for i in range(1, 5))
     return (
-        f'<h2>The run over time</h2><div class="strip" id="timeline">{rows}'
+        f'<h2>The run over time</h2><div class="strip" id="timeline">{"".join(rows)}'
         f'<div></div><div class="axis"><span>0</span>{ticks}</div></div>'
     )
 
@@ -90,7 +101,7 @@ def _strip(
     rects: list[str] = []
     start = 0.0
     for entry, time in zip(layers, seconds, strict=True):
-        width = time / longest * WIDTH
+        width = time / longest * WIDTH if longest else 0.0
         if width:
             label = f"{entry.dispatch}: {shortened(nodes_text(entry))}, {duration(time)}"
             rect = (

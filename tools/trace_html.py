@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 
 from xdsl_spirv.tools.ir_diff import Row, diff, hunks, summary
@@ -135,8 +135,13 @@ class _Writer:
             if first:
                 lines.append(f'<tr class="skip"><td colspan="2">line {first + 1}</td></tr>')
             for row in _side_by_side(part):
-                labels = set(_at(left, row.old)) | set(_at(right, row.new))
-                lines.append(_pair(row, old, new, self._numbers(labels)))
+                was, becomes = set(_at(left, row.old)), set(_at(right, row.new))
+                if row.kind == "changed" and was and becomes and not was & becomes:
+                    # Lines of two nodes: whoever follows one wants none of the other.
+                    lines.append(_pair(replace(row, new=None), old, new, self._numbers(was)))
+                    lines.append(_pair(replace(row, old=None), old, new, self._numbers(becomes)))
+                    continue
+                lines.append(_pair(row, old, new, self._numbers(was | becomes)))
         shown = "".join(lines[:MOST_LINES])
         if len(lines) > MOST_LINES:
             shown += _more(len(lines) - MOST_LINES)

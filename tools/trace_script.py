@@ -12,7 +12,9 @@ tr.here td { background: var(--band); } tr.quiet { opacity: .4; }
 @media (min-width: 801px) { table.passes td:first-child { white-space: nowrap; } }
 .bar { position: sticky; top: 0; background: var(--page); padding: .5rem 0; z-index: 1;
   border-bottom: 1px solid var(--line); display: flex; flex-wrap: wrap; gap: .4rem .8rem;
-  align-items: center; } .bar b { min-width: 12rem; } .bar select { max-width: 100%; }
+  align-items: center; } .bar b { min-width: 12rem; }
+.bar label { display: flex; gap: .4rem; min-width: 0;
+  max-width: 100%; } .bar select { min-width: 0; }
 .bar button, .bar select { font: inherit; color: inherit; background: var(--band);
   border: 1px solid var(--line); border-radius: 6px; padding: .15rem .6rem; }
 .bar[hidden], section[hidden], details[hidden], tr[hidden] { display: none; }
