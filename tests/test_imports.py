@@ -70,54 +70,60 @@ STAGES = (("analysis",), ("emit",), ("graph",), ("schedule",), ("kernel", "loops
 """The lowering's stages, in the order of a module's walk: none reads a later one."""
 
 
-def imports_of(room: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Every import of ours in a room: the file, and the module's path in the package."""
-    for file in sorted((ROOT / room).rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names: list[str] = []
-            if isinstance(node, ast.ImportFrom):
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            for name in names:
-                parts = tuple(name.split("."))
-                if parts[0] == PACKAGE and len(parts) > 1:
-                    yield file.relative_to(ROOT), parts[1:]
-
-
 Kind: TypeAlias = str
 """How it is imported: `top` of a module, `inside` a function, for `types` only."""
 
 
-def files_imported(file: Path, modules: Mapping[str, Path]) -> Iterator[tuple[str, Kind]]:
-    """The modules of ours that a file names in its imports, and how."""
+@cache
+def imports_of_file(file: Path) -> list[tuple[tuple[str, ...], Kind]]:
+    """Every import of ours in a file: the path in the package of what is imported, and how."""
     start: tuple[ast.AST, Kind] = (ast.parse(file.read_text()), "top")
     pending = [start]
+    imports: list[tuple[tuple[str, ...], Kind]] = []
     while pending:
         node, kind = pending.pop()
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}."):
-            base = (node.module or "").removeprefix(f"{PACKAGE}.")
-            for alias in node.names:
-                names = (f"{base}.{alias.name}", base)
-                yield next((name for name in names if name in modules), ""), kind
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        paths = [tuple(name.split(".")) for name in names]
+        imports += [(path[1:], kind) for path in paths if path[0] == PACKAGE and len(path) > 1]
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             kind = "types"
-        elif (
-            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and kind == "top"
-        ):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and kind == "top":
             kind = "inside"
-        pending += [(child, kind) for child in ast.iter_child_nodes(node)]
+        # Only statements hold imports.
+        children = ast.iter_child_nodes(node)
+        holders = (ast.stmt, ast.excepthandler, ast.match_case)
+        pending += [(child, kind) for child in children if isinstance(child, holders)]
+    return imports
+
+
+def imports_of(room: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Every import of ours in a room: the file, and the path in the package."""
+    for file in sorted((ROOT / room).rglob("*.py")):
+        for path, _ in imports_of_file(file):
+            yield file.relative_to(ROOT), path
 
 
 @cache
 def imports_of_files() -> Mapping[str, Collection[tuple[str, Kind]]]:
-    """The imports of every file of the rooms, by module."""
+    """The modules of ours that every file of the rooms names in its imports, and how."""
     modules: dict[str, Path] = {}
     for room in ROOMS:
         for file in (ROOT / room).rglob("*.py"):
             parts = file.relative_to(ROOT).with_suffix("").parts
             modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
-    return {name: set(files_imported(file, modules)) for name, file in modules.items()}
+
+    def named(path: tuple[str, ...]) -> str:
+        names = (".".join(path), ".".join(path[:-1]))
+        return next((name for name in names if name in modules), "")
+
+    return {
+        name: {(named(path), kind) for path, kind in imports_of_file(file)}
+        for name, file in modules.items()
+    }
 
 
 def cycles(*kinds: Kind) -> list[set[str]]:

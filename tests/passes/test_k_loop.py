@@ -74,7 +74,13 @@ SLICES = {
 }
 
 
-@pytest.mark.parametrize("accumulate", [False, True], ids=["zeros", "initial values"])
+@pytest.mark.parametrize(
+    "accumulate",
+    [
+        pytest.param(False, id="zeros", marks=pytest.mark.long),
+        pytest.param(True, id="initial values"),
+    ],
+)
 @pytest.mark.parametrize(("tile", "paths"), SLICES.values(), ids=SLICES)
 def test_slices_of_k_are_added_up(tile: str, paths: str, accumulate: bool):
     sizes = {"m": 21, "n": 39, "k": 77}

@@ -57,7 +57,14 @@ def name_of(path: Path) -> str:
     return f"{path.parent.name}/{path.name.removesuffix(SUFFIX)}"
 
 
-@pytest.mark.parametrize("path", KERNELS, ids=name_of)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.long] if number % 3 else [])
+        for number, path in enumerate(KERNELS)
+    ],
+    ids=name_of,
+)
 def test_kernels_still_give_what_they_are_to(
     path: Path, spirv_val: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
