@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from itertools import count, islice
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
@@ -219,7 +219,7 @@ class _Run:
 
     def __init__(self, engine: Cluster):
         self.engine = engine
-        self.held: dict[str, deque[Job]] = defaultdict(deque)
+        self.held: dict[_Sort, deque[Job]] = defaultdict(deque)
         self.open: dict[int, _Task] = {}
         self.seconds: dict[str, float] = defaultdict(lambda: TOGETHER_SECONDS)
         self.alone: set[str] = set()
@@ -231,17 +231,15 @@ class _Run:
     def results(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Result]]:
         """Each job with its result."""
         while True:
-            room = OPEN - len(self.open) - sum(map(len, self.held.values()))
-            for job in islice(jobs, max(0, room)):
-                self.engine.place(job.needs)
-                self.held[job.needs].append(job)
+            pulled = self._pull(jobs)
             capacity = self.engine.look()
             self._submit(capacity)
-            if not self.open and not any(self.held.values()):
+            if not pulled and not self.open and not any(self.held.values()):
                 return
-            numbers = self._wait()
+            # The next job may be long in coming: those that are known are under way meanwhile.
+            numbers = self._ended() if pulled else self._wait()
             yield from self._settled(numbers)
-            if numbers or any(capacity[needs] for needs, jobs in self.held.items() if jobs):
+            if numbers or pulled or self._attended(capacity):
                 self.progress = time.monotonic()
             elif time.monotonic() - self.progress > PATIENCE_SECONDS and not self._attended(
                 capacity
@@ -252,8 +250,23 @@ class _Run:
                     "start workers again and run the same: a store keeps what is recorded",
                 )
 
+    def _pull(self, jobs: Iterator[Job]) -> bool:
+        """Take the next job of the caller, if there is one and not too many are held."""
+        if len(self.open) + sum(map(len, self.held.values())) >= OPEN:
+            return False
+        for job in jobs:
+            self.engine.place(job.needs)
+            self.held[_sort(job)].append(job)
+            return True
+        return False
+
     def _attended(self, capacity: Counter[str]) -> bool:
-        return any(capacity[task.needs] for task in self.open.values())
+        """Whether there are workers for something that is open or held."""
+        needed = {
+            *(task.needs for task in self.open.values()),
+            *(needs for _, needs, _ in self.held),
+        }
+        return any(capacity[needs] for needs in needed)
 
     def _submit(self, capacity: Counter[str]) -> None:
         """Send each resource as many tasks as its workers take, and a few more."""
@@ -298,11 +311,15 @@ class _Run:
         except Empty:
             # A scheduler that is gone took these with it, whatever their futures say.
             return [n for n, task in self.open.items() if task.scheduler != self.engine.scheduler]
-        while True:
-            try:
+        return numbers + self._ended()
+
+    def _ended(self) -> list[int]:
+        """Jobs that ended since it was asked last."""
+        numbers: list[int] = []
+        with suppress(Empty):
+            while True:
                 numbers.append(self.ended.get_nowait())
-            except Empty:
-                return numbers
+        return numbers
 
     def _settled(self, numbers: Iterable[int]) -> Iterator[tuple[Job, Result]]:
         """The results of jobs that ended; those that have none are held again."""
@@ -318,7 +335,7 @@ class _Run:
                 yield task.jobs[0], Result("lost", None, _cause(task.future.exception()))
             else:
                 self.alone.update(job.key for job in task.jobs if task.future.status == "error")
-                self.held[task.needs].extendleft(reversed(task.jobs))
+                self.held[_sort(task.jobs[0])].extendleft(reversed(task.jobs))
 
     def _results(self, task: _Task, answer: bytes) -> Iterator[tuple[Job, Result]]:
         tables = from_bytes(answer)
@@ -341,6 +358,14 @@ class _Run:
         """Take back what is open."""
         with suppress(Exception):
             self.engine.client.cancel([task.future for task in self.open.values()])
+
+
+_Sort: TypeAlias = tuple[str, str, bool]
+
+
+def _sort(job: Job) -> _Sort:
+    """Jobs of one sort can be sent together."""
+    return job.kind, job.needs, job.alone
 
 
 def _lane(job: Job) -> str:

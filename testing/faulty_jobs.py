@@ -8,12 +8,19 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
+
+from xdsl_spirv.jobs.child import opened
 from xdsl_spirv.jobs.job import KINDS, Kind, Wrong
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.errors import DeviceLostError
+from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.testing.dispatches import Array, Dispatch, execute
+from xdsl_spirv.testing.endless_kernels import FOREVER
 
+Buffers: TypeAlias = dict[tuple[int, int], Array]
 FAULTY = "faulty"
 KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
 
@@ -27,6 +34,10 @@ def faulty(data: dict[str, Any]) -> Any:
         case "return":
             time.sleep(data.get("sleep", 0.0))
             return data.get("value", os.getpid())
+        case "never end":
+            buffers: Buffers = {(0, 2): np.zeros(4, np.uint32)}
+            kernel = assemble(FOREVER.replace("NAME", "main")).encode()
+            execute(opened(), Dispatch(kernel, "main", (1, 1, 1), buffers))
         case "hang":
             time.sleep(1000)
         case "signal":

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from xdsl_spirv.jobs.job import Job
+from xdsl_spirv.jobs.job import LAVAPIPE, Job
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.faulty_jobs import FAULTY
@@ -52,8 +52,9 @@ def test_workers_announce_lavapipe_and_interpreter(engine: Cluster, lavapipe: Pa
     assert lavapipe.exists()
 
 
-def test_jobs_end_as_on_this_machine(engine: Cluster):
+def test_jobs_end_as_on_this_machine(engine: Cluster, lavapipe: Path):
     bad = [
+        Job(FAULTY, {"do": "never end"}, LAVAPIPE, seconds=2.0),
         Job(FAULTY, {"do": "signal", "name": "SIGSEGV"}),
         Job(FAULTY, {"do": "hang"}, seconds=1.0),
         Job(FAULTY, {"do": "wrong"}),
@@ -61,9 +62,8 @@ def test_jobs_end_as_on_this_machine(engine: Cluster):
     ]
     results = {job.data["do"]: result for job, result in engine.run([*bad, *jobs(20)])}
     statuses = {what: result.status for what, result in results.items()}
-    assert statuses == {
-        "signal": "crashed", "hang": "late", "wrong": "wrong", "refuse": "refused", "return": "ok"
-    }  # fmt: skip
+    ended = {"signal": "crashed", "hang": "late", "never end": "late"}
+    assert statuses == {**ended, "wrong": "wrong", "refuse": "refused", "return": "ok"}
     assert "SIGSEGV" in results["signal"].cause
 
 

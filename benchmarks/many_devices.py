@@ -1,0 +1,215 @@
+"""
+Tuning on one device, on all of them, and while things go wrong: workers of a scheduler of Dask's.
+
+    python benchmarks/many_devices.py --target nvidia-h200 --groups networks --most 24 -o two.json
+
+The same candidates of the same contractions are compiled on the cores and measured on the devices,
+three times: by a worker with one device, by one worker for each device with the same cores in all,
+and by these while a kernel never ends on each device, a worker is ended by `kill -9` and the
+scheduler too, and both are started again. Then the last store is used once more: nothing may run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tuning import GROUPS, sources
+
+from xdsl_spirv.jobs.cluster import Cluster
+from xdsl_spirv.jobs.job import LAVAPIPE, Job
+from xdsl_spirv.jobs.places import here
+from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.testing.faulty_jobs import FAULTY
+from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench
+from xdsl_spirv.tools.tuning.candidates import Source
+from xdsl_spirv.tools.tuning.search import Options
+
+SCHEDULER = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+WORKER = [sys.executable, "-m", "xdsl_spirv.tools.main", "worker"]
+HUNG_SECONDS = 5.0
+
+
+class Machines:
+    """A scheduler and workers, all of this machine, each a process of its own."""
+
+    def __init__(self) -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            self.port = listener.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.workers: list[tuple[list[str], subprocess.Popen[bytes]]] = []
+        self.scheduler = self._scheduler()
+
+    def _scheduler(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([*SCHEDULER, "--port", str(self.port)], stderr=subprocess.DEVNULL)
+
+    def start(self, devices: Sequence[int], cores: int) -> None:
+        """A worker for each device; or one without, where there is no GPU."""
+        for device in devices or [None]:
+            options = [] if device is None else ["--device", str(device)]
+            command = [*WORKER, "--scheduler", self.address, "--cores", str(cores), *options]
+            self.workers.append((command, subprocess.Popen(command)))
+
+    def end_workers(self) -> None:
+        for _, process in self.workers:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        self.workers.clear()
+
+    def kill_a_worker(self) -> None:
+        """`kill -9`, and another one like it."""
+        command, process = self.workers.pop()
+        process.kill()
+        process.wait()
+        self.workers.append((command, subprocess.Popen(command)))
+
+    def kill_the_scheduler(self) -> None:
+        self.scheduler.kill()
+        self.scheduler.wait()
+        self.scheduler = self._scheduler()
+
+    def close(self) -> None:
+        self.end_workers()
+        self.scheduler.kill()
+        self.scheduler.wait()
+
+    def connected(self, workers: int) -> Cluster:
+        """An engine, as soon as so many workers are there."""
+        end = time.monotonic() + 60
+        while True:
+            try:
+                engine = Cluster(self.address)
+                break
+            except ProgramError:
+                if time.monotonic() > end:
+                    raise
+        while len(engine.client.scheduler_info(n_workers=-1)["workers"]) < workers:
+            time.sleep(0.1)
+        return engine
+
+
+def measured(
+    engine: Cluster, chosen: Sequence[Source], options: argparse.Namespace, store: Store
+) -> dict[str, Any]:
+    """The first candidates of each contraction, compiled and measured; how long it took."""
+    (resource,) = [name for name in engine.resources() if name == options.resource]
+    limits = Options(options.runs, options.candidates, until_gain=0.0, prune=False)
+
+    def search(source: Source) -> Counter[str]:
+        bench = DeviceBench(engine, resource, limits, store)
+        proposals = bench.propose(source, [], [], options.candidates, options.candidates)
+        outcomes = bench.measure(source, list(proposals.subjects), options.runs)
+        return Counter(outcome.status for outcome in outcomes)
+
+    begun = time.perf_counter()
+    statuses: Counter[str] = Counter()
+    with ThreadPoolExecutor(options.at_once) as threads:
+        for counts in threads.map(search, chosen):
+            statuses += counts
+    return {"seconds": round(time.perf_counter() - begun, 1), "candidates": dict(statuses)}
+
+
+def disturb(machines: Machines, store: Store, total: int, engine: Cluster, resource: str) -> None:
+    """Hung kernels at once, a dead worker after a quarter, a dead scheduler after half."""
+
+    def hang() -> None:
+        for n in range(2):
+            job = Job(FAULTY, {"do": "never end", "n": n}, resource, HUNG_SECONDS)
+            list(engine.run([job], store))
+
+    threading.Thread(target=hang, daemon=True).start()
+    for part, act in ((4, machines.kill_a_worker), (2, machines.kill_the_scheduler)):
+        while len(store) < total // part:
+            time.sleep(0.05)
+        print(f"{act.__name__} at {len(store)} of {total}", file=sys.stderr, flush=True)
+        act()
+
+
+def rows_of(store: Store) -> dict[str, Any]:
+    """How many results there are, and how many are of one job and device."""
+    rows = list(store.records())
+    keys = Counter((row.key, row.result.device, row.result.driver) for row in rows)
+    return {
+        "results": len(rows),
+        "measurements": sum(row.kind == MEASURE for row in rows),
+        "recorded_twice": sum(count > 1 for count in keys.values()),
+        "not_ok": Counter(f"{r.kind}: {r.result.status}" for r in rows if not r.result.ok),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Tuning on one device, and on several.")
+    parser.add_argument("--target", default="nvidia-h200")
+    parser.add_argument("--groups", default="networks")
+    parser.add_argument("--most", type=int, default=24, help="contractions (%(default)s)")
+    parser.add_argument("--candidates", type=int, default=10, help="each (%(default)s)")
+    parser.add_argument("--runs", type=int, default=18)
+    parser.add_argument("--cores", type=int, default=28, help="of all workers (%(default)s)")
+    parser.add_argument("--at-once", type=int, default=12, help="searches (%(default)s)")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args()
+    places = here()
+    gpus = [int(place.opens.partition(":")[2]) for place in places if place.is_gpu]
+    place = next(place for place in places if place.is_gpu == bool(gpus))
+    options.resource = place.resource if gpus else LAVAPIPE
+    listed = [product for group in options.groups.split(",") for product in GROUPS[group]()]
+    found = sources(listed[: options.most], options.target)
+    chosen = [source for source, _ in found.values()][: options.most]
+    record: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "device": place.device,
+        "driver": place.driver,
+        "devices": len(gpus),
+        "contractions": len(chosen),
+        "candidates": options.candidates,
+        "cores": options.cores,
+    }
+
+    def run(name: str, devices: Sequence[int], disturbed: bool = False) -> None:
+        machines.end_workers()
+        cores = options.cores // max(1, len(devices))
+        machines.start(devices, cores)
+        with (
+            machines.connected(max(1, len(devices))) as engine,
+            Store(Path(folder) / f"{name}.db") as store,
+        ):
+            if disturbed:
+                arguments = (machines, store, record["one"]["results"], engine, options.resource)
+                threading.Thread(target=disturb, args=arguments, daemon=True).start()
+            record[name] = measured(engine, chosen, options, store) | rows_of(store)
+            if disturbed:
+                before = len(store)
+                again = measured(engine, chosen, options, store)
+                record["again"] = again | {"new_results": len(store) - before}
+        print(name, record[name], file=sys.stderr, flush=True)
+        options.output.write_text(json.dumps(record, indent=1) + "\n")
+
+    machines = Machines()
+    try:
+        with TemporaryDirectory() as folder:
+            run("one", gpus[:1])
+            run("all", gpus)
+            run("disturbed", gpus, disturbed=True)
+    finally:
+        machines.close()
+    record["speed_up"] = round(record["one"]["seconds"] / record["all"]["seconds"], 2)
+    options.output.write_text(json.dumps(record, indent=1) + "\n")
+    print(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()
