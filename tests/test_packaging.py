@@ -19,13 +19,14 @@ DATA = {".py", ".json", ".typed"}
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     folder = tmp_path_factory.mktemp("wheel")
-    # Otherwise setuptools leaves build/ in the repository, whose old files enter the next wheel.
-    settings = folder / "setup.cfg"
-    (folder / "egg").mkdir()
-    settings.write_text(f"[build]\nbuild_base={folder}/build\n[egg_info]\negg_base={folder}/egg\n")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT]
-    environment = {**os.environ, "DIST_EXTRA_CONFIG": str(settings)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    # Of a copy: a build in the repository leaves files there, which the next one would take up.
+    code = "import sys, pathlib, check_dist; check_dist.copy_of_the_tree(pathlib.Path(sys.argv[1]))"
+    copy = [sys.executable, "-c", code, folder / "source"]
+    subprocess.run(copy, cwd=ROOT / "scripts", check=True)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder]
+    done = subprocess.run(
+        [*command, folder / "source"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     (path,) = folder.glob("*.whl")
     return zipfile.ZipFile(path)
@@ -39,7 +40,7 @@ def test_the_wheel_holds_every_module_and_data_file(wheel: zipfile.ZipFile):
         if path.suffix in DATA and "__pycache__" not in path.parts
     }
     own = ("__init__.py", "py.typed", "speech.py", "suggestions.py", "surface.py", "universe.py")
-    expected |= {f"xdsl_spirv/{name}" for name in own}
+    expected |= {f"xdsl_spirv/{name}" for name in (*own, "_version.py")}
     found = {name for name in wheel.namelist() if not name.split("/")[0].endswith(".dist-info")}
     assert found == expected
 

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
         validate,
     )
 
-__version__ = "0.1.0"
+try:
+    # Written when the package is built or installed, from git's tags (RELEASING.md).
+    from xdsl_spirv._version import __version__
+except ImportError:
+    __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "LanguageModel": "llm",

@@ -1,0 +1,133 @@
+"""
+Builds what would be published and checks it: the sdist, and a wheel from the sdist alone.
+
+    python scripts/check_dist.py [FOLDER]      keeps both in FOLDER
+
+The sdist holds real files where the repository has links; twine and check-wheel-contents accept
+both; the wheel has every module and data file, and its command compiles a kernel. Both are built of
+a copy, so that nothing is left in the repository; `--git` builds of the repository itself, whose
+version comes from its tags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LINKS = [path for path in (ROOT / "src" / "xdsl_spirv").iterdir() if path.is_symlink()]
+ROOMS = sorted(path.name for path in LINKS if path.name != "testing")
+DATA = {".py", ".json", ".typed"}
+EXP = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %y = linalg.exp ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}"""
+
+
+def copy_of_the_tree(target: Path) -> Path:
+    """What git knows of the repository, changes included, without git itself."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in listed.stdout.decode().split("\0"):
+        source = ROOT / name
+        if name and (source.is_symlink() or source.is_file()):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / name, follow_symlinks=False)
+    return target
+
+
+def build(source: Path, folder: Path) -> tuple[Path, Path]:
+    """The sdist of a folder, and the wheel that is built from it."""
+    command = [sys.executable, "-m", "build", "--outdir", folder, source]
+    # With its tools at hand nothing is fetched.
+    if (
+        subprocess.run(
+            [sys.executable, "-c", "import setuptools_scm"], capture_output=True
+        ).returncode
+        == 0
+    ):
+        command.insert(3, "--no-isolation")
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stdout[-2000:] + done.stderr[-2000:])
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return sdist, wheel
+
+
+def check_names(sdist: Path, wheel: Path) -> None:
+    """Both have every module and data file, and the wheel nothing else."""
+    wanted = {
+        f"xdsl_spirv/{room}/{path.relative_to(ROOT / room).as_posix()}"
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*")
+        if path.suffix in DATA and "__pycache__" not in path.parts
+    }
+    own = (ROOT / "src" / "xdsl_spirv").glob("*.*")
+    wanted |= {f"xdsl_spirv/{path.name}" for path in own} | {"xdsl_spirv/_version.py"}
+    held = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
+    if held != wanted:
+        sys.exit(f"the wheel and the tree differ in {sorted(held ^ wanted)[:9]}")
+    with tarfile.open(sdist) as archive:
+        members = archive.getmembers()
+    if links := [member.name for member in members if member.issym() or member.islnk()]:
+        sys.exit(f"the sdist has links: {links[:9]}")
+    packed = {member.name.partition("/src/")[2] for member in members}
+    if missing := wanted - packed:
+        sys.exit(f"the sdist lacks {sorted(missing)[:9]}")
+
+
+def check_command(wheel: Path, folder: Path) -> None:
+    """The wheel's command, without the repository, compiles."""
+    zipfile.ZipFile(wheel).extractall(folder / "site")
+    (folder / "x.mlir").write_text(EXP)
+    code = (
+        "import sys, xdsl_spirv.tools.main as m; print(m.__file__); sys.exit(m.main(sys.argv[1:]))"
+    )
+    words = ["compile", folder / "x.mlir", "--target", "lavapipe", "-o", folder / "program"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder / "site")},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode or not done.stdout.startswith(str(folder)):
+        sys.exit(f"the wheel does not compile: {done.stdout}{done.stderr}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Build what would be published, and check it.")
+    parser.add_argument("folder", nargs="?", type=Path, help="where to keep it")
+    parser.add_argument("--git", action="store_true", help="build of the repository itself")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-dist-") as name:
+        folder = Path(name)
+        source = ROOT if arguments.git else copy_of_the_tree(folder / "source")
+        sdist, wheel = build(source, folder / "dist")
+        check_names(sdist, wheel)
+        for tool in (["twine", "check", "--strict", sdist], ["twine", "check", "--strict", wheel]):
+            subprocess.run([sys.executable, "-m", *tool], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", "check_wheel_contents", wheel], check=True)
+        check_command(wheel, folder)
+        if arguments.folder is not None:
+            arguments.folder.mkdir(parents=True, exist_ok=True)
+            for built in (sdist, wheel):
+                shutil.copy2(built, arguments.folder)
+        print(f"{sdist.name} ({sdist.stat().st_size:,} bytes), {wheel.name}")
+
+
+if __name__ == "__main__":
+    main()
