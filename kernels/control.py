@@ -30,17 +30,18 @@ from xdsl_spirv.kernels.types import boolean, u32
 from xdsl_spirv.kernels.values import Number, Value, value_of
 
 
-def range(start: Number, stop: Number | None = None, step: int = 1) -> Iterator[Value]:
+def range(start: Number, stop: Number | None = None, step: int | Value = 1) -> Iterator[Value]:
     """
     A loop of the kernel, like Python's `range`: `for i in range(stop)`, `range(start, stop, step)`.
 
-    `i` has the type of the bounds, u32 for numbers; the step is a number above 0.
+    `i` has the type of the bounds, u32 for numbers; the step is above 0, also where the device
+    computes it.
     """
     if stop is None:
         start, stop = 0, start
-    if type(step) is not int or step < 1:
+    if not isinstance(step, Value) and (type(step) is not int or step < 1):
         raise KernelError(f"a loop's step is {step!r}", "", "give an integer above 0")
-    known = next((v for v in (start, stop) if isinstance(v, Value)), None)
+    known = next((v for v in (start, stop, step) if isinstance(v, Value)), None)
     kind = u32 if known is None else known.type
     if kind.is_float or kind.is_boolean or kind.lanes != 1:
         raise KernelError(f"a loop counts in {kind}", "", "convert the bounds to u32 or i32")
