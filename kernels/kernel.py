@@ -27,6 +27,7 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType
 from xdsl_spirv.kernels.launch import OPTIONS, HasBinary, Launched, launch
+from xdsl_spirv.kernels.lines import Lines
 from xdsl_spirv.kernels.memory import BufferType, ConstantType, PushType, bind_buffer
 from xdsl_spirv.kernels.tracer import KernelError, Tracer, three, tracing
 from xdsl_spirv.kernels.types import Type
@@ -51,17 +52,18 @@ class Kernel(HasBinary):
     module: ModuleOp = field(repr=False)
     subgroup_size: int | None = None
     """What its subgroups must have; None where any will do."""
+    _lines: Lines = field(default_factory=Lines, repr=False)
 
     @property
     def binary(self) -> bytes:
-        """The SPIR-V binary, with names."""
+        """The SPIR-V binary, with names and the lines of Python that it comes from."""
         return self._binary
 
     @cached_property
     def _binary(self) -> bytes:
         from xdsl_spirv.serialization.encode.encoder import encode
 
-        return encode(self.module, names=True)
+        return encode(self._lines.added_to(self.module), names=True, lines=True)
 
     @property
     def text(self) -> str:
@@ -153,7 +155,8 @@ def kernel(
                     "its body is written down once: use when(...) inside it",
                 )
             tracer.insert(ReturnOp())
-        return Kernel(function.__name__, size, parameters, _finished(tracer), subgroup_size)
+        module = _finished(tracer)
+        return Kernel(function.__name__, size, parameters, module, subgroup_size, tracer.code.lines)
 
     return decorate
 

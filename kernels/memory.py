@@ -41,6 +41,7 @@ from xdsl_spirv.dialects.spirv.types import (
 from xdsl_spirv.kernels.tracer import KernelError, Tracer, current
 from xdsl_spirv.kernels.types import Type, u32
 from xdsl_spirv.kernels.values import Number, Value, alike, value_of
+from xdsl_spirv.passes.emit.spirv import free_symbol
 
 Size = int | None
 
@@ -225,13 +226,13 @@ def variable(initial: Number, type: Type | None = None) -> Variable:
 
 def shared(element: Type, *sizes: int) -> Memory:
     """
-    Workgroup memory: an array that all invocations of a workgroup see, undefined at first.
+    Workgroup memory: an array that all invocations of a workgroup see, undefined at first. Reports
+    call it as the variable that it is assigned to.
     """
     tracer = current()
     if not sizes or any(type(size) is not int or size < 1 for size in sizes):
         raise KernelError(f"{sizes} are no sizes of Workgroup memory", "", "write shared(f32, 64)")
-    name = f"shared_{tracer.shared}"
-    tracer.shared += 1
+    name = free_symbol(tracer.module, tracer.code.lines.assigned() or "shared")
     pointer = PointerType(ArrayType(prod(sizes), element.attribute), StorageClass.Workgroup)
     address = tracer.declare(GlobalVariableOp(name, pointer))
     return Memory(name, address, element, sizes, StorageClass.Workgroup)

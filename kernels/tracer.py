@@ -17,6 +17,7 @@ from xdsl_spirv.dialects.spirv.enums import AddressingModel, BuiltIn, MemoryMode
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleVariable
+from xdsl_spirv.kernels.lines import Lines
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, built_in_variable, declare
 from xdsl_spirv.runtime.errors import ProgramError
 
@@ -26,11 +27,19 @@ class KernelError(ProgramError):
 
 
 class Code(SpirvEmitter):
-    """The body of the kernel; `interface` names the global variables that it uses."""
+    """
+    The body of the kernel; `interface` names the global variables that it uses, `lines` has the
+    lines of Python that it comes from.
+    """
 
     def __init__(self, function: FuncOp, module: ModuleOp):
         super().__init__(InsertPoint.at_end(function.body.block), module)
         self.interface: dict[str, None] = {}
+        self.lines = Lines()
+
+    def insert(self, op: Operation, depth: int = -1) -> None:
+        op.location = self.lines.here()
+        super().insert(op, depth)
 
     def address(self, variable: ModuleVariable) -> SSAValue:
         self.interface[variable.sym_name.data] = None
@@ -46,8 +55,6 @@ class Tracer:
     module: ModuleOp = field(init=False)
     function: FuncOp = field(init=False)
     code: Code = field(init=False)
-    shared: int = 0
-    """How many arrays of Workgroup memory there are."""
     branch: tuple[Any, ...] | None = None
     """The last `when` of this block, for an `otherwise` behind it."""
     fault: str | None = None

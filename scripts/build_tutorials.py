@@ -106,8 +106,8 @@ def _block(text: str) -> str:
 
 
 def _without_places(text: str) -> str:
-    """Text without the folders that this machine happened to use."""
-    return re.sub(r"/tmp/tmp\w+/", "", text)
+    """Text without the folders and the names of cells that this run happened to have."""
+    return re.sub(r"__marimo__cell_\w+?_\.py", "cell", re.sub(r"/tmp/tmp\w+/", "", text))
 
 
 def main() -> None:

@@ -89,12 +89,12 @@ def test_a_cell_shows_its_last_value_or_its_error(
 ):
     shell: Any = loaded("shell")
     monkeypatch.setattr(shell, "RESULT", tmp_path)
-    shell.run("x = 6\nprint('said')\nx * 7", "notebook")
+    shell.run("x = 6\nprint('said')\nx * 7", "notebook", 1)
     assert (tmp_path / "html").read_text() == "<pre>42</pre>"
     assert not (tmp_path / "error").exists()
-    shell.run("\n1 / 0", "notebook")
+    shell.run("\n1 / 0", "notebook", 2)
     said = capsys.readouterr().out
     assert (tmp_path / "error").exists()
     assert said.startswith("said\n")
-    assert 'File "cell", line 2' in said
+    assert 'File "cell 2", line 2' in said
     assert "shell.py" not in said

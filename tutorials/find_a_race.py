@@ -193,7 +193,8 @@ def _(mo):
     ## The same in Python
 
     A kernel can also be [written in Python](../kernels.md). `with_barrier` decides, while the
-    kernel is written down, whether the barrier is there. Change the kernel and run it again.
+    kernel is written down, whether the barrier is there; the report quotes the lines of Python.
+    Change the kernel and run it again.
     """)
     return
 
@@ -225,9 +226,11 @@ def _(k, total, x):
     def findings(with_barrier):
         return k.check(total(with_barrier), 2, {"x": x, "sums": [0.0, 0.0]})
 
-    assert [f.rule for f in findings(with_barrier=False)] == ["RACE-01"] * 5  # a step each
+    steps = findings(with_barrier=False)
+    assert [finding.rule for finding in steps] == ["RACE-01"] * 5  # a step each
+    assert all("tile[lane] += tile[lane + distance]" in str(finding) for finding in steps)
     assert len(findings(with_barrier=True)) == 0
-    findings(with_barrier=False)
+    steps
     return
 
 

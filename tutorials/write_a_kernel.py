@@ -213,7 +213,7 @@ def _(mo):
     ## Next
 
     [Kernels in Python](../kernels.md) has everything a body can say: atomics, subgroups, packed dot
-    products, cooperative matrices. `tests/python_kernels/` has a reduction, a tiled matrix product,
+    products, cooperative matrices. `examples/kernels.py` has a reduction, a tiled matrix product,
     and a histogram.
     """)
     return

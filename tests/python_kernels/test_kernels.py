@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +24,7 @@ from xdsl_spirv.serialization.encode.encoder import encode
 
 Array = np.ndarray[Any, np.dtype[Any]]
 RNG = np.random.default_rng(7)
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "kernels.py"
 
 
 @k.kernel(workgroup=64)
@@ -307,6 +310,72 @@ def test_a_kernel_of_another_compiler(glslang: list[str], tmp_path: Path):
         np.testing.assert_array_equal(out[4:].view(np.float32), np.clip(FLOATS[:40], -1, 2) + 4)
     listed = k.launch(binary, 2, list(given.values()), push=[40, [-1.0, 2.0]])
     np.testing.assert_array_equal(listed[1][4:].view(np.float32), np.clip(FLOATS[:40], -1, 2) + 1)
+
+
+def test_reports_quote_the_lines_of_python():
+    @k.kernel(workgroup=64)
+    def shifted(x=k.buffer(k.u32)):
+        tile = k.shared(k.u32, 64)
+        tile[k.local_id()] = k.local_id()
+        x[k.global_id()] = tile[63 - k.local_id()]
+
+    report = shifted.check(1, [0] * 64)
+    (finding,) = report
+    assert finding.rule == "RACE-01"
+    assert finding.source is not None
+    assert finding.source.file == Path(__file__).name
+    assert finding.source.text.strip() == "x[k.global_id()] = tile[63 - k.local_id()]"
+    assert finding.related[0].source is not None
+    assert finding.related[0].source.text.strip() == "tile[k.local_id()] = k.local_id()"
+    assert "`tile[" in str(report)
+    assert "<pre>RACE-01" in report._repr_html_()
+
+
+def test_kernels_that_differ_in_their_lines_only_are_one_module():
+    def made() -> k.Kernel:
+        return k.kernel(workgroup=8)(_numbered)
+
+    assert made().text == made().text
+    assert made().binary == made().binary
+    assert "OpLine" not in made().text
+
+
+def _numbered(y=k.buffer(k.u32)):
+    y[k.global_id()] = k.global_id()
+
+
+def test_a_step_that_the_device_computes():
+    @k.kernel(workgroup=4)
+    def strided(x=k.buffer(k.i32), step=k.push(k.i32)):
+        for i in k.range(k.local_id().to(k.i32), x.length.to(k.i32), step * 4):
+            x[i] = i
+
+    expected = [i if i % 12 < 4 else -1 for i in range(25)]
+    assert strided.launch(1, [-1] * 25, 3)["x"].tolist() == expected
+
+
+def _examples() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("example_kernels", EXAMPLES)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["example_kernels"] = module  # dataclasses ask for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_examples_are_right_and_without_a_finding():
+    said: list[str] = []
+    _examples().run("interpreter", said.append)
+    assert len(said) == 4
+
+
+@pytest.mark.vulkan
+def test_the_examples_on_a_device(lavapipe: Path):
+    command = [lavapipe, sys.executable, EXAMPLES, "vulkan"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("right on vulkan") == 4
 
 
 def _bad(body: Callable[..., None], **options: Any) -> Callable[[], object]:

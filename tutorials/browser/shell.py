@@ -1,6 +1,7 @@
 """Runs a tutorial's cell in the browser; its last expression is shown, as HTML where it can be."""
 
 import ast
+import linecache
 import traceback
 from html import escape
 from pathlib import Path
@@ -11,11 +12,13 @@ SITE = Path("/tmp/site")
 _names: dict[str, Any] = {"__name__": "__main__"}
 
 
-def run(code: str, notebook: str) -> None:
+def run(code: str, notebook: str, number: int) -> None:
     """Execute a cell; leaves `/result/html` with what it shows, `/result/error` if it failed."""
+    file = f"cell {number}"
+    linecache.cache[file] = len(code), None, code.splitlines(True), file
     _names["__file__"] = str(SITE / "tutorials" / f"{notebook}.py")
     try:
-        shown = _execute(code)
+        shown = _execute(code, file)
         if shown is not None:
             (RESULT / "html").write_text(_html(shown))
     except BaseException as error:
@@ -25,13 +28,13 @@ def run(code: str, notebook: str) -> None:
         (RESULT / "error").write_text("")
 
 
-def _execute(code: str) -> object:
-    tree = ast.parse(code, "cell")
+def _execute(code: str, file: str) -> object:
+    tree = ast.parse(code, file)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, "cell", "exec"), _names)
+    exec(compile(tree, file, "exec"), _names)
     if last is None:
         return None
-    return eval(compile(ast.Expression(last.value), "cell", "eval"), _names)
+    return eval(compile(ast.Expression(last.value), file, "eval"), _names)
 
 
 def _html(value: Any) -> str:

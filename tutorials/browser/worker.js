@@ -73,7 +73,7 @@ onmessage = async ({ data: { id, code, notebook } }) => {
   result.clear();
   let failed = 0;
   try {
-    failed = turn(`shell.run(${JSON.stringify(code)}, ${JSON.stringify(notebook)})`);
+    failed = turn(`shell.run(${JSON.stringify(code)}, ${JSON.stringify(notebook)}, ${id + 1})`);
   } catch (error) {
     postMessage({ failed: `Python stopped: ${error}` });
     return;

@@ -1,0 +1,62 @@
+"""
+Which line of Python each instruction comes from: the innermost one outside of this package. Those
+lines go into the binary as its source, so that reports can quote them.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from pathlib import Path
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, SymbolRefAttr, UnknownLoc
+
+from xdsl_spirv.dialects.spirv.enums import SourceLanguage
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.passes.emit.spirv import free_symbol
+
+_OWN = ("xdsl_spirv.kernels", "xdsl_spirv.passes", "contextlib")
+
+
+class Lines:
+    """The lines that a kernel was written down from."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, dict[int, str]] = {}
+
+    def assigned(self) -> str | None:
+        """The variable of Python that the line written down now assigns to, where it does."""
+        place = self.here()
+        if isinstance(place, UnknownLoc):
+            return None
+        text = self._texts[place.filename.data][place.line.data]
+        name = re.match(r"\s*([a-zA-Z_]\w*)\s*=[^=]", text)
+        return name and name[1]
+
+    def here(self) -> FileLineColLoc | UnknownLoc:
+        """The place that is written down now."""
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame.f_globals.get("__name__", "").startswith(_OWN):
+            if frame.f_back is None:
+                return UnknownLoc()
+            frame = frame.f_back
+        file, number = frame.f_code.co_filename, frame.f_lineno
+        name = Path(file).name
+        self._texts.setdefault(name, {})[number] = linecache.getline(file, number).rstrip()
+        return FileLineColLoc(StringAttr(name), IntAttr(number), IntAttr(0))
+
+    def added_to(self, module: ModuleOp) -> ModuleOp:
+        """A copy of the module that holds the lines' text, as OpSource; other lines are empty."""
+        copied = module.clone()
+        block = copied.body.block
+        for name, lines in self._texts.items():
+            text = "\n".join(lines.get(number, "") for number in range(1, max(lines) + 1))
+            symbol = free_symbol(copied, "source")
+            string = RawGlobalOp(symbol, "OpString", [StringAttr(name)])
+            language, version = IntAttr(SourceLanguage.Unknown.value), IntAttr(0)
+            layout = [language, version, SymbolRefAttr(symbol), StringAttr(text)]
+            assert block.first_op is not None
+            block.insert_ops_before([string, RawGlobalOp(None, "OpSource", layout)], block.first_op)
+        return copied
