@@ -29,7 +29,7 @@ class Pair:
     b: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """
     Two explanations, and their layers in pairs.
@@ -44,6 +44,19 @@ class Comparison:
     pairs: tuple[Pair, ...]
     a: Explanation
     b: Explanation
+
+    def __repr__(self) -> str:
+        """The table, as `print` shows it."""
+        from xdsl_spirv.tools.comparison_text import text_of
+
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        """The page, in a frame of its own."""
+        from xdsl_spirv.tools.comparison_html import page_of
+        from xdsl_spirv.tools.page import frame
+
+        return frame(page_of(self), 700 + 60 * len(self.pairs))
 
     @property
     def supported(self) -> bool:

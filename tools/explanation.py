@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from xdsl_spirv.frontends.model import Node
 from xdsl_spirv.runtime.expressions import Number
@@ -18,6 +18,9 @@ from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import Target
 from xdsl_spirv.tools.lifetimes import Lifetime, lifetimes_of
 from xdsl_spirv.tools.roofline import roofline
+
+if TYPE_CHECKING:
+    from xdsl_spirv.tools.comparison import Comparison
 
 SCHEMA = "xdsl-spirv-explanation"
 VERSION = 1
@@ -95,15 +98,16 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The page, in a frame of its own: notebooks have styles that it should not meet."""
-        from html import escape
-
         from xdsl_spirv.tools.explain_html import page_of
+        from xdsl_spirv.tools.page import frame
 
-        height = 260 + 26 * len(self.layers)
-        return (
-            f'<iframe srcdoc="{escape(page_of(self))}" sandbox '
-            f'style="width:100%;height:{min(height, 900)}px;border:0"></iframe>'
-        )
+        return frame(page_of(self), 700 + 26 * len(self.layers))
+
+    def against(self, other: Explanation) -> Comparison:
+        """Both explanations side by side, layer by layer."""
+        from xdsl_spirv.tools.comparison import comparison_of
+
+        return comparison_of(self, other)
 
     @property
     def supported(self) -> bool:

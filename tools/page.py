@@ -57,6 +57,14 @@ def page(title: str, body: str, style: str = "", script: str = "") -> str:
     )
 
 
+def frame(whole: str, height: int) -> str:
+    """A page in a frame, for notebooks; it scrolls beyond 900 pixels, and runs no scripts."""
+    return (
+        f'<iframe srcdoc="{escape(whole)}" sandbox '
+        f'style="width:100%;height:{min(height, 900)}px;border:0"></iframe>'
+    )
+
+
 def _policy(script: str) -> str:
     """What a browser may load: nothing but the page's own style and this very script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -21,6 +21,7 @@ from xdsl_spirv.compiler.compiler import said_of_passes
 from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import text_of, verify
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools.ir_diff import Row, diff
 from xdsl_spirv.tools.trace import units_of
 
@@ -178,7 +179,8 @@ class Session:
         behind = [n for n, name in enumerate(names, 1) if name == place and n <= self.position]
         if ahead or behind:
             return ahead[0] if ahead else behind[-1]
-        remedy = f"planned: {', '.join(dict.fromkeys(names))}" if names else "load a pipeline first"
+        otherwise = "list shows the plan" if names else "load a pipeline first"
+        remedy = did_you_mean(place, dict.fromkeys(names), otherwise)
         raise ProgramError(f"{place!r} is not in the plan", "", remedy)
 
     @contextmanager
@@ -208,9 +210,8 @@ class Session:
         units = units_of(self.module)
         name = name.removeprefix("@")
         if name not in units:
-            raise ProgramError(
-                f"there is no {name!r} in the module", f"there are: {', '.join(units)}", ""
-            )
+            remedy = did_you_mean(name, units, f"there are: {', '.join(units)}")
+            raise ProgramError(f"there is no {name!r} in the module", "", remedy)
         return units[name]
 
     def changes(self, number: int | None = None) -> list[UnitDiff]:

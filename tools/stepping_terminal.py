@@ -8,7 +8,6 @@ shown before its output, and the status is 1 if any failed.
 from __future__ import annotations
 
 import cmd
-import difflib
 import os
 import re
 import sys
@@ -17,6 +16,7 @@ from dataclasses import fields
 
 from xdsl_spirv.compare.translation import broken
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.targets import names as target_names
 from xdsl_spirv.tools.ir_diff import Row, hunks, summary
 from xdsl_spirv.tools.messages import failure
@@ -97,10 +97,9 @@ class Terminal(cmd.Cmd):
     def default(self, line: str) -> None:
         """A word that is no command."""
         word = line.split()[0]
-        close = difflib.get_close_matches(word, self._commands(), 1)
-        if not close and word.partition("{")[0] in self.session.passes:
-            close = [f"apply {word}"]
-        remedy = f"did you mean {close[0]}?" if close else "help lists them"
+        remedy = did_you_mean(word, self._commands(), "help lists them")
+        if word.partition("{")[0] in self.session.passes:
+            remedy = f"to apply that pass: apply {word}"
         raise ProgramError(f"there is no command {word!r}", "", remedy)
 
     def _commands(self) -> list[str]:
@@ -241,7 +240,8 @@ class Terminal(cmd.Cmd):
         for name in [SHORT.get(arg, arg)] if arg else self._commands():
             method = getattr(self, f"do_{name}", None)
             if method is None:
-                raise ProgramError(f"there is no command {name!r}", "", "help lists them")
+                remedy = did_you_mean(name, self._commands(), "help lists them")
+                raise ProgramError(f"there is no command {name!r}", "", remedy)
             self._say(" ".join(method.__doc__.split()))
         if not arg:
             self._say("The first letter of a command will do; Tab completes names.")

@@ -14,13 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.tools.trace_labels import Labels, groups_of, labels_of_hosts
+
+if TYPE_CHECKING:
+    from xdsl_spirv.tools.trace_labels import Labels
 
 INDEX = "index.html"
 
@@ -43,8 +46,8 @@ class Stage:
     name: str
     text: str
     units: dict[str, str]
-    labels: dict[str, list[Labels]] = field(default_factory=dict[str, list[Labels]])
-    kernels: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    labels: dict[str, list[Labels]] = field(default_factory=dict)
+    kernels: dict[str, set[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -54,11 +57,13 @@ class Trace:
     title: str
     stages: list[Stage] = field(default_factory=list)
     failure: str | None = None
-    groups: dict[str, Labels] = field(default_factory=dict[str, Labels])
+    groups: dict[str, Labels] = field(default_factory=dict)
     """The nodes of the latest dispatches: launches name only one of them."""
 
     def observe(self, name: str, module: ModuleOp) -> None:
         """Take the module down as it is after the pass of this name."""
+        from xdsl_spirv.tools.trace_labels import groups_of, labels_of_hosts
+
         groups = groups_of(module)
         labels, kernels = labels_of_hosts(module, {} if groups else self.groups)
         self.groups = groups or self.groups

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,9 @@ def test_the_page_shows_both_sides():
     assert "B: nothing" not in page
     assert "A: nothing" in page
     assert 'id="timeline"' in page
+    comparison = FUSED.against(SPLIT)
+    assert repr(comparison).startswith("A: <fused> for t")
+    assert escape(page_of(comparison)) in comparison._repr_html_()  # pyright: ignore
 
 
 @pytest.fixture(scope="module")

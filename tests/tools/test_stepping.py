@@ -192,9 +192,9 @@ def test_faults_are_messages(
     said = capsys.readouterr().out
     assert status == 1
     assert said.count("error: ") == len(lines)
-    assert "did you mean apply?" in said
-    assert "did you mean apply fold-constants?" in said
-    assert "did you mean fold-constants" in said
+    assert "did you mean 'apply'?" in said
+    assert "to apply that pass: apply fold-constants" in said
+    assert "did you mean 'fold-constants'?" in said
     assert "broken" in said
     assert "\x1b" not in said
     assert "Traceback" not in said
