@@ -17,7 +17,8 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ from ceiling import small as small_products
 from contractions import cases
 from shape_families import families
 
-from xdsl_spirv.jobs.engine import Here
+from xdsl_spirv.jobs.engine import Engine, Here
+from xdsl_spirv.jobs.job import LAVAPIPE
+from xdsl_spirv.jobs.options import open_engine
 from xdsl_spirv.jobs.places import here
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.passes.schedule.tuned import path_for
@@ -59,16 +62,27 @@ def network_products() -> list[Product]:
     return [product for row in rows for product in row if product is not None]
 
 
-GROUPS = {"benchmarks": benchmark_products, "networks": network_products, "small": small_products}
+GROUPS = {
+    "benchmarks": lambda: benchmark_products(),
+    "networks": lambda: network_products(),
+    "some": lambda: network_products()[:8],
+    "small": small_products,
+}
 
 
-def sources(chosen: Iterable[Product], target: str) -> dict[str, tuple[Source, Product]]:
+def _sources(product: Product, target: str) -> list[Source]:
+    weights = tuple(f"{name}_B" for name in product.weights) if product.is_weight else ()
+    return sources_of(product.text(None), target, weights, lambda text: None)
+
+
+def sources(chosen: Sequence[Product], target: str) -> dict[str, tuple[Source, Product]]:
     """The contractions of products by key, once."""
     table: dict[str, tuple[Source, Product]] = {}
-    for product in chosen:
-        weights = tuple(f"{name}_B" for name in product.weights) if product.is_weight else ()
-        for source in sources_of(product.text(None), target, weights, lambda text: None):
-            table.setdefault(source.key, (source, product))
+    with ProcessPoolExecutor() as pool:
+        listed = pool.map(_sources, chosen, [target] * len(chosen))
+        for product, found in zip(chosen, listed, strict=True):
+            for source in found:
+                table.setdefault(source.key, (source, product))
     return table
 
 
@@ -103,8 +117,8 @@ def record_of(product: Product, tried: Sequence[Outcome], search: Search) -> dic
     return record
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
+def parser(description: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--target", default="nvidia-h200")
     parser.add_argument("--groups", default="benchmarks,networks")
     parser.add_argument("--only", default="", help="cases whose name contains this")
@@ -116,11 +130,20 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=2, help="compile processes (%(default)s)")
     parser.add_argument("--at-once", type=int, default=4, help="searches a device (%(default)s)")
     parser.add_argument("--devices", type=int, default=8, help="at most (%(default)s)")
+    parser.add_argument("--scheduler", help="of Dask, or local:N")
+    parser.add_argument("--most", type=int, default=1000, help="contractions (%(default)s)")
     parser.add_argument("--store", type=Path, default=Path("tuning.sqlite"))
     parser.add_argument("--table", type=Path, help="where assign-schedule reads it")
     parser.add_argument("--page", type=Path, help="the search as a page")
     parser.add_argument("-o", "--output", type=Path)
     return parser
+
+
+def engine_of(options: argparse.Namespace) -> Engine:
+    """Where the jobs run."""
+    if options.scheduler is not None:
+        return open_engine(options.scheduler, options.jobs)
+    return Here(options.jobs, here()[: options.devices])
 
 
 def searched(
@@ -130,15 +153,16 @@ def searched(
     limits = Options(
         options.runs, options.candidates, options.timeout, until_gain=options.until_gain
     )
-    places = [p for p in here() if p.resource == here()[0].resource][: options.devices]
-    with Here(options.jobs, places) as engine, Store(options.store) as store:
-        place, resource = places[0], places[0].resource
+    with engine_of(options) as engine, Store(options.store) as store:
+        ((resource, devices),) = engine.resources().most_common(1)
+        devices = 1 if resource == LAVAPIPE else devices
+        place = engine.place(resource)
         known = Known.of(store.records(MEASURE), place.device, place.driver)
         together = Together(
             lambda source: DeviceBench(engine, resource, limits, store, known),
             limits,
             lambda text: print(text, file=sys.stderr, flush=True),
-            options.at_once * len(places),
+            options.at_once * devices,
             options.seconds,
         )
         begun = time.monotonic()
@@ -149,16 +173,18 @@ def searched(
             {
                 "device": place.device,
                 "driver": place.driver,
-                "devices": len(places),
+                "devices": devices,
+                "scheduler": options.scheduler,
                 "seconds": round(time.monotonic() - begun, 1),
             },
         )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+    options = parser(__doc__).parse_args(arguments)
     listed = chain.from_iterable(GROUPS[group]() for group in options.groups.split(","))
     chosen = sources([p for p in listed if options.only in str(p)], options.target)
+    chosen = dict(list(chosen.items())[: options.most])
     print(f"{len(chosen)} contractions", file=sys.stderr)
     outcomes, together, where = searched(options, chosen)
     write_table(options.table or path_for(options.target), options.target, outcomes)

@@ -1,0 +1,120 @@
+"""
+What other numbers in a target's file are worth: the schedules they choose beside those of before.
+
+    python benchmarks/new_defaults.py --target nvidia-h200 --before old.json -o new-defaults.json
+
+For every contraction of benchmarks/ and of known networks, on a device: the default schedule by the
+target file of before, the default by that of today, and the tuned table's, if there is one; each is
+timed between two timings of the first. Stated is the geometric mean of how much faster it became.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from ceiling import Product
+from tuning import GROUPS, engine_of, parser, sources
+
+from xdsl_spirv.jobs.job import LAVAPIPE
+from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.passes.schedule.assign_schedule import choose
+from xdsl_spirv.passes.schedule.tuned import lookup
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.tuning.bench import DeviceBench
+from xdsl_spirv.tools.tuning.candidates import Source
+from xdsl_spirv.tools.tuning.kinds import pricing_of
+from xdsl_spirv.tools.tuning.search import Options
+
+
+def schedules(source: Source, before: str) -> dict[str, str]:
+    """The schedules of a contraction by who chose them."""
+    contraction = pricing_of(source).contraction
+    chosen = {
+        "before": str(choose(contraction, load(before))),
+        "now": str(choose(contraction, load(source.target))),
+    }
+    tuned = lookup(contraction, load(source.target))
+    return {**chosen, "tuned": chosen["now"] if tuned is None else str(tuned)}
+
+
+def measured(
+    bench: DeviceBench, source: Source, product: Product, chosen: Mapping[str, str]
+) -> dict[str, Any]:
+    """How long each takes, as a share of the first."""
+    record: dict[str, Any] = {"case": str(product), "key": source.key, "schedules": dict(chosen)}
+    names = list(dict.fromkeys(chosen.values()))
+    if len(names) == 1:
+        return {**record, "same": True, "ratios": dict.fromkeys(chosen, 1.0)}
+    first, *others = names
+    (default,) = bench.measure(source, [first], bench.options.runs)
+    outcomes = {first: default}
+    for outcome in bench.measure(source, others, bench.options.runs):
+        outcomes[outcome.schedule] = outcome
+    record["microseconds"] = round(default.microseconds, 3)
+    record["ratios"] = {
+        who: round(outcomes[name].ratio, 4) for who, name in chosen.items() if outcomes[name].right
+    }
+    return record | {"failed": [f"{o.status}: {o.cause}" for o in outcomes.values() if not o.right]}
+
+
+def mean(records: Sequence[Mapping[str, Any]], who: str) -> float:
+    """How many times as fast as before, in the geometric mean."""
+    ratios = [r["ratios"][who] for r in records if who in r["ratios"] and r["ratios"][who]]
+    return exp(-sum(map(log, ratios)) / len(ratios)) if ratios else 1.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    command: argparse.ArgumentParser = parser(__doc__)
+    command.add_argument("--before", required=True, help="the target file of before")
+    options = command.parse_args(arguments)
+    listed = [p for group in options.groups.split(",") for p in GROUPS[group]()]
+    chosen = sources([p for p in listed if options.only in str(p)], options.target)
+    limits = Options(options.runs, timeout=options.timeout, prune=False)
+    end = time.monotonic() + options.seconds
+    records: list[dict[str, Any]] = []
+    with engine_of(options) as engine, Store(options.store) as store:
+        ((resource, devices),) = engine.resources().most_common(1)
+        devices = 1 if resource == LAVAPIPE else devices
+        place = engine.place(resource)
+
+        def one(source: Source, product: Product, names: Mapping[str, str]) -> None:
+            if time.monotonic() < end:
+                bench = DeviceBench(engine, resource, limits, store)
+                records.append(measured(bench, source, product, names))
+                print(json.dumps(records[-1]), flush=True)
+
+        with ThreadPoolExecutor(options.at_once * devices) as pool:
+            done = [
+                pool.submit(one, source, product, schedules(source, options.before))
+                for source, product in chosen.values()
+            ]
+            for each in done:
+                each.result()
+    for who in ("now", "tuned"):
+        changed = [r for r in records if r["ratios"].get(who, 1.0) != 1.0]
+        print(f"{who}: {mean(records, who):.4f} times as fast, {len(records)} contractions")
+        print(f"  {mean(changed, who):.4f} times as fast where another was chosen: {len(changed)}")
+    if options.output is not None:
+        document = {
+            "what": (__doc__ or "").strip().splitlines()[0],
+            "date": time.strftime("%Y-%m-%d"),
+            "target": options.target,
+            "device": place.device,
+            "driver": place.driver,
+            "mean": {who: round(mean(records, who), 4) for who in ("now", "tuned")},
+            "records": records,
+        }
+        Path(options.output).write_text(json.dumps(document, indent=0) + "\n")
+    return 0 if len(records) == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
