@@ -62,6 +62,12 @@ class CooperativeMatrixProperty:
 DEFAULT_COPY = 100_000_000_000
 """Bytes a second, where a target's file says nothing."""
 
+CORRECTIONS = (
+    *("two stages", "few K tiles", "slices", "slices of few K tiles", "idle units", "rounds"),
+    *("large tile", "wide tile", "subgroups", "direct", "direct, few K tiles", "rows"),
+)
+"""What factors of an estimate may stand for (`passes/schedule/cost.py`)."""
+
 SCALAR_RESULTS = 64
 """Elements of a result in an invocation's registers, where a target's file says nothing."""
 
@@ -176,6 +182,8 @@ class Target:
     """Bytes read and written in a second by a copy in the device's memory."""
     measured_copy: int | None
     """The same where it was measured; None where a default stands in its place."""
+    corrections: Mapping[str, float]
+    """Factors of an estimate by what they stand for, of `CORRECTIONS`; learned of measurements."""
     store_rates: Mapping[str, float]
     """
     TB/s in which results leave registers: `rows` where they are stored so, `fragments 32` where
@@ -412,6 +420,17 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
     )
 
 
+def _corrections(fields: _Fields) -> Mapping[str, float]:
+    factors = fields.fields("corrections").numbers("factors")
+    unknown = factors.keys() - set(CORRECTIONS)
+    if unknown:
+        raise TargetError(
+            f"corrections.factors has {min(unknown)!r}, not one of {', '.join(CORRECTIONS)}"
+        )
+    fields.fields("corrections").text("evidence")
+    return factors
+
+
 def _target(fields: _Fields) -> Target:
     version = fields.positive("schema_version")
     if version != SCHEMA_VERSION:
@@ -449,6 +468,7 @@ def _target(fields: _Fields) -> Target:
             if "copy_bytes_per_second" in fields.data
             else None
         ),
+        corrections=_corrections(fields) if "corrections" in fields.data else {},
         store_rates=fields.numbers("store_rates") if "store_rates" in fields.data else {},
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),

@@ -5,14 +5,16 @@ Workgroups go round the compute units in rounds; a round takes as long as a tile
 at the rate that the target's file gives for the candidate, and all of them at least as long as one
 takes that has a unit for itself. Where the file gives no rate, one is made up
 from how much of a tile must be fetched for how many multiplications. Storing the results comes on
-top, at the rate that the file gives for their way. Packing an operand costs the
+top, at the rate that the file gives for their way. The file may have factors that measurements of
+other contractions have taught (`corrections`). Packing an operand costs the
 traffic of a copy, unless the operand is a weight: it is then packed once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import log2, prod
 
 from xdsl_spirv.dialects.schedule import ContractionAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
@@ -52,17 +54,56 @@ class Candidate:
 
 def cost(plan: Plan, rate: float | None, alone: float | None = None) -> float:
     """Seconds that the contraction is likely to take; rates as a `Candidate` has them."""
+    seconds = multiplying(plan, rate, alone) * correction(plan)
+    return seconds + _packing(plan) + _storing(plan)
+
+
+def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
+    """Seconds that the tiles are likely to take by their rates alone."""
     tile_m, tile_n, tile_k = plan.schedule.tile
-    rows, columns = plan.tiles
     units = plan.target.compute_units
-    rounds = ceil_div(typical(rows * columns * plan.contraction.batch), units)
+    rounds = ceil_div(_workgroups(plan), units)
     depth = ceil_div(typical(plan.contraction.k), tile_k) * tile_k
     tile = 2.0 * tile_m * tile_n * depth
     share = prod(map(_share, plan.staged))
     rate = rate or _guess(plan)
     work = units * tile / (share * 1e12)
     shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
-    return max(shared, work / (alone or rate)) + _packing(plan) + _storing(plan)
+    return max(shared, work / (alone or rate))
+
+
+def _workgroups(plan: Plan) -> int:
+    rows, columns = plan.tiles
+    return typical(rows * columns * plan.contraction.batch)
+
+
+def _k_tiles(plan: Plan) -> int:
+    return ceil_div(typical(plan.contraction.k), plan.schedule.tile[2])
+
+
+FEATURES: dict[str, Callable[[Plan], float]] = {
+    "two stages": lambda plan: float(plan.schedule.stages.data > 1),
+    "few K tiles": lambda plan: 1 / _k_tiles(plan),
+    "slices": lambda plan: log2(plan.schedule.slices),
+    "slices of few K tiles": lambda plan: log2(plan.schedule.slices) / _k_tiles(plan),
+    "idle units": lambda plan: log2(max(1, plan.target.compute_units / _workgroups(plan))),
+    "rounds": lambda plan: log2(max(1, _workgroups(plan) / plan.target.compute_units)),
+    "large tile": lambda plan: log2(prod(plan.schedule.tile[:2]) / 4096),
+    "wide tile": lambda plan: log2(plan.schedule.tile[1] / plan.schedule.tile[0]),
+    "subgroups": lambda plan: log2(plan.schedule.subgroup_count),
+    "direct": lambda plan: float(len(plan.staged) < 2),
+    "direct, few K tiles": lambda plan: float(len(plan.staged) < 2) / _k_tiles(plan),
+    "rows": lambda plan: float(plan.stores_rows),
+}
+"""What estimates are corrected by: how often each factor of a target's `corrections` counts."""
+
+
+def correction(plan: Plan) -> float:
+    """The factor of an estimate that the target's file has learned."""
+    if not plan.is_cooperative:
+        return 1.0
+    factors = plan.target.corrections
+    return prod(factor ** FEATURES[name](plan) for name, factor in factors.items())
 
 
 def _storing(plan: Plan) -> float:
