@@ -63,8 +63,9 @@ bench: $(STAMPS)/bench  ## the figures in benchmarks/results
 site: $(STAMPS)/docs  ## the documentation site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-site-test: $(STAMPS)/tutorials  ## pages of `explain` and `--trace-passes` in headless Chromium
-	$(BIN)/python -m pytest -m browser -ra tests/pages
+site-test: site $(STAMPS)/tutorials  ## the site and the pages of commands in Chromium, and what pages say to type
+	$(BIN)/python scripts/check_site.py
+	$(BIN)/python -m pytest -n $(JOBS) -m "browser or long" -ra tests/pages tests/test_readme.py tests/test_pages.py
 
 # Runs every notebook, and those that the browser can run in headless Chromium as well.
 tutorials: $(STAMPS)/tutorials  ## run the tutorials, and build their pages in build/tutorials

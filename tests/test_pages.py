@@ -214,7 +214,14 @@ def run(block: Block, names: dict[str, Any]) -> None:
     exec(compile(block.text, file, "exec"), names)
 
 
-@pytest.mark.parametrize("page", having("python"))
+SLOW = {"docs/language-models.md", "docs/runtime.md"}
+"""Pages that compile a language model; `make site-test` runs them."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.long] * (page in SLOW)) for page in having("python")],
+)
 def test_python_runs(
     page: str,
     tmp_path: Path,

