@@ -11,7 +11,6 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -80,7 +79,7 @@ class Job:
     """
 
     kind: str
-    data: Mapping[str, Any]
+    data: Any
     needs: str = CORES
     seconds: float = SECONDS
     memory: int | None = None

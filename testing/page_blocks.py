@@ -38,7 +38,13 @@ OWN_PASS = re.compile(r'^    name = "([\w-]+)"', re.MULTILINE)
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
 INDENTED = re.compile(r"(?:\A|\n\n)    (\S.*)")
 
-ELSEWHERE = {"cc": "gcc", "cp": "coreutils", "./runner": "", "pytest": "pytest"}
+ELSEWHERE = {
+    "cc": "gcc",
+    "cp": "coreutils",
+    "dask": "distributed",
+    "./runner": "",
+    "pytest": "pytest",
+}
 """Other programs that commands start, each in one or two places."""
 
 
