@@ -7,8 +7,8 @@ Gives readers damaged and hostile files until something breaks, and keeps what b
     python scripts/fuzz.py --time 60 --reader onnx --reader gguf
     python scripts/fuzz.py --replay FILE --reader onnx  # one input again, with its traceback
 
-Each reader of testing/fuzzing/readers.py gets its share of the processor's time. It begins with the
-files of tests/fuzzing (or of `--seeds`), or what the tests are made of; an input that reaches lines
+Each reader of testing/fuzzing/readers.py gets its share of the processor's time. It begins with
+what the tests are made of and with tests/fuzzing (or the files of `--seeds`); an input that reaches lines
 no other has reached is damaged further (Python 3.12 and later, which tell). Reported are faults of
 ours, what takes more than `SLOW` seconds or `MEMORY` bytes, and what ends the process: one input of
 each kind goes to `--out`, with its traceback, as soon as it is found. summary.json there has the
@@ -44,8 +44,7 @@ from xdsl_spirv.tools.failing import OURSELVES
 from xdsl_spirv.tools.messages import failure
 
 ROOT = Path(__file__).resolve().parents[1]
-SEEDS = ROOT / "tests" / "fuzzing"
-SLOW = 2.0
+SLOW = 5.0
 """Seconds of processor time that no input may take in one reader."""
 
 HANGS = 30.0
@@ -100,18 +99,17 @@ class Work:
             self.seeds[rng.randrange(self.first, len(self.seeds))] = data
 
 
-def seeds_of(kind: str, folder: Path) -> list[bytes]:
-    """The files of a kind in a folder; without any, what the tests of this checkout are made of."""
-    from xdsl_spirv.testing.fuzzing.seeds import KINDS
+def seeds_of(kind: str, folder: Path | None) -> list[bytes]:
+    """The files of a kind in a folder; without one, those of this checkout."""
+    from xdsl_spirv.testing.fuzzing.seeds import all_of, in_folder
 
-    given = [path.read_bytes() for path in sorted((folder / kind).glob("*")) if path.is_file()]
-    return given or list(KINDS[kind]())
+    return all_of(kind) if folder is None else in_folder(folder / kind)
 
 
 def attempt(reader: Reader, data: bytes) -> tuple[str, str]:
     """What became of an input, and the traceback if that is a fault."""
     before = time.process_time()
-    signal.setitimer(signal.ITIMER_VIRTUAL, 2 * SLOW)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SLOW)
     try:
         outcome = reader.read(data)
     except (Exception, RecursionError) as error:
@@ -170,7 +168,7 @@ class Process:
 
     readers: tuple[str, ...]
     seed: int
-    seeds: Path
+    seeds: Path | None
     inputs: int
     """How many each reader gets at most; 0 for no limit."""
 
@@ -383,20 +381,42 @@ def replay(names: Sequence[str], path: Path) -> int:
     return status
 
 
+def reduce(names: Sequence[str], grown: Path, folder: Path) -> int:
+    """Keep what of `grown` reaches lines that neither the seeds do nor what is kept before it."""
+    if sys.version_info < (3, 12):
+        raise SystemExit("error: only Python 3.12 and later tell which lines run")
+    signal.signal(signal.SIGVTALRM, _late)
+    for name in names:
+        reader, coverage = READERS[name], Coverage()
+        for data in seeds_of(reader.seeds, None):
+            attempt(reader, data)
+        coverage.news()
+        for path in sorted((grown / reader.seeds).glob("*.bin"), key=lambda p: p.stat().st_size):
+            attempt(reader, data := path.read_bytes())
+            if coverage.news():
+                (folder / reader.seeds).mkdir(parents=True, exist_ok=True)
+                (folder / reader.seeds / path.name).write_bytes(data)
+        coverage.end()
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("count", type=int, nargs="?", default=0, help="inputs in all")
     parser.add_argument("--time", type=float, default=0, help="stop after so many seconds")
     parser.add_argument("--reader", action="append", choices=READERS, help="all, if not given")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seeds", type=Path, default=SEEDS, help="a folder of sound files by kind")
+    parser.add_argument("--seeds", type=Path, help="a folder of sound files by kind")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "fuzz-output")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="read this input again")
+    parser.add_argument("--reduce", type=Path, metavar="GROWN", help="into tests/fuzzing")
     arguments = parser.parse_args()
     arguments.reader = arguments.reader or list(READERS)
     if arguments.replay is not None:
         return replay(arguments.reader, arguments.replay)
+    if arguments.reduce is not None:
+        return reduce(arguments.reader, arguments.reduce, ROOT / "tests" / "fuzzing")
     if not arguments.count and not arguments.time:
         arguments.count = 10_000
     return fuzz(arguments)

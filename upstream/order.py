@@ -1,17 +1,24 @@
 """
-What xDSL 0.74 does not verify: that a value is made before it is used, and loops are counted.
+What xDSL 0.74 does not verify: that a value is made before it is used, and around its use, and that
+loops and dimensions are there.
 
-A module whose operation reads its own result, or one further down, verifies in xDSL; passes that
-follow values then never end. So does a `linalg.index` of a loop that is not there. The pull
-request: MLIR's dominance verification, and a verifier of `linalg.index`.
+A module whose operation reads its own result, one further down, or one inside of another operation
+verifies in xDSL; passes that follow values then never end. So does a `linalg.index` of a loop that
+is not there, a `tensor.dim` of such a dimension, a permutation that repeats one. The pull request:
+MLIR's dominance verification, and verifiers of these operations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from xdsl.dialects import memref, tensor
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IntegerAttr, ShapedType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.ops import IndexOp
-from xdsl.ir import Block, Operation
+from xdsl.dialects.linalg.ops import IndexOp, TransposeOp
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 
@@ -20,30 +27,66 @@ def verify_order(op: Operation) -> None:
     for function in op.walk():
         if isinstance(function, FuncOp):
             for block in function.body.blocks:
-                _verify(block, set(), set())
+                _verify(block, set(), set(), {function.body})
 
 
-def _verify(block: Block, made: set[Operation], around: set[Block]) -> None:
-    """`made` are the operations that stand before in this block and in those `around` it."""
+def _verify(block: Block, made: set[Operation], around: set[Block], regions: set[Region]) -> None:
+    """`made` are the operations before in this block and in those `around` it, in `regions`."""
     around = around | {block}
     for op in block.ops:
         for operand in op.operands:
             owner = operand.owner
-            late = isinstance(owner, Operation) and owner.parent_block() in around
-            if late and owner not in made:
-                name = f" %{operand.name_hint}" if operand.name_hint else ""
-                raise VerifyException(f"{op.name!r} uses the value{name} before it is made")
-        if isinstance(op, IndexOp):
-            _verify_index(op)
+            home = owner.parent if isinstance(owner, Operation) else owner
+            if home in around:
+                if isinstance(owner, Operation) and owner not in made:
+                    raise VerifyException(f"{_use(op, operand)} before it is made")
+            elif home is not None and home.parent not in regions:
+                raise VerifyException(f"{_use(op, operand)}, which is inside of another operation")
+        check = CHECKS.get(type(op))
+        if check is not None:
+            check(op)
         for region in op.regions:
             for inner in region.blocks:
-                _verify(inner, made, around)
+                _verify(inner, made, around, regions | {region})
         made.add(op)
 
 
-def _verify_index(op: IndexOp) -> None:
+def _use(op: Operation, operand: SSAValue) -> str:
+    name = f" %{operand.name_hint}" if operand.name_hint else ""
+    return f"{op.name!r} uses the value{name}"
+
+
+def _verify_index(op: Operation) -> None:
+    assert isinstance(op, IndexOp)
     loops = op.parent_op()
     if isinstance(loops, LinalgStructuredOperation):
         count = len(loops.get_iterator_types())
         if not 0 <= op.dim.value.data < count:
             raise VerifyException(f"'linalg.index' {op.dim.value.data} of {count} loops")
+
+
+def _verify_dimension(op: Operation) -> None:
+    assert isinstance(op, tensor.DimOp | memref.DimOp)
+    type, index = op.source.type, op.index.owner
+    if not isinstance(type, ShapedType) or not isinstance(index, ConstantOp):
+        return
+    number = index.value
+    if isinstance(number, IntegerAttr) and not 0 <= number.value.data < type.get_num_dims():
+        raise VerifyException(
+            f"{op.name!r}: dimension {number.value.data} of {type.get_num_dims()}"
+        )
+
+
+def _verify_permutation(op: Operation) -> None:
+    assert isinstance(op, TransposeOp)
+    order = op.permutation.get_values()
+    if sorted(order) != list(range(len(order))):
+        raise VerifyException(f"{op.name!r}: {list(order)} is no permutation")
+
+
+CHECKS: Mapping[type[Operation], Callable[[Operation], None]] = {
+    IndexOp: _verify_index,
+    tensor.DimOp: _verify_dimension,
+    memref.DimOp: _verify_dimension,
+    TransposeOp: _verify_permutation,
+}

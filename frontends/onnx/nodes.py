@@ -44,7 +44,10 @@ RANDOM = frozenset(
 )
 
 EXPANDING = frozenset(
-    ("ConstantOfShape", "EyeLike", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample")
+    (
+        *("BlackmanWindow", "ConstantOfShape", "EyeLike", "Expand", "HammingWindow", "HannWindow"),
+        *("OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"),
+    )
 )
 """Operators whose results may be large of small operands."""
 

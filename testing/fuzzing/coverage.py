@@ -37,6 +37,13 @@ class Coverage:
             self.lines.append((code.co_filename, line))
         return self._disable
 
+    def end(self) -> None:
+        """Let another one begin."""
+        if self.works:
+            monitoring: Any = sys.monitoring  # pyright: ignore
+            monitoring.free_tool_id(TOOL)
+            monitoring.restart_events()
+
     def news(self) -> list[Line]:
         """The lines that ran for the first time since the last call."""
         fresh, self.lines = self.lines, []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,11 +130,15 @@ def _fresh_context() -> Context:
     return _context(0)
 
 
+RESOURCE = re.compile(r"dense_resource<\w+>")
+"""A process keeps resources, and gives those of later modules other names."""
+
+
 def _read_mlir(data: bytes) -> str:
     """Text and back: what is printed parses again and prints the same."""
     ctx = _fresh_context()
     once = _printed(parse_text(data.decode(errors="replace"), ctx=ctx))
-    if _printed(parse_text(once, ctx=ctx)) != once:
+    if RESOURCE.sub("x", _printed(parse_text(once, ctx=ctx))) != RESOURCE.sub("x", once):
         raise AssertionError("printed text prints differently")
     return "printed"
 
@@ -301,7 +306,11 @@ def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
 def _read_program(data: bytes) -> str:
     from xdsl_spirv.runtime.program import Program
 
-    for name, content in _program_files(data).items():
+    try:
+        files = _program_files(data)
+    except ValueError:
+        return "no pack"
+    for name, content in files.items():
         path = _folder()[1] / "program" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -169,11 +169,20 @@ KINDS: Mapping[str, Callable[[], Iterator[bytes]]] = {
 }
 
 
+def in_folder(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.glob("*")) if path.is_file()]
+
+
+def all_of(kind: str) -> list[bytes]:
+    """What the tests are made of, and what reached more when the fuzzer ran."""
+    return [*KINDS[kind](), *in_folder(TESTS / "fuzzing" / kind)]
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
-    for kind, seeds in KINDS.items():
+    for kind in KINDS:
         (folder / kind).mkdir(parents=True, exist_ok=True)
-        for number, data in enumerate(seeds()):
+        for number, data in enumerate(all_of(kind)):
             (folder / kind / f"{number:04}").write_bytes(data)
 
 

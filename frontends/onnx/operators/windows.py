@@ -491,8 +491,14 @@ def lp_pool(
     return b.convert(b.elementwise(lambda s, x: _root(s, x, p), total), x.element)
 
 
+WRITTEN_OUT = 8
+"""Powers up to here are products."""
+
+
 def _power(s: Scalars, x: Number, p: int) -> Number:
     size = s.absolute(x)
+    if p > WRITTEN_OUT:
+        return s.binary(math.PowFOp, math.PowFOp, size, float(p))
     result = size
     for _ in range(p - 1):
         result = result * size
