@@ -8,11 +8,12 @@ Gives readers damaged and hostile files until something breaks, and keeps what b
     python scripts/fuzz.py --replay FILE --reader onnx  # one input again, with its traceback
 
 Each reader of testing/fuzzing/readers.py gets its share of the processor's time. It begins with
-what the tests are made of and with tests/fuzzing (or the files of `--seeds`); an input that reaches lines
-no other has reached is damaged further (Python 3.12 and later, which tell). Reported are faults of
-ours, what takes more than `SLOW` seconds or `MEMORY` bytes, and what ends the process: one input of
-each kind goes to `--out`, with its traceback, as soon as it is found. summary.json there has the
-figures, renewed every ten seconds and on SIGTERM. The exit status is 1 if anything was found.
+what the tests are made of and with tests/fuzzing (or the files of `--seeds`); an input that reaches
+lines no other has reached is damaged further (Python 3.12 and later, which tell). Reported are
+faults of ours, what takes more than `SLOW` seconds or `MEMORY` bytes, and what ends the process: two
+inputs of each kind go to `--out`, with the traceback, as soon as they are found. summary.json there
+has the figures, renewed every ten seconds and on SIGTERM. The exit status is 1 if anything was
+found.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from xdsl_spirv.tools.failing import OURSELVES
 from xdsl_spirv.tools.messages import failure
 
 ROOT = Path(__file__).resolve().parents[1]
+CORPUS = ROOT / "tests" / "fuzzing"
 SLOW = 5.0
 """Seconds of processor time that no input may take in one reader."""
 
@@ -381,21 +383,21 @@ def replay(names: Sequence[str], path: Path) -> int:
     return status
 
 
-def reduce(names: Sequence[str], grown: Path, folder: Path) -> int:
+def reduce(names: Sequence[str], grown: Path, seeds: Path | None) -> int:
     """Keep what of `grown` reaches lines that neither the seeds do nor what is kept before it."""
     if sys.version_info < (3, 12):
         raise SystemExit("error: only Python 3.12 and later tell which lines run")
     signal.signal(signal.SIGVTALRM, _late)
     for name in names:
         reader, coverage = READERS[name], Coverage()
-        for data in seeds_of(reader.seeds, None):
+        for data in seeds_of(reader.seeds, seeds):
             attempt(reader, data)
         coverage.news()
         for path in sorted((grown / reader.seeds).glob("*.bin"), key=lambda p: p.stat().st_size):
             attempt(reader, data := path.read_bytes())
             if coverage.news():
-                (folder / reader.seeds).mkdir(parents=True, exist_ok=True)
-                (folder / reader.seeds / path.name).write_bytes(data)
+                (CORPUS / reader.seeds).mkdir(parents=True, exist_ok=True)
+                (CORPUS / reader.seeds / path.name).write_bytes(data)
         coverage.end()
     return 0
 
@@ -416,7 +418,7 @@ def main() -> int:
     if arguments.replay is not None:
         return replay(arguments.reader, arguments.replay)
     if arguments.reduce is not None:
-        return reduce(arguments.reader, arguments.reduce, ROOT / "tests" / "fuzzing")
+        return reduce(arguments.reader, arguments.reduce, arguments.seeds)
     if not arguments.count and not arguments.time:
         arguments.count = 10_000
     return fuzz(arguments)
