@@ -10,8 +10,8 @@ Gives readers damaged and hostile files until something breaks, and keeps what b
 Each reader of testing/fuzzing/readers.py gets its share of the processor's time. It begins with
 what the tests are made of and with tests/fuzzing (or the files of `--seeds`); an input that reaches
 lines no other has reached is damaged further (Python 3.12 and later, which tell). Reported are
-faults of ours, what takes more than `SLOW` seconds or `MEMORY` bytes, and what ends the process: two
-inputs of each kind go to `--out`, with the traceback, as soon as they are found. summary.json there
+faults of ours, what takes more than `SLOW` seconds or `MEMORY` bytes, and what ends the process:
+two inputs of each kind go to `--out`, with the traceback, as soon as they are found. summary.json
 has the figures, renewed every ten seconds and on SIGTERM. The exit status is 1 if anything was
 found.
 """

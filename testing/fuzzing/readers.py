@@ -318,7 +318,7 @@ def _read_program(data: bytes) -> str:
     return "loaded"
 
 
-READERS: Mapping[str, Reader] = {
+READERS: dict[str, Reader] = {
     "raw": Reader("spirv", _words, check_bytes, 3, True),
     "text": Reader("spirv", _instructions, check, 2, True),
     "dialect": Reader("spirv", _meaning, check_dialect, 2, True),

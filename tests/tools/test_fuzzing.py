@@ -1,0 +1,100 @@
+"""Readers refuse or read what the fuzzer has made; and the fuzzer finds what is wrong with one."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from xdsl_spirv.testing.fuzzing.readers import READERS
+from xdsl_spirv.testing.fuzzing.seeds import KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = ROOT / "tests" / "fuzzing"
+QUICK = 4
+"""Of the inputs of a kind, one in so many is read in the quick tests."""
+
+
+@pytest.fixture(scope="module")
+def fuzz() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("fuzz", ROOT / "scripts" / "fuzz.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["fuzz"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    before = signal.signal(signal.SIGVTALRM, signal.SIG_IGN)
+    yield module
+    signal.signal(signal.SIGVTALRM, before)
+
+
+def test_a_corpus_has_readers():
+    assert {reader.seeds for reader in READERS.values()} == set(KINDS)
+    assert {path.name for path in CORPUS.iterdir() if path.is_dir()} <= set(KINDS)
+
+
+@pytest.mark.parametrize("name", [n for n in READERS if n not in ("printed", "passes")])
+def test_what_reached_more_lines(name: str, fuzz: Any):
+    if name == "onnx":
+        pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
+    paths = sorted((CORPUS / READERS[name].seeds).glob("*.bin"))[:: 4 * QUICK]
+    faults = [
+        (p.name, trace) for p in paths if (trace := fuzz.attempt(READERS[name], p.read_bytes())[1])
+    ]
+    assert faults == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", READERS)
+def test_all_that_reached_more_lines(name: str, fuzz: Any):
+    if name == "onnx":
+        pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
+    paths = sorted((CORPUS / READERS[name].seeds).glob("*.bin"))
+    faults = [
+        (p.name, trace) for p in paths if (trace := fuzz.attempt(READERS[name], p.read_bytes())[1])
+    ]
+    assert faults == []
+
+
+FAULTY = """
+import os, sys
+sys.path.insert(0, "scripts")
+import fuzz
+from xdsl_spirv.testing.fuzzing.readers import Reader, READERS
+
+def read(data):
+    first = data[0] if data else 0
+    if first == 1:
+        raise KeyError("x")
+    if first == 2:
+        os.abort()
+    if first == 3:
+        bytes(1 << 40)
+    return "read"
+
+READERS.clear()
+READERS["faulty"] = Reader("expression", lambda rng, seeds: rng.randbytes(2), read, 1)
+sys.exit(fuzz.main())
+"""
+
+
+def test_faults_are_found_and_kept(tmp_path: Path):
+    """An exception, a process that dies and one that asks for too much; each is kept twice."""
+    command = [sys.executable, "-c", FAULTY, "5000", "--out", str(tmp_path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, cwd=ROOT, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    kinds = {name.split(": ")[1].split(" ")[0] for name in summary["found"]}
+    assert kinds == {"KeyError", "Died", "MemoryError"}
+    kept = list((tmp_path / "findings" / "faulty").glob("*.bin"))
+    assert {path.read_bytes()[0] for path in kept} == {1, 2, 3}
+    assert len(kept) == 6
