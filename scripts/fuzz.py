@@ -2,7 +2,7 @@
 """
 Gives readers damaged and hostile files until something breaks, and keeps what broke.
 
-    python scripts/fuzz.py 200000                       # that many inputs
+    python scripts/fuzz.py 200000                       # about that many inputs
     python scripts/fuzz.py --time 3600 --jobs 8         # an hour's worth
     python scripts/fuzz.py --time 60 --reader onnx --reader gguf
     python scripts/fuzz.py --replay FILE --reader onnx  # one input again, with its traceback
@@ -33,7 +33,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -79,7 +79,6 @@ class Work:
     name: str
     reader: Reader
     seeds: list[bytes]
-    outcomes: collections.Counter[str] = field(default_factory=collections.Counter[str])
     seconds: float = 0.0
     first: int = 0
     """How many of the seeds are files; the rest has grown."""
@@ -166,13 +165,11 @@ def _late(number: int, frame: FrameType | None) -> None:
 
 @dataclass(frozen=True)
 class Process:
-    """One process of the fuzzer: which readers, which random numbers, for how many inputs."""
+    """One process of the fuzzer: which readers, and which random numbers."""
 
     readers: tuple[str, ...]
     seed: int
     seeds: Path | None
-    inputs: int
-    """How many each reader gets at most; 0 for no limit."""
 
     def run(self, notes: Notes, queue: Any) -> None:
         """Work until it is ended; the queue gets findings, what has grown, and counts."""
@@ -189,8 +186,6 @@ class Process:
         while works:
             work = min(works, key=lambda w: w.seconds / w.reader.share)
             self._batch(work, rng, coverage, notes, queue)
-            if self.inputs and work.outcomes.total() >= self.inputs:
-                works.remove(work)
 
     def _works(self, queue: Any) -> Iterator[Work]:
         for name in self.readers:
@@ -209,8 +204,7 @@ class Process:
         number = list(READERS).index(work.name)
         outcomes: collections.Counter[str] = collections.Counter()
         begun = time.process_time()
-        left = self.inputs - work.outcomes.total() if self.inputs else BATCH
-        for _ in range(min(BATCH, left)):
+        for _ in range(BATCH):
             data = work.damaged(rng)
             notes.write(number, data)
             coverage.news()
@@ -223,7 +217,6 @@ class Process:
                 queue.put(("grown", work.name, data, lines))
         spent = time.process_time() - begun
         work.seconds += spent
-        work.outcomes += outcomes
         queue.put(("counts", work.name, dict(outcomes), spent))
 
 
@@ -272,6 +265,10 @@ class Summary:
         path.write_bytes(data)
         return path
 
+    @property
+    def executions(self) -> int:
+        return sum(outcomes.total() for outcomes in self.outcomes.values())
+
     def figures(self) -> dict[str, Any]:
         readers = {
             name: {
@@ -285,7 +282,7 @@ class Summary:
         }
         return {
             "lines_beyond_the_seeds": len(self.lines),
-            "executions": sum(o.total() for o in self.outcomes.values()),
+            "executions": self.executions,
             "seconds": round(time.monotonic() - self.begun, 1),
             "seed": self.seed,
             "python": sys.version.split()[0],
@@ -312,8 +309,7 @@ class Fleet:
 
     def start(self) -> None:
         a = self.arguments
-        inputs = -(-a.count // (len(a.reader) * a.jobs)) if a.count else 0
-        process = Process(tuple(a.reader), a.seed * 1_000_003 + self.started, a.seeds, inputs)
+        process = Process(tuple(a.reader), a.seed * 1_000_003 + self.started, a.seeds)
         self.started += 1
         notes = Notes()
         worker = multiprocessing.Process(target=process.run, args=(notes, self.queue), daemon=True)
@@ -362,6 +358,8 @@ def fuzz(arguments: argparse.Namespace) -> int:
         if time.monotonic() - told > TOLD:
             summary.write()
             told = time.monotonic()
+        if arguments.count and summary.executions >= arguments.count:
+            break
         if arguments.time and time.monotonic() - summary.begun > arguments.time:
             break
     fleet.end()
@@ -404,7 +402,7 @@ def reduce(names: Sequence[str], grown: Path, seeds: Path | None) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
-    parser.add_argument("count", type=int, nargs="?", default=0, help="inputs in all")
+    parser.add_argument("count", type=int, nargs="?", default=0, help="about so many inputs in all")
     parser.add_argument("--time", type=float, default=0, help="stop after so many seconds")
     parser.add_argument("--reader", action="append", choices=READERS, help="all, if not given")
     parser.add_argument("--seed", type=int, default=0)
