@@ -44,6 +44,7 @@ from xdsl_spirv.tools.tuning.results import (
     best_of,
     deserves_entry,
     gain_of,
+    time_of,
     write_table,
 )
 from xdsl_spirv.tools.tuning.search import Options, Search
@@ -98,14 +99,14 @@ def record_of(product: Product, tried: Sequence[Outcome], search: Search) -> dic
     best, gain = best_of(tried), gain_of(tried)
     if best is None:
         return record
-    default = tried[0].microseconds if tried[0].right else 1.0
     if gain is not None:
         record["gain"] = round(gain, 4)
-    for name, one in (("default", tried[0]), ("best", best)):
+    first = tried[0]
+    for name, one, took in (("default", first, first.microseconds), ("best", best, time_of(tried))):
         if one.right:
             record[name] = {
                 "schedule": one.schedule,
-                "microseconds": round(default * one.latest, 3),
+                "microseconds": round(took, 3),
                 "packing": round(one.packing, 3),
                 "code": str(heaviest(one.statistics)),
             }

@@ -31,6 +31,7 @@ from xdsl_spirv.tools.tuning.results import (
     best_of,
     deserves_entry,
     gain_of,
+    time_of,
     write_table,
 )
 from xdsl_spirv.tools.tuning.search import Options
@@ -180,12 +181,11 @@ def _report(key: str, tried: list[Outcome]) -> bool:
     if best is None:
         print("  none of them is right")
         return False
-    default = tried[0].microseconds if tried[0].right else 1.0
     held = str(heaviest(best.statistics))
-    print(f"  {best.latest * default:.2f} us  {best.schedule}{held and f' ({held})'}")
+    print(f"  {time_of(tried):.2f} us  {best.schedule}{held and f' ({held})'}")
     gain = gain_of(tried)
     if gain is not None:
-        print(f"  {gain:.2f} times as fast as without the table ({default:.2f} us)")
+        print(f"  {gain:.2f} times as fast as without the table ({tried[0].microseconds:.2f} us)")
     if not deserves_entry(tried):
         print(f"  no entry in the table: the default is not beaten by {MARGIN:.0%} twice")
     return True

@@ -139,7 +139,7 @@ class DeviceBench(Bench):
                 continue
             data = {**self._data(source, schedule, runs, turn), **compiled}
             own = schedule == default
-            data |= {"reference": None if own else reference}
+            data |= {"reference": None if own else reference, "is_default": own}
             yield Job(MEASURE, data, self.resource, self._limit, note=schedule)
 
     def _data(self, source: Source, schedule: str, runs: int, turn: int) -> dict[str, Any]:

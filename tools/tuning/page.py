@@ -13,7 +13,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.serialization.files import write_atomically
 from xdsl_spirv.tools.page import page
-from xdsl_spirv.tools.tuning.results import PRUNED, UNMEASURED, Outcome, best_of, gain_of
+from xdsl_spirv.tools.tuning.results import PRUNED, UNMEASURED, Outcome, best_of, gain_of, time_of
 from xdsl_spirv.tools.tuning.search import Search
 
 WIDTH, HEIGHT, MARGIN = 240, 48, 3
@@ -76,7 +76,7 @@ def _row(key: str, tried: Sequence[Outcome], search: Search | None) -> str:
     shown = (
         escape(key),
         f"{default:.2f} us" if default else "not right",
-        f"{best.latest * (default or 1.0):.2f} us" if best else "none is right",
+        f"{time_of(tried):.2f} us" if best else "none is right",
         f"{gain:.2f}" if gain else "",
         f"{drawing(tried)}<span class='soft'>{len(tried)} tried{left}</span>",
         f"<code>{escape(best.schedule)}</code><br>"

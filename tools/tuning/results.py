@@ -174,6 +174,14 @@ def gain_of(tried: Sequence[Outcome]) -> float | None:
     return tried[0].latest / best.latest
 
 
+def time_of(tried: Sequence[Outcome]) -> float:
+    """Microseconds of the best: the default's by the gain, or its own where that is not right."""
+    best, gain = best_of(tried), gain_of(tried)
+    if best is None:
+        return 0.0
+    return tried[0].microseconds / gain if gain else best.microseconds
+
+
 def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
     """Whether the best is faster than the default by more than `margin`, both times."""
     best = best_of(tried)
@@ -199,7 +207,7 @@ def entry_of(tried: Sequence[Outcome]) -> dict[str, Any]:
     default = tried[0].microseconds if tried[0].right else None
     return {
         "schedule": best.schedule,
-        "microseconds": round((default or 1.0) * best.latest, 3),
+        "microseconds": round(time_of(tried), 3),
         "default_microseconds": default and round(default, 3),
         "gain": [round(tried[0].ratio / one, 4) for one in (best.ratio, best.again) if one]
         if default

@@ -1,0 +1,165 @@
+"""What a search's jobs do, on a played device: compare, prune, warm up, time beside the default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.jobs import child
+from xdsl_spirv.jobs.job import Wrong
+from xdsl_spirv.passes.schedule.space import candidates
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.loaded import Time
+from xdsl_spirv.runtime.vulkan.work import Work
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.tune import SOURCE
+from xdsl_spirv.tools.tuning import kinds
+from xdsl_spirv.tools.tuning.bench import source_data
+from xdsl_spirv.tools.tuning.together import sources_of
+
+M, N, K = 16, 24, 32
+TEXT = SOURCE.format(m=M, n=N, k=K, a="f16", b="f16", c="f32", zero="0.0")
+
+
+@dataclass
+class Loaded:
+    """Work that takes so many microseconds at a full clock, and is wrong by so much."""
+
+    device: Played
+    work: Work
+    microseconds: float
+    error: float
+    statistics: dict[str, float]
+
+    def run(self, inputs: Mapping[str, bytes], timeout: float) -> dict[str, bytearray]:
+        values = {**self.work.weights, **inputs}
+        a = np.frombuffer(values["A"], np.float16).reshape(M, K).astype(np.float32)
+        b = np.frombuffer(values["B"], np.float16).reshape(K, N).astype(np.float32)
+        result = a @ b
+        result[3, 4] += self.error
+        return {"result0": bytearray(result.tobytes())}
+
+    def executables(self) -> list[list[dict[str, float]]]:
+        return [[self.statistics]]
+
+    def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
+        self.device.busy += 1
+        slow = 4.0 if self.device.busy < self.device.cold else 1.0
+        nanoseconds = self.microseconds * 1e3 * slow
+        return [Time(s.kernel, s.entry_point, (nanoseconds,) * count) for s in self.work.steps]
+
+
+@dataclass(eq=False)
+class Played:
+    """A device of this process, whose clock is low until it was asked `cold` times to run."""
+
+    works: list[tuple[float, float, dict[str, float]]]
+    cold: int = 0
+    busy: int = 0
+    open: list[Loaded] = field(default_factory=list[Loaded])
+
+    def load(self, work: Work, statistics: bool = False) -> Loaded:
+        self.open.append(Loaded(self, work, *self.works.pop(0)))
+        return self.open[-1]
+
+    def unload(self, loaded: Loaded) -> None:
+        self.open.remove(loaded)
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    """A job's data but for the default's work."""
+    (source,) = sources_of(TEXT, "lavapipe", ("B",), print)
+    schedule = str(candidates(kinds.pricing_of(source).contraction, load("lavapipe"), 1)[0])
+    compiled = kinds.compile_candidate(source_data(source) | {"schedule": schedule})
+    return {
+        **source_data(source),
+        **compiled,
+        "schedule": schedule,
+        "runs": 3,
+        "turn": 0,
+        "timeout": 5.0,
+        "prune": True,
+        "verify": False,
+        "reference": compiled["work"],
+        "is_default": False,
+    }
+
+
+@pytest.fixture
+def measured(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What a measurement comes to on a device with these works: the default's, the candidate's."""
+
+    def measure(device: Played, **other: Any) -> dict[str, Any]:
+        monkeypatch.setattr(child, "opened", lambda: device)
+        return kinds.measure(data | other)
+
+    return measure
+
+
+FINE = {"Register Count": 40.0}
+
+
+def test_a_candidate_is_timed_beside_the_default(measured: Any, data: dict[str, Any]):
+    device = Played([(5.0, 0.0, FINE), (3.0, 0.0, FINE)])
+    steps = sum(not step["once"] for step in data["work"]["steps"])
+    result = measured(device)
+    assert result["reference"] == 5.0 * steps
+    assert result["microseconds"] == 3.0 * steps
+    assert result["drift"] == 0.0
+    assert result["statistics"] == [FINE]
+    # The default stays loaded for the next one.
+    assert [loaded.microseconds for loaded in device.open] == [5.0]
+    device.works.append((2.0, 0.0, FINE))
+    assert measured(device)["microseconds"] == 2.0 * steps
+
+
+def test_a_low_clock_is_waited_for(measured: Any):
+    device = Played([(5.0, 0.0, FINE), (3.0, 0.0, FINE), (3.0, 0.0, FINE)])
+    first = measured(device)
+    device.busy, device.cold = 0, 60
+    second = measured(device)
+    assert device.busy > 60
+    assert second["microseconds"] == first["microseconds"]
+    assert second["reference"] == first["reference"]
+
+
+def test_a_wrong_result_is_none(measured: Any):
+    with pytest.raises(Wrong, match="BEYOND"):
+        measured(Played([(5.0, 0.0, FINE), (3.0, 1.0, FINE)]))
+    # So is the default's, where it is held against the source.
+    assert measured(Played([(5.0, 1.0, FINE)]), reference=None, is_default=True)["digests"]
+    with pytest.raises(Wrong, match="BEYOND"):
+        measured(Played([(5.0, 1.0, FINE)]), reference=None, is_default=True, verify=True)
+    # A difference that the types allow is right.
+    assert measured(Played([(5.0, 0.0, FINE), (3.0, 1e-6, FINE)]))["microseconds"]
+
+
+def test_exact_results_are_those_of_a_right_default(measured: Any, data: dict[str, Any]):
+    right = measured(Played([(5.0, 0.0, FINE)]), reference=None, is_default=True)
+    assert right["digests"] == kinds.expect(data)
+    wrong = measured(Played([(5.0, 1.0, FINE)]), reference=None, is_default=True)
+    assert wrong["digests"] != kinds.expect(data)
+
+
+def test_what_the_driver_reports_prunes(measured: Any):
+    spilling = {"Register Count": 255.0, "Local Memory Size": 64.0}
+    works: list[Any] = [(5.0, 0.0, FINE), (3.0, 0.0, spilling)]
+    device = Played(list(works))
+    assert measured(device)["pruned"] == "spills 64 beside its 255 registers"
+    assert device.busy == 0
+    assert measured(Played(list(works)), prune=False)["microseconds"]
+
+
+def test_without_a_right_default_a_time_stands_alone(measured: Any):
+    result = measured(Played([(3.0, 0.0, FINE)]), reference=None)
+    assert result["reference"] == 0.0
+
+
+def test_what_cannot_be_compiled_is_refused(data: dict[str, Any]):
+    with pytest.raises(ProgramError):
+        kinds.compile_candidate({**data, "schedule": data["schedule"].replace("8x8x8", "7x7x7")})
