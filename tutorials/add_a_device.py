@@ -89,14 +89,14 @@ def _(nearest, written):
 @app.cell
 def _(plain_file, xs):
     module = xs.parse("""
-        func.func @main(%A: tensor<512x512xf16>, %B: tensor<512x512xf16>) -> tensor<512x512xf32> {
+        func.func @main(%A: tensor<128x128xf16>, %B: tensor<128x128xf16>) -> tensor<128x128xf32> {
           %zero = arith.constant 0.0 : f32
-          %empty = tensor.empty() : tensor<512x512xf32>
-          %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<512x512xf32>)
-            -> tensor<512x512xf32>
-          %r = linalg.matmul ins(%A, %B : tensor<512x512xf16>, tensor<512x512xf16>)
-                             outs(%init : tensor<512x512xf32>) -> tensor<512x512xf32>
-          return %r : tensor<512x512xf32>
+          %empty = tensor.empty() : tensor<128x128xf32>
+          %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<128x128xf32>)
+            -> tensor<128x128xf32>
+          %r = linalg.matmul ins(%A, %B : tensor<128x128xf16>, tensor<128x128xf16>)
+                             outs(%init : tensor<128x128xf32>) -> tensor<128x128xf32>
+          return %r : tensor<128x128xf32>
         }
     """)
     before = xs.explain(xs.compile(module, plain_file), plain_file)
@@ -155,7 +155,7 @@ def _(mo):
 @app.cell
 def _(np, program):
     rng = np.random.default_rng(0)
-    a, b = rng.integers(-3, 4, (2, 512, 512)).astype(np.float16)
+    a, b = rng.integers(-3, 4, (2, 128, 128)).astype(np.float16)
     assert np.array_equal(program(a, b), a.astype(np.float32) @ b.astype(np.float32))
     return
 

@@ -346,12 +346,12 @@ def _numbered(y=k.buffer(k.u32)):
 
 def test_a_step_that_the_device_computes():
     @k.kernel(workgroup=4)
-    def strided(x=k.buffer(k.i32), step=k.push(k.i32)):
-        for i in k.range(k.local_id().to(k.i32), x.length.to(k.i32), step * 4):
+    def strided(x=k.buffer(k.i32), n=k.push(k.i32), step=k.push(k.i32)):
+        for i in k.range(k.local_id().to(k.i32), n, step * 4):
             x[i] = i
 
     expected = [i if i % 12 < 4 else -1 for i in range(25)]
-    assert strided.launch(1, [-1] * 25, 3)["x"].tolist() == expected
+    assert strided.launch(1, [-1] * 25, 25, 3)["x"].tolist() == expected
 
 
 def _examples() -> ModuleType:
