@@ -50,6 +50,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("join-dispatches"),
         _pass("assign-schedule", target=target, only=only, barred=barred),
         _pass("fold-norms"),
+        _pass("fold-elements"),
         _pass(SCHEDULED),
         _pass(OUTLINED),
         _pass("attention-to-cooperative-matrix"),

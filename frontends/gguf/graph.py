@@ -183,7 +183,7 @@ class Step:
         x = self.sum(x, self.product(attended, name + "attn_output"))
         self.at(name + "ffn")
         inner = self.normalized(x, name + "ffn_norm")
-        gate, up = (self.product(inner, f"{name}ffn_{part}") for part in ("gate", "up"))
+        gate, up = self.together(inner, f"{name}ffn_", ("gate", "up"))
         gated = self.b.elementwise(lambda s, up, g: g / (s.exp(-g) + 1) * up, up, gate)
         return self.sum(x, self.product(gated, name + "ffn_down"))
 

@@ -258,7 +258,8 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
     """
     Adds what computes an operand for this root only.
 
-    From one tensor element by element, or from packed planes.
+    From one tensor element by element, or from packed planes. What a kernel computes is rounded
+    there: so fewer bytes are written, and read again for every tile.
     """
     owner = operand.owner
     if isinstance(owner, linalg.ops.GenericOp) and unpacks(owner):
@@ -278,6 +279,8 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
         budget -= _cost(owner)
         if budget < 0 or len(users_of(operand, group.block)) > 1:
             return
+        if _rounds(owner) and _has_kernel(owner.inputs[0], group.block):
+            return
         if padded is not None:
             group.add(padded)
         group.add(owner)
@@ -292,6 +295,21 @@ def _is_unary(op: linalg.ops.GenericOp) -> bool:
     read, write = (attribute.data for attribute in op.get_indexing_maps())
     narrow = all(bit_width(element_type(value)) <= 32 for value in (op.inputs[0], op.outputs[0]))
     return read == write and narrow
+
+
+def _rounds(op: linalg.ops.GenericOp) -> bool:
+    """Whether an operation does nothing but to round floats to a smaller type."""
+    ops = body_ops(op.body.block)
+    return len(ops) == 1 and isinstance(ops[0], arith.TruncFOp)
+
+
+def _has_kernel(value: SSAValue, block: Block) -> bool:
+    """Whether a value is computed of several ones, for one reader, by what is no dispatch yet."""
+    owner = value.owner
+    if not isinstance(owner, linalg.ops.GenericOp) or SCHEDULE in owner.attributes:
+        return False
+    computes = is_pointwise(owner) and not moves_only(owner) and len(owner.inputs) > 1
+    return computes and len(users_of(value, block)) == 1
 
 
 def _cost(op: linalg.ops.GenericOp) -> int:

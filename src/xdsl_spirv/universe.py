@@ -57,6 +57,7 @@ PASSES: dict[str, str] = {
     "join-dispatches": "passes.graph.join_dispatches:JoinDispatchesPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
     "fold-norms": "passes.schedule.fold_norms:FoldNormsPass",
+    "fold-elements": "passes.schedule.fold_elements:FoldElementsPass",
     "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
     "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
@@ -100,6 +101,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "join-products": ("schedule.attention",),
     "update-states": ("program.state",),
     "fold-norms": ("schedule.rows",),
+    "fold-elements": ("schedule.rows",),
     "pack-operands": (
         "schedule.attention",
         "schedule.direct",
