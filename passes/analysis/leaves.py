@@ -130,7 +130,7 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
                 leaves[placed] = leaf_of(placed, sizes)
         case linalg.ops.FillOp() | tensor.SplatOp():
             pass
-        case linalg.ops.GenericOp() if is_pointwise(op, is_operand=True):
+        case linalg.ops.GenericOp() if is_pointwise(op, asks_place=True):
             for number in range(len(op.inputs)):
                 _collect(operand_of(placed, op, number), sizes, leaves)
         case _ if op.name == "arith.constant":

@@ -22,14 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineExpr,
-    AffineMap,
-)
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
@@ -168,12 +161,11 @@ def is_permutation(map: AffineMap) -> bool:
     return len(positions) == len(map.results) and sorted(positions) == list(range(map.num_dims))
 
 
-def is_pointwise(op: Operation, is_operand: bool = False) -> bool:
+def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
     """
     Whether an operation computes each element of one static result from scalars that maps name.
 
-    The body holds only arithmetic. What computes an operand of a product may also ask where an
-    element is, and read elements that lie a constant number of places further.
+    The body holds only arithmetic; where an element is, it asks only if it may.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1:
         return False
@@ -182,24 +174,15 @@ def is_pointwise(op: Operation, is_operand: bool = False) -> bool:
         return False
     if op.body.block.args[-1].first_use is not None:
         return False
-    if not all(_is_place(e, is_operand) for map in reads for e in map.results):
+    plain = (AffineDimExpr, AffineConstantExpr)
+    if not all(isinstance(e, plain) for map in reads for e in map.results):
         return False
     if not all(is_plain(value.type) for value in op.operands):
         return False
     return all(
-        _is_scalar(body_op) or (is_operand and isinstance(body_op, linalg.ops.IndexOp))
+        _is_scalar(body_op) or (asks_place and isinstance(body_op, linalg.ops.IndexOp))
         for body_op in op.body.block.ops
     )
-
-
-def _is_place(expression: AffineExpr, may_be_shifted: bool) -> bool:
-    """Whether a loop, or a constant, says where to read; or a loop and a constant, if it may."""
-    if isinstance(expression, AffineBinaryOpExpr):
-        parts = expression.lhs, expression.rhs
-        is_sum = expression.kind is AffineBinaryOpKind.Add
-        kinds = isinstance(parts[0], AffineDimExpr) and isinstance(parts[1], AffineConstantExpr)
-        return may_be_shifted and is_sum and kinds
-    return isinstance(expression, AffineDimExpr | AffineConstantExpr)
 
 
 def is_plain(type: Attribute) -> bool:

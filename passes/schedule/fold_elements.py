@@ -6,8 +6,8 @@ them.
     %r = contraction(%h * %w)        another one   ->
 
 A launch, and what is written and read between the two, cost more than to compute the elements in
-each workgroup. So it is where a workgroup computes each of them once: where the schedule says that
-its invocations have all of K between them, for all of its columns.
+each workgroup. So it is where a workgroup computes each of them once: where its invocations have
+all of K between them, and make digits of the rows for all of its columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, ArrayAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -80,11 +88,7 @@ def _is_computable(op: Operation) -> bool:
         case tensor.EmptyOp() | arith.ConstantOp():
             return True
         case tensor.ExtractSliceOp():
-            numbers = (*op.static_offsets.iter_values(), *op.static_sizes.iter_values())
-            steps = tuple(op.static_strides.iter_values())
-            whole = DYNAMIC_INDEX not in numbers and set(steps) == {1}
-            same_rank = len(_shape(op.source)) == len(_shape(op.result))
-            return whole and same_rank and isinstance(op.source, BlockArgument)
+            return isinstance(op.source, BlockArgument) and _part_of(op) is not None
         case Generic():
             write = op.get_indexing_maps().data[-1].data
             return is_pointwise(op) and write == AffineMap.identity(write.num_dims)
@@ -92,9 +96,22 @@ def _is_computable(op: Operation) -> bool:
             return False
 
 
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.get_shape()
+def _part_of(op: tensor.ExtractSliceOp) -> tuple[int, int] | None:
+    """
+    For a slice that is one of equal parts along the last dimension: how many there are, and which
+    one it is; None for others.
+    """
+    source, result = op.source.type, op.result.type
+    assert isinstance(source, TensorType)
+    assert isinstance(result, TensorType)
+    *outer, whole = source.get_shape()
+    if DYNAMIC_INDEX in (*outer, whole) or len(outer) + 1 != result.get_num_dims():
+        return None
+    *begins, begin = op.static_offsets.iter_values()
+    *sizes, size = op.static_sizes.iter_values()
+    if sizes != outer or any(begins) or set(op.static_strides.iter_values()) != {1}:
+        return None
+    return (whole // size, begin // size) if whole % size == begin % size == 0 else None
 
 
 def _fold(dispatch: DispatchOp, target: Target) -> None:
@@ -129,15 +146,10 @@ def _folded(dispatch: DispatchOp, user: DispatchOp, target: Target) -> DispatchO
     if not isinstance(root, Generic) or not isinstance(root.attributes.get(SCHEDULE), RowsAttr):
         copy.erase()
         return None
-    inputs = list(copy.inputs)
-    given: dict[SSAValue, SSAValue] = {}
-    for value, own in zip(dispatch.inputs, dispatch.body.block.args, strict=True):
-        inputs.append(value)
-        given[own] = body.insert_arg(own.type, len(body.args))
-        given[own].name_hint = own.name_hint
-    root.operands[uses[0].index] = _write(dispatch, body, given)
+    writer = _Writer(dispatch, body, list(copy.inputs))
+    root.operands[uses[0].index] = writer.write()
     body.erase_arg(argument)
-    del inputs[number]
+    inputs = [value for at, value in enumerate(writer.inputs) if at != number]
     region = copy.detach_region(copy.body)
     folded = DispatchOp(inputs, [value.type for value in user.outputs], region)
     folded.attributes.update(copy.attributes)
@@ -146,50 +158,100 @@ def _folded(dispatch: DispatchOp, user: DispatchOp, target: Target) -> DispatchO
     if _fits(root, target):
         return folded
     folded.erase()
+    for view in writer.views:
+        view.detach()
+        view.erase()
     return None
 
 
-def _write(dispatch: DispatchOp, body: Block, given: dict[SSAValue, SSAValue]) -> SSAValue:
-    """Clones of a dispatch's operations at a block's beginning, and what they yield."""
-    inside = dict(given)
-    begins: dict[SSAValue, tuple[int, ...]] = {}
-    first = body.first_op
-    assert first is not None
-    for op in dispatch.body.block.ops:
-        if isinstance(op, YieldOp):
-            break
-        if isinstance(op, tensor.ExtractSliceOp):
-            inside[op.result] = given[op.source]
-            begins[op.result] = tuple(op.static_offsets.iter_values())
-            continue
-        copy = op.clone(inside)
-        copy.attributes.pop(CONSIDERED, None)
-        if isinstance(copy, Generic) and isinstance(op, Generic):
-            _shift(copy, [begins.get(value) for value in op.inputs])
-        body.insert_op_before(copy, first)
-        inside.update(zip(op.results, copy.results, strict=True))
-    return inside[dispatch.yielded[0]]
+class _Writer:
+    """Writes what a dispatch computes at the beginning of another one's block."""
+
+    def __init__(self, dispatch: DispatchOp, body: Block, inputs: list[SSAValue]):
+        self.dispatch, self.body, self.inputs = dispatch, body, inputs
+        self.inside: dict[SSAValue, SSAValue] = {}
+        self.parts: dict[SSAValue, int] = {}
+        self.views: list[Operation] = []
+        self._arguments: dict[tuple[SSAValue, int], SSAValue] = {}
+
+    def write(self) -> SSAValue:
+        """What the dispatch yields; the operands that it needs are added to the other one's."""
+        first = self.body.first_op
+        assert first is not None
+        for op in self.dispatch.body.block.ops:
+            if isinstance(op, YieldOp):
+                break
+            if isinstance(op, tensor.ExtractSliceOp):
+                part = _part_of(op)
+                assert part is not None
+                count, self.parts[op.result] = part
+                self.inside[op.result] = self._argument(op.source, count)
+                continue
+            for value in op.operands:
+                if isinstance(value, BlockArgument):
+                    self.inside[value] = self._argument(value)
+            copy = op.clone(self.inside)
+            copy.attributes.pop(CONSIDERED, None)
+            if isinstance(copy, Generic) and isinstance(op, Generic):
+                self._read_parts(op, copy)
+            self.body.insert_op_before(copy, first)
+            self.inside.update(zip(op.results, copy.results, strict=True))
+        return self.inside[self.dispatch.yielded[0]]
+
+    def _argument(self, own: SSAValue, parts: int = 1) -> SSAValue:
+        """What the other dispatch has for an argument, with its last dimension in equal parts."""
+        if (own, parts) in self._arguments:
+            return self._arguments[own, parts]
+        assert isinstance(own, BlockArgument)
+        value = self.dispatch.inputs[own.index]
+        if parts > 1:
+            view = _in_parts(value, parts)
+            block = self.dispatch.parent_block()
+            assert block is not None
+            block.insert_op_before(view, self.dispatch)
+            self.views.append(view)
+            value = view.result
+        self.inputs.append(value)
+        argument = self.body.insert_arg(value.type, len(self.body.args))
+        argument.name_hint = own.name_hint
+        self._arguments[own, parts] = argument
+        return argument
+
+    def _read_parts(self, op: Generic, copy: Generic) -> None:
+        """Read slices where they are parts of what they are taken from."""
+        reads = [attribute.data for attribute in op.get_indexing_maps()]
+        for number, value in enumerate(op.inputs):
+            if value in self.parts:
+                *outer, last = reads[number].results
+                places = (*outer, AffineConstantExpr(self.parts[value]), last)
+                reads[number] = AffineMap(reads[number].num_dims, 0, places)
+        copy.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, reads))
 
 
-def _shift(op: Generic, begins: list[tuple[int, ...] | None]) -> None:
-    """Read operands from where they begin in what they are slices of."""
-    reads = [attribute.data for attribute in op.get_indexing_maps()]
-    for number, begin in enumerate(begins):
-        if begin is not None:
-            read = reads[number]
-            places = tuple(
-                place + AffineConstantExpr(first) if first else place
-                for place, first in zip(read.results, begin, strict=True)
-            )
-            reads[number] = AffineMap(read.num_dims, 0, places)
-    op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, reads))
+def _in_parts(value: SSAValue, parts: int) -> tensor.ExpandShapeOp:
+    """A view of a tensor whose last dimension is two: equal parts, and what is in one."""
+    type = value.type
+    assert isinstance(type, TensorType)
+    *outer, last = type.get_shape()
+    shape = [*outer, parts, last // parts]
+    groups = [[axis] for axis in range(len(outer))] + [[len(outer), len(outer) + 1]]
+    return tensor.ExpandShapeOp(
+        value,
+        [],
+        ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups),
+        shape,
+        TensorType(type.element_type, shape),
+    )
 
 
 def _fits(root: Generic, target: Target) -> bool:
-    """Whether a workgroup computes each element once."""
+    """Whether a workgroup computes each element once: to make digits of it."""
+    schedule = root.attributes[SCHEDULE]
+    assert isinstance(schedule, RowsAttr)
     try:
-        plan = RowsPlan(contraction_of(root), root.attributes[SCHEDULE], target)  # pyright: ignore
+        plan = RowsPlan(contraction_of(root), schedule, target)
         check_rows(plan)
-        return plan.is_stationary and plan.row_tiles == 1 and plan.contraction.batch == 1
     except (NotAContraction, NotLinear, ScheduleDoesNotFit):
         return False
+    once = plan.is_stationary and plan.row_tiles == 1 and plan.contraction.batch == 1
+    return once and schedule.digits.data > 0
