@@ -270,12 +270,31 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
             return window
         decisions.note(op, ROTATE, window)
     if not decisions.bars(op, ROWS):
-        rows = rows_or_reason(contraction, target)
+        rows = choose_rows(contraction, target, decisions)
         if isinstance(rows, RowsAttr):
             decisions.note(op, ROWS, "few rows: the other operand streams", taken=True)
             return rows
         decisions.note(op, ROWS, rows)
     return cheapest(contraction, target, decisions)[1]
+
+
+def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) -> RowsAttr | str:
+    """
+    A schedule of few rows, or why there is none: cooperative matrices, too, where rates are known
+    by which they are faster.
+    """
+    rows = rows_or_reason(contraction, target)
+    matrices = target.measured_copy is not None and target.residency.subgroups > 1
+    if isinstance(rows, str) or not matrices or not target.properties_for(contraction.types):
+        return rows
+    seconds = RowsPlan(contraction, rows, target).seconds
+    try:
+        other, schedule = cheapest(contraction, target, Decisions(decisions.limits))
+    except (ScheduleDoesNotFit, NotAContraction):
+        return rows
+    if path_of(schedule) != COOPERATIVE_MATRIX or other >= seconds:
+        return rows
+    return f"about {seconds * 1e6:.0f} us by estimate, on matrices {other * 1e6:.0f}"
 
 
 def choose(contraction: Contraction, target: Target) -> ContractionAttr:

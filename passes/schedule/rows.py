@@ -49,7 +49,10 @@ FEW_ON_UNITS = 16
 """The same on a device that hides what staging waits for."""
 
 FEW_FOR_MATRICES = 8
-"""The same where such a device also multiplies cooperative matrices of these types."""
+"""
+The same where such a device also multiplies cooperative matrices of these types, and its target
+file does not say how fast.
+"""
 
 MUCH = 4
 """Times as many columns as rows make one operand stream, and the other one small."""
@@ -270,6 +273,32 @@ class RowsPlan:
             return 0
         return self.partial * prod(self.tile) * bit_width(self.total_type) // 8
 
+    # How long it takes
+
+    @property
+    def seconds(self) -> float:
+        """
+        How long it is likely to take on a device whose target file gives rates.
+
+        What streams comes at the rate of a copy if subgroups are enough to wait for it, once for
+        each tile of rows; multiply-adds and what makes floats of it take their time beside that.
+        """
+        contraction, target = self.contraction, self.target
+        sizes = contraction.sizes
+        tiles = typical(self.row_tiles * contraction.batch)
+        bits = sum(
+            bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
+            for leaf in self.leaves[self.streamed]
+        )
+        elements = typical(self.columns * self.reduced_size)
+        subgroups = prod(typical(size) for size in self.grid) * prod(self.schedule.grid)
+        busy = min(1.0, subgroups / (BUSY * target.compute_units))
+        made = MADE_OF_PACKED if any(contraction.unpackings) else MADE
+        operations = 0 if self.schedule.digits.data else made + PRODUCT * self.schedule.rows.data
+        reading = tiles * bits / 8 / (target.copy_bytes_per_second * busy)
+        rate = target.rates.get("fma f32", 0) * 1e12
+        return max(reading, 2 * tiles * elements * operations / rate if rate else 0.0)
+
     # Whether it fits
 
     def problems(self) -> Iterator[str]:
@@ -368,7 +397,8 @@ def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
 def _most_rows(contraction: Contraction, target: Target) -> int:
     if target.residency.subgroups == 1:
         return FEW
-    return FEW_FOR_MATRICES if target.properties_for(contraction.types) else FEW_ON_UNITS
+    on_matrices = target.properties_for(contraction.types) and target.measured_copy is None
+    return FEW_FOR_MATRICES if on_matrices else FEW_ON_UNITS
 
 
 MOST_ROWS = 8
@@ -376,6 +406,12 @@ MOST_ROWS = 8
 
 MOST_SUMS = 32
 """Sums of an invocation."""
+
+MADE, MADE_OF_PACKED, PRODUCT = 1.0, 4.0, 1.35
+"""
+The time of making a float of an element that streams, of what is packed or not, and of multiplying
+it by a row, in multiply-adds at the rate of the target's file.
+"""
 
 BUSY = 16
 """Subgroups that keep a compute unit waiting for memory only."""

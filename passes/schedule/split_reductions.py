@@ -39,7 +39,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, RowsAttr, bit_width
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
@@ -49,13 +49,12 @@ from xdsl_spirv.passes.analysis.contraction import (
     shape_of,
 )
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
-from xdsl_spirv.passes.schedule.assign_schedule import cheapest
+from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
-from xdsl_spirv.passes.schedule.rows import rows_or_reason
 from xdsl_spirv.passes.schedule.tuned import lookup
-from xdsl_spirv.targets import DEFAULT_COPY, Target
+from xdsl_spirv.targets import Target
 
 PARTS = (2, 4, 8, 16)
 """Into how many parts K may be cut: few enough that an invocation sums them by itself."""
@@ -204,19 +203,21 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     batch, m, n, k = static((contraction.batch, contraction.m, contraction.n, contraction.k))
     tiles = ceil_div(m, USUAL_TILE) * ceil_div(n, USUAL_TILE) * batch
     least = k // LEAST_DEPTH
-    if target.copy_bytes_per_second == DEFAULT_COPY or tiles >= target.compute_units or least < 2:
+    if target.measured_copy is None or tiles >= target.compute_units or least < 2:
         return 1
     if lookup(contraction, target) is not None:
         return 1
     if not Decisions(limits).bars(cut.op, ROWS):
-        if isinstance(rows_or_reason(contraction, target), RowsAttr):
+        if isinstance(choose_rows(contraction, target, Decisions(limits)), RowsAttr):
             # It divides K within a workgroup.
             return 1
-    try:
-        whole, _ = cheapest(contraction, target, Decisions(limits))
-    except (ScheduleDoesNotFit, NotAContraction):
+    whole = _seconds(cut.op, target, limits)
+    if whole is None:
         return 1
-    best = whole * WORTHWHILE, 1
+    operands = zip(cut.op.inputs, contraction.element_types, strict=False)
+    read = sum(prod(static(shape_of(v))) * bit_width(type) // 8 for v, type in operands)
+    least_seconds = read / target.copy_bytes_per_second
+    best = max(whole, least_seconds) * WORTHWHILE, 1
     results = prod(static(shape_of(cut.op.outputs[0])))
     for parts in PARTS:
         if parts > least or not cut.divides(parts):
@@ -224,17 +225,42 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
         trial = _parts_of(cut, parts)
         product = trial[-2]
         assert isinstance(product, linalg.ops.GenericOp)
-        try:
-            seconds, _ = cheapest(contraction_of(product), target, Decisions(limits))
-        except (ScheduleDoesNotFit, NotAContraction):
+        seconds = _seconds(product, target, limits)
+        for op in reversed(trial):
+            op.drop_all_references()
+        if seconds is None:
             continue
-        finally:
-            for op in reversed(trial):
-                op.drop_all_references()
         size = bit_width(contraction.element_types[2]) // 8
         traffic = (parts + 1) * results * size / target.copy_bytes_per_second
-        best = min(best, (seconds + PACKING_SECONDS + traffic, parts))
+        best = min(best, (max(seconds, least_seconds) + PACKING_SECONDS + traffic, parts))
     return best[1]
+
+
+def _seconds(op: linalg.ops.GenericOp, target: Target, limits: Limits) -> float | None:
+    """How long a contraction is likely to take in a dispatch, where operands may be packed."""
+    fill = op.outputs[0].owner
+    assert isinstance(fill, linalg.ops.FillOp)
+    type = op.outputs[0].type
+    assert isinstance(type, TensorType)
+    block = Block(arg_types=[value.type for value in op.inputs])
+    empty = tensor.EmptyOp([], type)
+    inside: dict[SSAValue, SSAValue] = dict(zip(op.inputs, block.args, strict=True))
+    inside[fill.outputs[0]] = empty.tensor
+    block.add_op(empty)
+    for inner in (fill.inputs[0].owner, fill, op):
+        assert isinstance(inner, Operation)
+        copy = inner.clone(inside)
+        inside.update(zip(inner.results, copy.results, strict=True))
+        block.add_op(copy)
+    dispatch = DispatchOp(op.inputs, [type], Region(block))
+    try:
+        root = block.last_op
+        assert isinstance(root, linalg.ops.GenericOp)
+        return cheapest(contraction_of(root), target, Decisions(limits))[0]
+    except (ScheduleDoesNotFit, NotAContraction):
+        return None
+    finally:
+        dispatch.erase()
 
 
 def _replace(cut: _Cut, parts: int) -> None:
