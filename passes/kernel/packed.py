@@ -249,7 +249,12 @@ class StagedFragments(StagedOperand):
         slice = b.times(self.slice, self.depth // self.inner * stride)
         first = b.plus(b.plus(first, slice), k // self.inner * stride)
         places = [b.plus(first, number * self.lanes) for number in range(count)]
-        return [self.words.fragment(b.load(self.memory, (place,))) for place in places]
+        return [self.words.fragment(self._words_at(place)) for place in places]
+
+    def _words_at(self, place: Index) -> SSAValue:
+        """An invocation's share: memory has words only where no vector has as many elements."""
+        share, moved = self.builder.load(self.memory, (place,)), self.words.moved
+        return share if share.type == moved else self.builder.add(BitcastOp(share, moved))
 
 
 def lower_pack(

@@ -2,12 +2,13 @@
 Sums over the few rows of a contraction, beside its products: what a norm needs of them.
 
 All invocations of a workgroup share a row: each adds up a part, then the subgroups' sums meet in
-Workgroup memory, where whoever stores an element of the result reads them.
+Workgroup memory, where whoever stores an element of the result reads them. A part are the elements
+that an invocation multiplies, where these are all of the row between them: they are in registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from xdsl.dialects import arith, linalg
@@ -16,12 +17,13 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition
 from xdsl_spirv.passes.analysis.layout import linear
-from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.computed_elements import Point
+from xdsl_spirv.passes.kernel.bit_fields import Known
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
 from xdsl_spirv.passes.kernel.inline_bodies import components_of, inline_body
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.rows import RowsPlan
@@ -45,15 +47,42 @@ class RowSums:
             type = MemRefType(f32, [count], memory_space=WORKGROUP)
             self.memory = b.allocate(type, "row_sums")
 
-    def write(self, rows: list[Point]) -> None:
+    def parts(self, rows: list[Point]) -> list[SSAValue]:
+        """What the invocation adds up, sum by sum and row by row."""
+        return [self._part(placed, point) for placed in self.placed for point in rows]
+
+    def parts_of_units(
+        self,
+        few: ComputedOperand,
+        rows: list[Point],
+        units: Sequence[tuple[Sequence[Point], Condition]],
+    ) -> list[SSAValue] | None:
+        """
+        The same where what is multiplied beside these units is all of a row, each element once.
+
+        `units` are the places of their elements, and whether there are any; None if it is not so.
+        """
+        leaves = [self._leaf(placed, few) for placed in self.placed]
+        return (
+            [
+                self._part_of_units(placed, leaf, row, units)
+                for placed, leaf in zip(self.placed, leaves, strict=True)
+                if leaf is not None
+                for row in rows
+            ]
+            if None not in leaves
+            else None
+        )
+
+    def write(self, parts: list[SSAValue]) -> None:
         """Each subgroup's sums, which `at` reads behind a barrier."""
         b, plan = self.b, self.plan
-        for number, placed in enumerate(self.placed):
-            for row, point in enumerate(rows):
-                total = self.over_subgroup(self._part(placed, point))
-                place = self._place(number, row, b.subgroup_id(self.subgroups))
-                is_first = b.below(b.lane_id(plan.target.subgroup_size), 1)
-                b.when(is_first, lambda t=total, p=place: b.store(t, self.memory, (p,)))
+        rows = plan.schedule.rows.data
+        for at, part in enumerate(parts):
+            total = self.over_subgroup(part)
+            place = self._place(at // rows, at % rows, b.subgroup_id(self.subgroups))
+            is_first = b.below(b.lane_id(plan.target.subgroup_size), 1)
+            b.when(is_first, lambda t=total, p=place: b.store(t, self.memory, (p,)))
 
     def at(self, row: Index) -> dict[Placed, SSAValue]:
         """The sums of a row of the workgroup's tile."""
@@ -101,6 +130,51 @@ class RowSums:
                 (total,) = b.choose(
                     exists, [f32], lambda n=number, t=carried: [add(n, t)], lambda t=carried: [t]
                 )
+        return total
+
+    def _leaf(self, placed: Placed, few: ComputedOperand) -> LeafCode | None:
+        """What reads the rows that are added up for the products; None if not all of each once."""
+        op = definition(placed.value)
+        assert isinstance(op, linalg.ops.GenericOp)
+        (source,) = op.inputs
+        assert isinstance(source.type, MemRefType)
+        code = next((c for p, c in few.leaves.items() if p.value is source), None)
+        if code is None or source.type.get_num_dims() != 2 or code.leaf.start != 0:
+            return None
+        plan, length = self.plan, source.type.get_shape()[1]
+        sizes, strides = plan.contraction.sizes, code.leaf.strides
+        (row,) = (linear(expression, placed.map.num_dims) for expression in placed.map.results)
+        if any(
+            strides[loop] != row.factors[loop] * length
+            for loop in plan.row_loops
+            if sizes[loop] != 1
+        ):
+            return None
+        step: Size = 1
+        for stride, size in sorted((strides[n], sizes[n]) for n in plan.reduced if sizes[n] != 1):
+            if stride != step:
+                return None
+            step = stride * size
+        return code if step == length else None
+
+    def _part_of_units(
+        self,
+        placed: Placed,
+        leaf: LeafCode,
+        row: Point,
+        units: Sequence[tuple[Sequence[Point], Condition]],
+    ) -> SSAValue:
+        b, op = self.b, definition(placed.value)
+        assert isinstance(op, linalg.ops.GenericOp)
+        total = b.zero(f32)
+        for places, exists in units:
+            known: Known = {}
+            before = total
+            for place in places:
+                element = leaf.element(row | place, known)
+                assert isinstance(element, SSAValue)
+                total = inline_body(b, op, [element, total])
+            total = total if exists is True else b.select(exists, total, before)
         return total
 
     def _row(self, map: AffineMap, outer: list[int], point: Point) -> Index:

@@ -128,9 +128,10 @@ class RowsKernel:
         groups = plan.schedule.groups.data
         if plan.is_stationary:
             first = self._read(0)
-            self._write_row_sums()
+            parts = self._parts_of_own_units() or self._write_row_sums()
             read = b.loop(groups - 1, 1, first, self._read_and_add, "group")
             self._add_group(groups - 1, read)
+            self.row_sums.write(parts)
         else:
             self._write_row_sums()
             b.loop(groups, 1, (), self._add_group, "group")
@@ -138,13 +139,31 @@ class RowsKernel:
             b.barrier()
             self._add_up()
 
-    def _write_row_sums(self) -> None:
-        """What the epilogue asks of rows; whoever adds up partial sums has waited before."""
+    def _parts_of_own_units(self) -> list[SSAValue] | None:
+        """What the epilogue asks of rows, of the elements beside the units, to be added up last."""
+        plan = self.plan
+        alone = plan.lanes == plan.target.subgroup_size and plan.schedule.grid[1] == 1
+        if not self.row_sums.placed or not alone or plan.partial == 1:
+            return None
+        rows, _ = self._points()
+        units = [
+            ([shifted(self._places(unit), offset) for offset in self._offsets()], exists)
+            for unit, exists in self._own_units()
+        ]
+        return self.row_sums.parts_of_units(self.few, rows, units)
+
+    def _write_row_sums(self) -> list[SSAValue]:
+        """
+        What the epilogue asks of rows; whoever adds up partial sums has waited before.
+
+        Returns what is still to be written: nothing.
+        """
         if self.row_sums.placed:
             rows, _ = self._points()
-            self.row_sums.write(rows)
+            self.row_sums.write(self.row_sums.parts(rows))
             if self.plan.partial == 1:
                 self.b.barrier()
+        return []
 
     # Groups of columns
 

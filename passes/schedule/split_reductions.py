@@ -39,7 +39,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, bit_width
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
@@ -252,10 +252,11 @@ def _seconds(op: linalg.ops.GenericOp, target: Target, limits: Limits) -> float 
         copy = inner.clone(inside)
         inside.update(zip(inner.results, copy.results, strict=True))
         block.add_op(copy)
+    root = inside[op.results[0]].owner
+    assert isinstance(root, linalg.ops.GenericOp)
+    block.add_op(YieldOp(root.results[0]))
     dispatch = DispatchOp(op.inputs, [type], Region(block))
     try:
-        root = block.last_op
-        assert isinstance(root, linalg.ops.GenericOp)
         return cheapest(contraction_of(root), target, Decisions(limits))[0]
     except (ScheduleDoesNotFit, NotAContraction):
         return None

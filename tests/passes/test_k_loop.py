@@ -150,6 +150,13 @@ def test_fragments_pass_through_workgroup_memory(schedule: str):
     _check(workload, schedule, "lavapipe")
 
 
+def test_fragments_of_two_words_pass_through_workgroup_memory():
+    workload = Workload("matmul", {"m": 9, "n": 7, "k": 11}, ("m", "k"), ("k", "n"), ("m", "n"))
+    schedule = "workgroup_tile = [16, 8, 8], subgroups = [1, 1], instruction = coopmat 16x8x8"
+    staged = "staged<vector = 4, layout = fragments>"
+    _check(workload, f"{schedule}, a = {staged}, b = direct", "nvidia-h200")
+
+
 @pytest.mark.parametrize("types", ["f16 -> f32", "f16 -> f16", "s8 -> s32"])
 @pytest.mark.parametrize("tile", ["[16, 16, 16]", "[32, 48, 16]"])
 def test_results_are_stored_row_by_row(types: str, tile: str):
