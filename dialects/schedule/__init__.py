@@ -25,6 +25,7 @@ from xdsl_spirv.dialects.schedule.attention_merge import AttentionMergeOp
 from xdsl_spirv.dialects.schedule.attributes import (
     CONSIDERED,
     SCHEDULE,
+    SUMMED,
     ConsideredAttr,
     ContractionAttr,
     DirectAttr,
@@ -54,6 +55,7 @@ __all__ = [
     "FOR_ATTENTION",
     "KEEP_LOOP",
     "SCHEDULE",
+    "SUMMED",
     "UPDATES",
     "AttentionAttr",
     "AttentionLanesAttr",

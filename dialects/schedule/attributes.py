@@ -31,6 +31,12 @@ SCHEDULE = "schedule"
 CONSIDERED = "schedule.considered"
 """The name under which an operation carries the paths that were considered for it, in order."""
 
+SUMMED = "schedule.summed"
+"""
+The attribute of a sum over rows of what a kernel also multiplies: the number of the argument by
+which it is multiplied. The sum has an argument of its own, of the same memory.
+"""
+
 INSTRUCTIONS = ("coopmat", "dot", "fma")
 RASTERS = ("rows", "columns")
 LAYOUTS = ("rows", "panels", "fragments")

@@ -14,8 +14,10 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     IndexType,
+    IntegerAttr,
     MemRefType,
     TensorType,
+    i64,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -24,6 +26,7 @@ from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
+    SUMMED,
     AttentionMergeOp,
     AttentionOp,
     CollectiveOp,
@@ -41,6 +44,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     canonical_form,
     padding_of,
 )
+from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.local_sizes import SizeCode, is_given, is_size_op
 from xdsl_spirv.passes.analysis.sizes import extent, number
 from xdsl_spirv.passes.analysis.uses import operands_of
@@ -303,6 +307,8 @@ class KernelBody:
         asked = {dimension.source: self._given(dimension.source) for dimension in sizes_in(op)}
         asked |= {value: self._given(value) for value in operands_of(op) if is_given(value)}
         op.body.clone_into(body, value_mapper=self._memory | asked)
+        if (same := self._summed_operand(op)) is not None:
+            attributes[SUMMED] = IntegerAttr(same, i64)
         on_buffers = type(op).create(
             operands=[*inputs, *outputs],
             properties=op.properties,
@@ -313,6 +319,20 @@ class KernelBody:
             size = memref.DimOp.create(operands=dimension.operands, result_types=[IndexType()])
             Rewriter.replace_op(dimension, size)
         self.ops.append(on_buffers)
+
+    def _summed_operand(self, op: LinalgStructuredOperation) -> int | None:
+        """The argument of A or B, where rows of the same tensor are summed up."""
+        if self.contraction is None or row_sum_of(op) is None:
+            return None
+        value = op.inputs[0]
+        assert isinstance(value, BlockArgument)
+        for role in ("a", "b"):
+            readers = (self._roles.get(use.operation) for use in value.uses)
+            if role in readers or (value, role) in self._arguments:
+                argument = self._argument(value, role)
+                assert isinstance(argument, BlockArgument)
+                return argument.index
+        return None
 
     def _root(self) -> None:
         """The contraction in its one form."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import MemRefType, VectorType, f32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, f32
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule import SUMMED, FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition
 from xdsl_spirv.passes.analysis.layout import linear
@@ -138,7 +138,8 @@ class RowSums:
         assert isinstance(op, linalg.ops.GenericOp)
         (source,) = op.inputs
         assert isinstance(source.type, MemRefType)
-        code = next((c for p, c in few.leaves.items() if p.value is source), None)
+        same = op.attributes.get(SUMMED)
+        code = next((c for p, c in few.leaves.items() if _is_argument(p.value, same)), None)
         if code is None or source.type.get_num_dims() != 2 or code.leaf.start != 0:
             return None
         plan, length = self.plan, source.type.get_shape()[1]
@@ -188,3 +189,10 @@ class RowSums:
                 place = b.plus(place, b.times(b.plus(first, added), known.factors[loop]))
             index = b.plus(b.times(index, size), place)
         return index
+
+
+def _is_argument(value: SSAValue, number: Attribute | None) -> bool:
+    """Whether a value is the argument of a kernel with this number."""
+    if not isinstance(value, BlockArgument) or not isinstance(number, IntegerAttr):
+        return False
+    return value.index == number.value.data

@@ -27,10 +27,8 @@ def program(m: int, n: int, k: int, schedule: str, shows: bool = False) -> str:
     silu(the first half of rows) times the second, times the rows of bytes, plus a bias; `shows` the
     elements, too.
     """
-    x, h, w, f, y = (
-        f"tensor<{shape}>"
-        for shape in (f"{m}x{2 * k}xf32", f"{m}x{k}xf32", f"{n}x{k}xi8", f"{n}x{k}xf32", f"{m}x{n}xf32")
-    )  # fmt: skip
+    x, h, y = (f"tensor<{m}x{columns}xf32>" for columns in (2 * k, k, n))
+    w, f = (f"tensor<{n}x{k}x{element}>" for element in ("i8", "f32"))
     same = "affine_map<(i, j) -> (i, j)>"
     loops = 'iterator_types = ["parallel", "parallel"]'
     results = ("%z, %h", f"{y}, {h}") if shows else ("%z", y)
