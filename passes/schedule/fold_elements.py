@@ -75,9 +75,7 @@ def _is_elementwise(dispatch: DispatchOp) -> bool:
     if len(dispatch.outputs) != 1 or dispatch.updates:
         return False
     type = dispatch.outputs[0].type
-    if not isinstance(type, TensorType) or not type.has_static_shape():
-        return False
-    if prod(type.get_shape()) > MOST:
+    if not type.has_static_shape() or prod(type.get_shape()) > MOST:
         return False
     ops = [op for op in dispatch.body.block.ops if not isinstance(op, YieldOp)]
     return any(isinstance(op, Generic) for op in ops) and all(map(_is_computable, ops))
@@ -118,9 +116,9 @@ def _fold(dispatch: DispatchOp, target: Target) -> None:
     """Move the elements into the only product that reads them, or leave everything as it is."""
     (result,) = dispatch.outputs
     users = [use.operation for use in result.uses]
-    if len(users) != 1 or not isinstance(users[0], DispatchOp):
+    user = users[0] if len(users) == 1 else None
+    if not isinstance(user, DispatchOp):
         return
-    (user,) = users
     folded = _folded(dispatch, user, target)
     block = user.parent_block()
     if folded is None or block is None:
