@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,9 @@ def main(arguments: list[str] | None = None) -> int:
     listed = [p for group in options.groups.split(",") for p in GROUPS[group]()]
     chosen = sources([p for p in listed if options.only in str(p)], options.target)
     limits = Options(options.runs, timeout=options.timeout, prune=False)
+    with ProcessPoolExecutor(options.jobs) as processes:
+        each = [source for source, _ in chosen.values()]
+        names = list(processes.map(schedules, each, [options.before] * len(each)))
     end = time.monotonic() + options.seconds
     records: list[dict[str, Any]] = []
     with engine_of(options) as engine, Store(options.store) as store:
@@ -85,19 +88,19 @@ def main(arguments: list[str] | None = None) -> int:
         devices = 1 if resource == LAVAPIPE else devices
         place = engine.place(resource)
 
-        def one(source: Source, product: Product, names: Mapping[str, str]) -> None:
+        def one(source: Source, product: Product, by: Mapping[str, str]) -> None:
             if time.monotonic() < end:
                 bench = DeviceBench(engine, resource, limits, store)
-                records.append(measured(bench, source, product, names))
+                records.append(measured(bench, source, product, by))
                 print(json.dumps(records[-1]), flush=True)
 
         with ThreadPoolExecutor(options.at_once * devices) as pool:
             done = [
-                pool.submit(one, source, product, schedules(source, options.before))
-                for source, product in chosen.values()
+                pool.submit(one, source, product, by)
+                for (source, product), by in zip(chosen.values(), names, strict=True)
             ]
-            for each in done:
-                each.result()
+            for future in done:
+                future.result()
     for who in ("now", "tuned"):
         changed = [r for r in records if r["ratios"].get(who, 1.0) != 1.0]
         print(f"{who}: {mean(records, who):.4f} times as fast, {len(records)} contractions")
