@@ -62,8 +62,10 @@ def open_engine(scheduler: str | None, cores: int, device: str | None = None) ->
         raise ProgramError(
             "Dask is not installed", "--scheduler", "pip install 'xdsl-spirv[distributed]'"
         ) from error
-    workers = int(number) if number else None
-    engine = Cluster.local(workers, cores, True) if base == LOCAL else Cluster(scheduler)
+    if base == LOCAL:
+        engine = Cluster.local(int(number) if number else None, cores, True)
+    else:
+        engine = Cluster(scheduler)
     if engine.dashboard:
         print(f"dashboard: {engine.dashboard}", file=sys.stderr)
     return engine

@@ -104,8 +104,6 @@ def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]
     """What runs the jobs, the resource that measurements need, and how many devices offer it."""
     cores = _positive(arguments.jobs, "--jobs")
     with open_engine(arguments.scheduler, cores, arguments.device) as engine:
-        if address := getattr(engine, "dashboard", ""):
-            _say(f"dashboard: {address}")
         name = _resource(engine, arguments.device)
         yield engine, name, 1 if name == LAVAPIPE else engine.resources()[name]
 
