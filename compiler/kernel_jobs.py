@@ -10,9 +10,11 @@ become one (`spirv-share-kernels`), so these stay together.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -27,6 +29,7 @@ from xdsl_spirv.dialects.schedule.numbers import NUMBERS
 from xdsl_spirv.dialects.schedule.sizes import sizes_of
 from xdsl_spirv.dialects.spirv.structure import entry_points
 from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
+from xdsl_spirv.progress import Stage, silence, stage
 from xdsl_spirv.runtime.program import KernelCode, SpecConstant
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import modules_by_name
@@ -34,6 +37,8 @@ from xdsl_spirv.upstream.passes_on_demand import run
 
 Observer = Callable[[str, ModuleOp], None]
 
+TICK_SECONDS = 0.5
+"""How often somebody who waits says that it still lasts."""
 FEW = 8
 """Kernels that one process lowers before others are ready."""
 
@@ -158,12 +163,14 @@ def _in_forks(
     forks: list[tuple[int, BinaryIO]] = []
     kernels: dict[str, LoweredKernel] = {}
     changes: Changed = []
+    waiting = ExitStack()
     try:
+        progress = waiting.enter_context(stage(f"compiling in {len(parts)} processes"))
         for part in parts:
             forks.append(_fork(module, ctx, passes, part))
         while forks:
             child, answer = forks[0]
-            data = answer.read()
+            data = _read(answer, progress)
             _, status = os.waitpid(child, 0)
             answer.close()
             del forks[0]
@@ -180,6 +187,7 @@ def _in_forks(
         # No more processes or memory for them: one has to do.
         return None
     finally:
+        waiting.close()
         for child, answer in forks:
             answer.close()
             os.kill(child, signal.SIGKILL)
@@ -193,6 +201,13 @@ def _in_forks(
         op.detach()
         op.erase()
     return kernels
+
+
+def _read(answer: BinaryIO, progress: Stage) -> bytes:
+    """All that a fork says, which comes at its end."""
+    while not select.select([answer], [], [], TICK_SECONDS)[0]:
+        progress.tick()
+    return answer.read()
 
 
 def _fork(
@@ -210,6 +225,7 @@ def _fork(
         os.close(writing)
         return child, os.fdopen(reading, "rb")
     status = 1
+    silence()
     try:
         import pickle
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xdsl_spirv.progress import noted
 from xdsl_spirv.runtime.elements import Array, dtype_of, scalar_bytes
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
@@ -217,7 +218,8 @@ def _dispatch_all(
 ) -> None:
     from xdsl_spirv.interpreter import dispatch
 
-    for launch in program.manifest.dispatches:
+    dispatches = program.manifest.dispatches
+    for launch in noted("running on the interpreter", dispatches, lambda d: d.entry_point):
         start = time.perf_counter()
         kernel = kernels[launch.kernel]
         bound = {(b.set, b.binding): b.buffer for b in launch.bindings}

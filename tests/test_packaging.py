@@ -39,8 +39,16 @@ def test_the_wheel_holds_every_module_and_data_file(wheel: zipfile.ZipFile):
         for path in (ROOT / folder).rglob("*")
         if path.suffix in DATA and "__pycache__" not in path.parts
     }
-    own = ("__init__.py", "py.typed", "speech.py", "suggestions.py", "surface.py", "universe.py")
-    expected |= {f"xdsl_spirv/{name}" for name in (*own, "_version.py")}
+    own = (
+        "__init__.py",
+        "progress.py",
+        "py.typed",
+        "speech.py",
+        "suggestions.py",
+        "surface.py",
+        "universe.py",
+    )
+    expected |= {f"xdsl_spirv/{name}" for name in {*own, "_version.py"}}
     found = {name for name in wheel.namelist() if not name.split("/")[0].endswith(".dist-info")}
     assert found == expected
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from xdsl_spirv.progress import Display, shown_on
 from xdsl_spirv.speech import as_command
 from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools.failing import end_by_exception, guarded
@@ -175,6 +176,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the versions and exit")
     common = _Command(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    common.add_argument(
+        "--progress", action="store_true", help="say what takes long also where no terminal is"
+    )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
     for name, (help, options, function) in COMMANDS.items():
         command = commands.add_parser(name, help=help, description=help, parents=[common])
@@ -209,8 +213,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(parsed, "command"):
         top.print_help(sys.stderr)
         return 2
-    with as_command():
+    with as_command(), shown_on(_display(parsed.progress)):
         return guarded(lambda: _imported(parsed.command)(parsed), parsed.debug)
+
+
+def _display(wanted: bool) -> Display | None:
+    """Who shows what takes long; None where standard error is no terminal and nobody asked."""
+    if not wanted and not sys.stderr.isatty():
+        return None
+    from xdsl_spirv.tools.progress import display_on
+
+    return display_on(sys.stderr)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.progress import stage
+
 
 @dataclass(frozen=True)
 class PassOnDemand:
@@ -55,17 +57,19 @@ def run(
     """Apply the passes that a module needs in their order; `observe` hears of every one."""
     known: set[str] | None = None
     names = Names()
-    for member in passes:
-        if isinstance(member, PassOnDemand) and member.needs and known is None:
-            known = contents(module, names)
-        if not isinstance(member, PassOnDemand):
-            member.apply(ctx, module)
-            known = None
-        elif known is None or not member.needs or not known.isdisjoint(member.needs):
-            member.load().apply(ctx, module)
-            known = None
-        if observe is not None:
-            observe(member.name, module)
+    with stage("compiling") as progress:
+        for member in passes:
+            progress.step(member.name)
+            if isinstance(member, PassOnDemand) and member.needs and known is None:
+                known = contents(module, names)
+            if not isinstance(member, PassOnDemand):
+                member.apply(ctx, module)
+                known = None
+            elif known is None or not member.needs or not known.isdisjoint(member.needs):
+                member.load().apply(ctx, module)
+                known = None
+            if observe is not None:
+                observe(member.name, module)
 
 
 class Names(dict[int, tuple[Attribute, set[str]]]):

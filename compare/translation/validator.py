@@ -28,6 +28,7 @@ from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options
 from xdsl_spirv.interpreter.options import mapping_of
+from xdsl_spirv.progress import noted
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.encode import encoder
@@ -83,7 +84,7 @@ def check_passes(
     judge = Judge(module, subject)
     report = Report()
     cases = _cases(judge, subject, inputs, seed, report)
-    for current in passes:
+    for current in noted("checking passes", passes, lambda p: p.name):
         before = module.clone()
         current.apply(ctx, module)
         finding = broken(before, module)

@@ -35,6 +35,7 @@ from xdsl_spirv.frontends.onnx.registry import (
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, Listed, Tensor, element_of
 from xdsl_spirv.frontends.onnx.weights import array_of
 from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
+from xdsl_spirv.progress import stage
 
 SMALL = 1 << 14
 """Elements up to which a result is computed while importing if all operands are known."""
@@ -105,16 +106,19 @@ class Nodes(TensorBuilder):
 
     def run(self, nodes: Sequence[Any]) -> None:
         """Import nodes in their order."""
-        for node in nodes:
-            self.node = node
-            self.location = NameLoc(StringAttr(node.name), NoneAttr())
-            results = self._understood(node)
-            self._refuse_huge(results)
-            self._define(node.output, results)
-            if all(
-                t is None or (not isinstance(t, Listed) and t.known is not None) for t in results
-            ):
-                self.folded.add(node.name)
+        with stage("importing nodes", len(nodes)) as progress:
+            for node in nodes:
+                progress.step(f"{node.op_type} {node.name}")
+                self._run(node)
+
+    def _run(self, node: Any) -> None:
+        self.node = node
+        self.location = NameLoc(StringAttr(node.name), NoneAttr())
+        results = self._understood(node)
+        self._refuse_huge(results)
+        self._define(node.output, results)
+        if all(t is None or (not isinstance(t, Listed) and t.known is not None) for t in results):
+            self.folded.add(node.name)
 
     def _refuse_huge(self, results: Sequence[Tensor | None]) -> None:
         for t in results:
