@@ -47,9 +47,10 @@ def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) ->
 def _best_device() -> IsolatedDevice | None:
     """The best Vulkan device, in a process of its own until this one ends; None without any."""
     from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
-    from xdsl_spirv.runtime.vulkan.worker import open_isolated
 
     try:
+        from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
         device = open_isolated()
     except NoVulkanError:
         return None

@@ -104,8 +104,9 @@ def _(mo):
     mo.md(r"""
     ## Run it
 
-    `dims` gives open sizes a value (`"?"` keeps them open: one program for every batch). Without
-    `device` the program runs on the interpreter, which executes the SPIR-V that a device would get.
+    `dims` gives open sizes a value (`None` keeps them open: one program for every batch). The
+    interpreter executes the SPIR-V that a device would get. Without `device` the program runs on
+    the best Vulkan device of this machine, if there is one.
     """)
     return
 
@@ -120,7 +121,7 @@ def _(path, xs):
 @app.cell
 def _(ReferenceEvaluator, np, path, program, rng):
     images = rng.normal(size=(2, 1, 16, 16)).astype(np.float32)
-    probabilities = program(images)
+    probabilities = program(images, device="interpreter")
     (reference,) = ReferenceEvaluator(str(path)).run(None, {"image": images})
 
     np.testing.assert_allclose(probabilities, reference, rtol=1e-4, atol=1e-6)
@@ -203,7 +204,7 @@ def _(mo):
     ## Next
 
     - [ONNX](../onnx.md): models in f16 and int8, what is compared how, what is refused.
-    - [Devices](../runtime.md): `program(images, device="vulkan")`.
+    - [Devices](../runtime.md): which there are, and how they are chosen.
     """)
     return
 
