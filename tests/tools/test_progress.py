@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +24,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 COMMAND = """
 import sys
 import xdsl_spirv.progress as progress
-import xdsl_spirv.tools.progress as shown
 from xdsl_spirv.tools.main import main
 progress.QUIET_SECONDS = 0
-shown.PERIOD = 0
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -77,7 +76,7 @@ def test_a_terminal_sees_a_line_that_is_taken_away(tmp_path: Path):
     os.close(theirs)
     said = os.read(ours, 1 << 16).decode()
     os.close(ours)
-    assert "compiling (assign-schedule), 0 s" in said
+    assert re.search(r"compiling \([a-z-]+\), \d+ s", said)
     assert said.endswith("\r\x1b[K")
     assert "compiling" not in done.stdout
     # Where nobody looks nothing is said.
