@@ -12,6 +12,7 @@ import argparse
 import atexit
 import gc
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +24,9 @@ from xdsl_spirv.speech import as_command
 from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools.failing import end_by_exception, guarded
 from xdsl_spirv.upstream.collection import lasting
+
+COMPLETION = "_ARGCOMPLETE"
+"""The environment variable of a shell that asks what could follow."""
 
 DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
 
@@ -113,6 +117,11 @@ COMMANDS = {
         "module_options:assemble",
         "text:assemble",
     ),
+    "completion": (
+        "Print what makes a shell complete this command.",
+        "module_options:completion",
+        "completion:completion",
+    ),
     "opt": (
         "xdsl-opt, which here also reads .spv and .spvasm.",
         "module_options:opt",
@@ -132,17 +141,29 @@ def _imported(place: str) -> Callable[[Any], Any]:
     return getattr(sys.modules[path], name)
 
 
+def _values(choices: Any) -> list[Any]:
+    return list(choices.values()) if isinstance(choices, dict) else list(choices or ())
+
+
 class _Command(argparse.ArgumentParser):
     """A subcommand whose options are declared when it is chosen."""
 
     options = ""
     given: Sequence[str] = ()
 
+    @property
+    def commands(self) -> list[_Command]:
+        """The commands below this one."""
+        words = [word for action in self._actions for word in _values(action.choices)]
+        return [word for word in words if isinstance(word, _Command)]
+
     def declare(self) -> None:
         """Declare the options, once."""
         place, self.options = self.options, ""
         if place:
             _imported(place)(self)
+            if COMPLETION in os.environ:
+                _imported("completion:name_values")(self)
 
     def parse_known_args(self, *given: Any, **named: Any) -> Any:
         self.declare()
@@ -170,7 +191,7 @@ class _Command(argparse.ArgumentParser):
         super().error(f"{message}; {remedy}" if remedy else message)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> _Command:
     """The command's arguments."""
     top = _Command(prog="xdsl-spirv", description=DESCRIPTION)
     top.add_argument("--version", action="store_true", help="print the versions and exit")
@@ -197,6 +218,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Names and source lines may have letters that a terminal has not.
         sys.stdout.reconfigure(errors="backslashreplace")
     top = parser()
+    if COMPLETION in os.environ:
+        # Before argcomplete looks: it does so once.
+        for command in top.commands:
+            if command.prog.split()[-1] in os.environ.get("COMP_LINE", "").split():
+                command.declare()
+        _imported("completion:answer")(top)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["opt"]:
         # What follows is not ours to understand, but for this.

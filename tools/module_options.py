@@ -15,6 +15,10 @@ def opt(command: argparse.ArgumentParser) -> None:
     )
 
 
+def completion(command: argparse.ArgumentParser) -> None:
+    command.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+
+
 def translate(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT", help="an MLIR file, or a SPIR-V binary")
     command.add_argument(

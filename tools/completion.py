@@ -1,0 +1,73 @@
+"""
+`xdsl-spirv completion SHELL`: what makes a shell complete the command, and its answers.
+
+argcomplete asks the command itself, so commands, options, choices, targets and passes are those of
+this version. Nothing of it is loaded unless a shell asks.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from xdsl_spirv.runtime.errors import ProgramError
+
+
+def completion(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv completion bash|zsh|fish`: what the shell is to evaluate."""
+    try:
+        import argcomplete
+    except ImportError as error:
+        raise ProgramError(
+            "argcomplete is not installed", "xdsl-spirv completion", "pip install argcomplete"
+        ) from error
+    print(argcomplete.shellcode(["xdsl-spirv"], shell=arguments.shell))
+    return 0
+
+
+def answer(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell and end the process, if argcomplete is there."""
+    try:
+        import argcomplete
+    except ImportError:
+        return
+    argcomplete.autocomplete(parser)
+
+
+def name_values(parser: argparse.ArgumentParser) -> None:
+    """Say what the values of options are, for those that no list of choices says."""
+    for action in parser._actions:
+        for option in action.option_strings:
+            if option in VALUES:
+                action.completer = VALUES[option]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _targets(**_: object) -> list[str]:
+    from xdsl_spirv.targets import names
+
+    return names()
+
+
+def _devices(**_: object) -> list[str]:
+    return ["interpreter", "vulkan", "vulkan:0"]
+
+
+def _passes(**_: object) -> list[str]:
+    from xdsl.universe import Universe
+
+    return sorted(Universe.get_multiverse().all_passes)
+
+
+def _environments(**_: object) -> list[str]:
+    from xdsl_spirv.serialization.validation import ENVIRONMENTS
+
+    return list(ENVIRONMENTS)
+
+
+VALUES: dict[str, Callable[..., list[str]]] = {
+    "--target": _targets,
+    "--device": _devices,
+    "--passes": _passes,
+    "--target-env": _environments,
+}
+"""What may stand behind an option."""
