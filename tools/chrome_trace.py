@@ -8,6 +8,7 @@ The format is the Trace Event Format's JSON object: complete events (`X`) for di
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
@@ -41,7 +42,7 @@ def chrome_trace(explanation: Explanation) -> Event:
             explanation.model,
             "measure it: --device vulkan, or --profile FILE",
         )
-    title = f"{explanation.model} on {explanation.target}"
+    title = f"{PurePath(explanation.model).name} on {explanation.target}"
     events = [_name("process_name", title, MEASURED)]
     for row, name, seconds in rows:
         events.append(_name("thread_name", name, row))

@@ -38,7 +38,7 @@ STYLE = """
 .strip svg, .memory svg { width: 100%; display: block; background: var(--band); }
 .strip svg { height: 26px; } .strip rect { stroke: var(--page); stroke-width: .5;
   vector-effect: non-scaling-stroke; } .memory svg { height: 220px; }
-.memory rect { fill: var(--link); fill-opacity: .35; stroke: var(--page); stroke-width: 1;
+.memory rect { fill: var(--link); fill-opacity: .35; stroke: var(--page); stroke-width: .4;
   vector-effect: non-scaling-stroke; } .memory rect:hover, .strip rect:hover { fill-opacity: .7; }
 .memory polyline { fill: none; stroke: var(--measured); stroke-width: 1.5;
   vector-effect: non-scaling-stroke; }

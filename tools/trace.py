@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,11 +64,14 @@ class Trace:
         """Take the module down as it is after the pass of this name."""
         from xdsl_spirv.tools.trace_labels import groups_of, labels_of_hosts
 
+        name, text = name or "source", _text(module)
+        if self.stages and text == self.stages[-1].text:
+            self.stages.append(replace(self.stages[-1], name=name))
+            return
         groups = groups_of(module)
         labels, kernels = labels_of_hosts(module, {} if groups else self.groups)
         self.groups = groups or self.groups
-        units = units_of(module)
-        self.stages.append(Stage(name or "source", _text(module), units, labels, kernels))
+        self.stages.append(Stage(name, text, units_of(module), labels, kernels))
 
 
 def file_of(number: int, stage: Stage) -> str:
