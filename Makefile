@@ -115,7 +115,7 @@ $(STAMPS)/demo: pyproject.toml | $(BIN)/python
 
 $(STAMPS)/tutorials: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[tutorials]'
-	$(BIN)/python scripts/build_browser_tutorials.py --download-only
+	$(BIN)/python scripts/build_browser_tutorials.py --fetch
 	@mkdir -p $(STAMPS) && touch $@
 
 # The peer has an environment of its own, so that what is measured is what its users start.

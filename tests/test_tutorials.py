@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import math
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,14 +21,13 @@ import xdsl_spirv as xs
 
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = ROOT / "tutorials"
+BROWSER = TUTORIALS / "browser"
 NOTEBOOKS = sorted(TUTORIALS.glob("*.py"))
 
 
 def loaded(name: str) -> ModuleType:
     """A module of the browser's."""
-    spec = importlib.util.spec_from_file_location(
-        f"browser_{name}", TUTORIALS / "browser" / f"{name}.py"
-    )
+    spec = importlib.util.spec_from_file_location(f"browser_{name}", BROWSER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -43,6 +43,11 @@ def test_a_notebook_says_what_it_is_and_checks_what_it_shows(path: Path):
     checks = [cell for cell in cells if any(isinstance(n, ast.Assert) for n in ast.walk(cell))]
     assert len(checks) >= 2
     assert "app.run()" in path.read_text()
+
+
+@pytest.mark.parametrize("name", ["page.html", "worker.js"])
+def test_the_browser_loads_nothing_from_elsewhere(name: str):
+    assert not re.search(r"\w+://", (BROWSER / name).read_text())
 
 
 @pytest.mark.parametrize(("name", "findings"), [("sum", 1), ("sum_mended", 0)])
