@@ -41,6 +41,8 @@ from xdsl_spirv.tools.tuning.search import Options
 SCHEDULER = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
 WORKER = [sys.executable, "-m", "xdsl_spirv.tools.main", "worker"]
 HUNG_SECONDS = 5.0
+WARM_UP = 4
+"""Contractions that are tuned first, and not counted."""
 
 
 class Machines:
@@ -103,7 +105,7 @@ class Machines:
 
 
 def measured(
-    engine: Cluster, chosen: Sequence[Source], options: argparse.Namespace, store: Store
+    engine: Cluster, chosen: Sequence[Source], options: argparse.Namespace, store: Store | None
 ) -> dict[str, Any]:
     """The first candidates of each contraction, compiled and measured; how long it took."""
     (resource,) = [name for name in engine.resources() if name == options.resource]
@@ -160,6 +162,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=18)
     parser.add_argument("--cores", type=int, default=28, help="of all workers (%(default)s)")
     parser.add_argument("--at-once", type=int, default=12, help="searches (%(default)s)")
+    parser.add_argument("--undisturbed", action="store_true", help="nothing goes wrong")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     places = here()
@@ -167,8 +170,9 @@ def main() -> None:
     place = next(place for place in places if place.is_gpu == bool(gpus))
     options.resource = place.resource if gpus else LAVAPIPE
     listed = [product for group in options.groups.split(",") for product in GROUPS[group]()]
-    found = sources(listed[: options.most], options.target)
-    chosen = [source for source, _ in found.values()][: options.most]
+    found = sources(listed[: options.most + WARM_UP], options.target)
+    every = [source for source, _ in found.values()]
+    chosen, first = every[: options.most], every[options.most :][:WARM_UP]
     record: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "device": place.device,
@@ -187,6 +191,8 @@ def main() -> None:
             machines.connected(max(1, len(devices))) as engine,
             Store(Path(folder) / f"{name}.db") as store,
         ):
+            # Processes start, and import what they need.
+            measured(engine, first, options, None)
             if disturbed:
                 arguments = (machines, store, record["one"]["results"], engine, options.resource)
                 threading.Thread(target=disturb, args=arguments, daemon=True).start()
@@ -203,7 +209,8 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             run("one", gpus[:1])
             run("all", gpus)
-            run("disturbed", gpus, disturbed=True)
+            if not options.undisturbed:
+                run("disturbed", gpus, disturbed=True)
     finally:
         machines.close()
     record["speed_up"] = round(record["one"]["seconds"] / record["all"]["seconds"], 2)

@@ -4,12 +4,14 @@ Jobs on Dask's workers, of this machine or of many.
     with Cluster("tcp://host:8786") as engine: ...
     with Cluster.local(2) as engine: ...
 
-Dask places the jobs, and places those of a worker that died anew. This side keeps the list of open
-jobs: when the scheduler is lost it looks for a new one at the same address, and submits them again.
+Dask places the jobs. This side keeps the list of open ones: when the scheduler is lost it looks for
+a new one at the same address and submits them again. When a worker dies, each of its jobs may have
+been the cause: they are tried once more, one at a time, so that what dies then has itself to blame.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import subprocess
@@ -19,7 +21,7 @@ import warnings
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
 from itertools import count
@@ -63,9 +65,9 @@ Future: TypeAlias = Any
 """Dask's, whose methods are typed for callers that are coroutines, too."""
 
 
-def allow_one_failure(dask_scheduler: Any) -> None:
-    """The scheduler tries a job once more when its worker dies."""
-    dask_scheduler.allowed_failures = 1
+def report_deaths(dask_scheduler: Any) -> None:
+    """The scheduler says at once which tasks a dead worker had, running or waiting."""
+    dask_scheduler.allowed_failures = 0
 
 
 class Cluster(Engine):
@@ -125,10 +127,9 @@ class Cluster(Engine):
                     f"start one: xdsl-spirv worker --scheduler {self.address}",
                 )
             time.sleep(0.05)
-        with suppress(ImportError):
-            # A scheduler without this package keeps to its own settings.
-            self.client.run_on_scheduler(allow_one_failure)
         for worker, described in self.client.run(describe, on_error="return").items():
+            if isinstance(described, OSError):
+                continue  # It died just now.
             if not isinstance(described, dict) or not described:
                 raise ProgramError(
                     f"the worker {worker} is not one of xdsl-spirv's",
@@ -163,10 +164,16 @@ class Cluster(Engine):
                 self._meet()
             try:
                 info = self.client.scheduler_info(n_workers=-1)
+                if "id" not in info:
+                    return self._capacity
+                if info["id"] != self.scheduler:
+                    with suppress(ImportError):
+                        # A scheduler without this package keeps to its own settings.
+                        self.client.run_on_scheduler(report_deaths)
+                    self.scheduler = info["id"]
             except (OSError, RuntimeError, TimeoutError):
                 # The client finds its scheduler again, or closes.
                 return self._capacity
-            self.scheduler = info["id"]
             self._capacity = Counter()
             for worker in info["workers"].values():
                 self._capacity.update({name: int(n) for name, n in worker["resources"].items()})
@@ -222,8 +229,10 @@ class _Run:
         self.held: dict[_Sort, deque[Job]] = defaultdict(deque)
         self.open: dict[int, _Task] = {}
         self.seconds: dict[str, float] = defaultdict(lambda: TOGETHER_SECONDS)
-        self.alone: set[str] = set()
-        """Keys of jobs that were in a task whose workers died."""
+        self.suspects: deque[Job] = deque()
+        """What dead workers had."""
+        self.suspect: int | None = None
+        """The one of them that is tried."""
         self.counts: Counter[str] = Counter()
         self.ended: SimpleQueue[int] = SimpleQueue()
         self.progress = time.monotonic()
@@ -234,16 +243,14 @@ class _Run:
             pulled = self._pull(jobs)
             capacity = self.engine.look()
             self._submit(capacity)
-            if not pulled and not self.open and not any(self.held.values()):
+            if not pulled and not self.open and not self.suspects and not any(self.held.values()):
                 return
             # The next job may be long in coming: those that are known are under way meanwhile.
             numbers = self._ended() if pulled else self._wait()
             yield from self._settled(numbers)
             if numbers or pulled or self._attended(capacity):
                 self.progress = time.monotonic()
-            elif time.monotonic() - self.progress > PATIENCE_SECONDS and not self._attended(
-                capacity
-            ):
+            elif time.monotonic() - self.progress > PATIENCE_SECONDS:
                 raise ProgramError(
                     f"no worker is left for {len(self.open)} open jobs",
                     self.engine.address,
@@ -272,6 +279,8 @@ class _Run:
         """Send each resource as many tasks as its workers take, and a few more."""
         if self.engine.client.status != "running":
             return
+        if self.suspects and self.suspect is None:
+            self.suspect = self._send([self.suspects.popleft()])
         for jobs in self.held.values():
             while jobs:
                 lane = _lane(jobs[0])
@@ -283,11 +292,10 @@ class _Run:
 
     def _together(self, job: Job) -> int:
         """How many jobs of a kind are a task: one unless they are known to be quick."""
-        if job.key in self.alone:
-            return 1
         return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
 
-    def _send(self, jobs: list[Job]) -> None:
+    def _send(self, jobs: list[Job]) -> int:
+        """Submit a task; returns its number."""
         number = next(_numbers)
         future = self.engine.client.submit(
             perform,
@@ -300,6 +308,7 @@ class _Run:
         self.open[number] = _Task(jobs, future, self.engine.scheduler)
         self.counts[_lane(jobs[0])] += 1
         future.add_done_callback(partial(self._tell, number))
+        return number
 
     def _tell(self, number: int, _: Future) -> None:
         self.ended.put(number)
@@ -323,19 +332,24 @@ class _Run:
 
     def _settled(self, numbers: Iterable[int]) -> Iterator[tuple[Job, Result]]:
         """The results of jobs that ended; those that have none are held again."""
-        ended = [self.open.pop(number) for number in numbers if number in self.open]
-        done = [task.future for task in ended if task.future.status == "finished"]
+        ended = {number: self.open.pop(number) for number in numbers if number in self.open}
+        done = [task.future for task in ended.values() if task.future.status == "finished"]
         answers = dict(zip((f.key for f in done), self._gathered(done), strict=True))
-        for task in ended:
+        for number, task in ended.items():
             self.counts[_lane(task.jobs[0])] -= 1
+            suspected = number == self.suspect
+            self.suspect = None if suspected else self.suspect
             answer = answers.get(task.future.key)
             if answer is not None:
                 yield from self._results(task, answer)
-            elif task.future.status == "error" and len(task.jobs) == 1:
-                yield task.jobs[0], Result("lost", None, _cause(task.future.exception()))
-            else:
-                self.alone.update(job.key for job in task.jobs if task.future.status == "error")
+            elif task.future.status != "error":
                 self.held[_sort(task.jobs[0])].extendleft(reversed(task.jobs))
+            elif not suspected:
+                self.suspects.extend(task.jobs)
+            else:
+                place, cause = self.engine.place(task.needs), _cause(task.future.exception())
+                lost = Result("lost", None, cause, device=place.device, driver=place.driver)
+                yield task.jobs[0], lost
 
     def _results(self, task: _Task, answer: bytes) -> Iterator[tuple[Job, Result]]:
         tables = from_bytes(answer)
@@ -375,7 +389,7 @@ def _lane(job: Job) -> str:
 
 def _cause(error: BaseException | None) -> str:
     if isinstance(error, KilledWorker):
-        return f"the workers that ran it died, at last {error.last_worker.address}"
+        return f"the two workers that ran it died, at last {error.last_worker.address}"
     return f"{type(error).__name__}: {error}"
 
 
@@ -383,7 +397,8 @@ class LocalWorkers:
     """A scheduler in this process, and workers beside it that are started again when they die."""
 
     def __init__(self, count: int | None, cores: int, page: bool):
-        gpus = [place.opens.partition(":")[2] for place in here() if place.is_gpu]
+        gpus = [place for place in here() if place.is_gpu]
+        others = [place for place in here() if not place.is_gpu]
         number = count or max(1, len(gpus))
         address: Any = ":8787" if page and find_spec("bokeh") else None
         with warnings.catch_warnings():
@@ -398,7 +413,9 @@ class LocalWorkers:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._threads = [
             threading.Thread(
-                target=self._keep, args=(n, max(1, cores // number), gpus[n::number]), daemon=True
+                target=self._keep,
+                args=(n, max(1, cores // number), [*others, *gpus[n::number]]),
+                daemon=True,
             )
             for n in range(number)
         ]
@@ -409,14 +426,15 @@ class LocalWorkers:
     def alive(self) -> bool:
         return any(thread.is_alive() for thread in self._threads)
 
-    def _keep(self, number: int, cores: int, gpus: list[str]) -> None:
-        command = [*python_command(), "-P", "-m", "xdsl_spirv.jobs.worker"]
+    def _keep(self, number: int, cores: int, devices: list[Place]) -> None:
+        offered = json.dumps([asdict(place) for place in devices])
+        module = [*python_command(), "-P", "-m", "xdsl_spirv.jobs.worker"]
         for _ in range(STARTS):
             with self._lock:
                 if self._closing:
                     return
                 process = self.processes[number] = subprocess.Popen(
-                    [*command, self.address, str(cores), *gpus],
+                    [*module, self.address, str(cores), offered],
                     env=same_modules(),
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,

@@ -38,7 +38,10 @@ class Place:
     device: str = ""
     driver: str = ""
     opens: str = ""
-    launcher: tuple[str, ...] = ()
+    launcher: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "launcher", tuple(self.launcher))
 
     @property
     def is_gpu(self) -> bool:

@@ -9,6 +9,7 @@ scheduler, too: it registers again with one that is started anew at the same add
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
 import tempfile
@@ -31,7 +32,7 @@ from xdsl_spirv.jobs.job import (
     job_from_bytes,
     to_bytes,
 )
-from xdsl_spirv.jobs.places import Place, here, only
+from xdsl_spirv.jobs.places import Place
 from xdsl_spirv.runtime.errors import ProgramError
 
 PATIENCE_SECONDS = 60.0
@@ -129,29 +130,24 @@ def no_scheduler(address: str) -> ProgramError:
 
 
 def work(
-    address: str,
-    cores: int,
-    chosen: Sequence[int] | None = None,
-    patience: float = PATIENCE_SECONDS,
+    address: str, cores: int, devices: Sequence[Place], patience: float = PATIENCE_SECONDS
 ) -> None:
     """
     Perform jobs of a scheduler until it is away for longer than `patience`.
 
-    `chosen` are the GPUs by number, else all.
-
-    Raises `ProgramError` if no scheduler is there, or no such GPU.
+    Raises `ProgramError` if no scheduler is there.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    devices = list(here()) if chosen is None else only(here(), chosen)
     _described.update(code=code_digest(), devices=[asdict(place) for place in devices])
     asyncio.run(_serve(address, cores, devices, patience))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`ADDRESS CORES [GPU ...]`: a worker of a scheduler in the process that started this one."""
-    address, cores, *chosen = arguments
+    """`ADDRESS CORES DEVICES`: a worker of a scheduler in the process that started this one."""
+    address, cores, devices = arguments
+    places = [Place(**table) for table in json.loads(devices)]
     try:
-        work(address, int(cores), [int(number) for number in chosen], patience=0.0)
+        work(address, int(cores), places, patience=0.0)
     except ProgramError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -146,9 +146,9 @@ def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: 
     while True:
         try:
             message = receive(sys.stdin.buffer)
-        except EOFError:
+            send(answers, answer(message))
+        except (EOFError, BrokenPipeError):
             break
-        send(answers, answer(message))
         if last(message):
             break
     # A kernel that still runs would hold up the driver's own clean-up.

@@ -8,19 +8,12 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-
-from xdsl_spirv.jobs.child import opened
 from xdsl_spirv.jobs.job import KINDS, Kind, Wrong
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.errors import DeviceLostError
-from xdsl_spirv.serialization.text.assembler import assemble
-from xdsl_spirv.testing.dispatches import Array, Dispatch, execute
-from xdsl_spirv.testing.endless_kernels import FOREVER
 
-Buffers: TypeAlias = dict[tuple[int, int], Array]
 FAULTY = "faulty"
 KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
 
@@ -35,9 +28,7 @@ def faulty(data: dict[str, Any]) -> Any:
             time.sleep(data.get("sleep", 0.0))
             return data.get("value", os.getpid())
         case "never end":
-            buffers: Buffers = {(0, 2): np.zeros(4, np.uint32)}
-            kernel = assemble(FOREVER.replace("NAME", "main")).encode()
-            execute(opened(), Dispatch(kernel, "main", (1, 1, 1), buffers))
+            never_end()
         case "hang":
             time.sleep(1000)
         case "signal":
@@ -48,6 +39,9 @@ def faulty(data: dict[str, Any]) -> Any:
                 marker.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             return "done"
+        case "kill the worker":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(1000)
         case "exit":
             os._exit(7)
         case "allocate":
@@ -62,3 +56,16 @@ def faulty(data: dict[str, Any]) -> Any:
             return object()
         case what:
             raise KeyError(what)
+
+
+def never_end() -> None:
+    """Run a kernel that does not end; most tests need none of the modules that make it."""
+    import numpy as np
+
+    from xdsl_spirv.jobs.child import opened
+    from xdsl_spirv.serialization.text.assembler import assemble
+    from xdsl_spirv.testing.dispatches import Dispatch, execute
+    from xdsl_spirv.testing.endless_kernels import FOREVER
+
+    kernel = assemble(FOREVER.replace("NAME", "main")).encode()
+    execute(opened(), Dispatch(kernel, "main", (1, 1, 1), {(0, 2): np.zeros(4, np.uint32)}))

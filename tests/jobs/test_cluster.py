@@ -39,6 +39,12 @@ def engine() -> Generator[Cluster]:
         yield engine
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Generator[Store]:
+    with Store(tmp_path / "store.db") as store:
+        yield store
+
+
 def jobs(count: int, **data: Any) -> list[Job]:
     return [Job(FAULTY, {"do": "return", "n": n, **data}, seconds=20) for n in range(count)]
 
@@ -67,20 +73,19 @@ def test_jobs_end_as_on_this_machine(engine: Cluster, lavapipe: Path):
     assert "SIGSEGV" in results["signal"].cause
 
 
-def test_a_killed_worker_loses_nothing(engine: Cluster, tmp_path: Path):
+def test_a_killed_worker_loses_nothing(engine: Cluster, store: Store, tmp_path: Path):
     log = tmp_path / "log"
-    with Store(tmp_path / "store.db") as store:
-        results: list[str] = []
-        for _, result in engine.run(jobs(40, sleep=0.05, log=str(log)), store):
-            results.append(result.status)
-            if len(results) == 5:
-                os.kill(int(result.worker.rpartition(":")[2]), signal.SIGKILL)
-        assert Counter(results) == {"ok": 40}
-        assert len(store) == 40
-        again = Counter(log.read_text().split())
-        assert len(again) == 40
-        assert max(again.values()) <= 2, "what the worker was at is tried once more"
-        list(engine.run(jobs(40, sleep=0.05, log=str(log)), store))
+    results: list[str] = []
+    for _, result in engine.run(jobs(40, sleep=0.05, log=str(log)), store):
+        results.append(result.status)
+        if len(results) == 5:
+            os.kill(int(result.worker.rpartition(":")[2]), signal.SIGKILL)
+    assert Counter(results) == {"ok": 40}
+    assert len(store) == 40
+    again = Counter(log.read_text().split())
+    assert len(again) == 40
+    assert max(again.values()) <= 2, "what the worker was at is tried once more"
+    list(engine.run(jobs(40, sleep=0.05, log=str(log)), store))
     assert Counter(log.read_text().split()) == again, "what is recorded is not run again"
 
 
@@ -111,6 +116,16 @@ def test_two_drivers_of_a_device_are_not_mixed(engine: Cluster):
         engine.agree("vulkan:gpu", "GPU", "driver 2")
 
 
+def test_a_job_that_ends_its_workers_is_recorded_and_others_are_not(engine: Cluster, store: Store):
+    """At the end: both workers are gone, and started again."""
+    bad = Job(FAULTY, {"do": "kill the worker"})
+    results = list(engine.run([bad, *jobs(12, sleep=0.02)], store))
+    assert Counter(result.status for _, result in results) == {"ok": 12, "lost": 1}
+    found = store.find(bad, engine.place("cores"))
+    assert found is not None
+    assert "the two workers that ran it died" in found.cause
+
+
 def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -124,11 +139,14 @@ def test_nobody_at_an_address(monkeypatch: pytest.MonkeyPatch):
             Cluster(address)
 
 
-def test_a_scheduler_is_started_anew_in_the_middle(tmp_path: Path):
-    port, log = free_port(), tmp_path / "log"
+def test_a_scheduler_is_started_anew_in_the_middle(store: Store):
+    port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     scheduler = subprocess.Popen([*SCHEDULER, "--port", str(port)], stderr=subprocess.DEVNULL)
-    worker = subprocess.Popen([*WORKER, "--scheduler", address, "--cores", "2"])
+    without = {"VK_DRIVER_FILES": "none", "XDSL_SPIRV_LAVAPIPE": "none"}
+    worker = subprocess.Popen(
+        [*WORKER, "--scheduler", address, "--cores", "2"], env=os.environ | without
+    )
     started = [scheduler]
 
     def restart() -> None:
@@ -139,9 +157,9 @@ def test_a_scheduler_is_started_anew_in_the_middle(tmp_path: Path):
         )
 
     try:
-        with connected(address) as engine, Store(tmp_path / "store.db") as store:
+        with connected(address) as engine:
             results: list[str] = []
-            for _, result in engine.run(jobs(30, sleep=0.05, log=str(log)), store):
+            for _, result in engine.run(jobs(30, sleep=0.05), store):
                 results.append(result.status)
                 if len(results) == 5:
                     threading.Thread(target=restart).start()

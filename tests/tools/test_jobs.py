@@ -69,7 +69,7 @@ def test_a_worker_without_a_scheduler(
 ):
     worker = pytest.importorskip("xdsl_spirv.jobs.worker", reason="Dask is not installed")
     monkeypatch.setattr(worker, "FIRST_SECONDS", 0.5)
-    monkeypatch.setattr(worker, "here", lambda: ())
+    monkeypatch.setattr("xdsl_spirv.tools.jobs.here", lambda: ())
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
