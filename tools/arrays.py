@@ -21,6 +21,7 @@ from xdsl_spirv.runtime.memory import refuse_beyond_memory
 from xdsl_spirv.runtime.program import Buffer
 from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools.output import write
+from xdsl_spirv.tools.report import note_row
 
 OPEN = "?"
 """What `--dim` calls the size of a dimension that is known only when the program runs."""
@@ -145,6 +146,7 @@ def write_results(path: str | None, results: Mapping[str, Array]) -> None:
     for name, result in results.items():
         shape = "x".join([*map(str, result.shape), result.dtype.name])
         print(f"{name}: {shape}{_summary(result)}")
+        note_row("results", {"name": name, "shape": result.shape, "type": result.dtype.name})
     if path is not None:
         write(path, npz_bytes(results))
 

@@ -12,6 +12,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse
 from xdsl_spirv.tools.grid import parse_grid
 from xdsl_spirv.tools.output import check_place
+from xdsl_spirv.tools.report import note
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -34,6 +35,14 @@ def check(arguments: argparse.Namespace) -> int:
         length=arguments.length,
     )
     print(report)
+    found = report.finding
+    wrong = found and {"pass": found.stage, "wrong": found.wrong, "failure": found.failure}
+    note(
+        inputs=report.inputs,
+        skipped=report.skipped,
+        passes=[{"pass": name, "share": share} for name, share in report.shares.items()],
+        finding=wrong,
+    )
     if report.finding is None and not report.inputs:
         raise ProgramError(
             "no result was compared: the program has no meaning on any set of inputs",

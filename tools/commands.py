@@ -18,11 +18,13 @@ from xdsl_spirv.runtime.modules import context, parse, verify
 from xdsl_spirv.runtime.program import INDEX, Buffer, Program
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import check_place, write
+from xdsl_spirv.tools.report import note
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv run`: exit status 1 for a result beyond its bound, or a finding."""
     from xdsl_spirv.tools.arrays import read_inputs, write_results
+    from xdsl_spirv.tools.listing import list_program
     from xdsl_spirv.tools.running import execute
 
     check_place(arguments.output)
@@ -33,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         return run_model(arguments)
     whole = Program.load(arguments.program, arguments.unsafe)
+    if arguments.list:
+        return list_program(whole)
     program = whole.function(arguments.function)
     inputs = read_inputs(arguments, program.manifest.inputs)
     if arguments.compare_layers:
@@ -57,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         comparisons = check(program, inputs, results, states)
     write_results(arguments.output, results)
+    note(comparisons=comparisons)
     for comparison in comparisons:
         print(comparison)
     if checks is not None:

@@ -14,6 +14,7 @@ from xdsl_spirv.frontends.model import is_model
 from xdsl_spirv.runtime.program import check_place
 from xdsl_spirv.runtime.weights import load_weights
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
+from xdsl_spirv.tools.report import note_row
 from xdsl_spirv.tools.trace import tracing
 
 
@@ -42,6 +43,8 @@ def compile(arguments: argparse.Namespace) -> int:
     for dispatch in (dispatch for function in functions for dispatch in function.dispatches):
         size = len(program.code[dispatch.kernel].binary)
         grid = "x".join(map(str, dispatch.grid))
+        row = {"kernel": dispatch.kernel, "entry_point": dispatch.entry_point}
+        note_row("dispatches", {**row, "grid": dispatch.grid, "spirv_bytes": size})
         print(
             f"{dispatch.kernel}.{dispatch.entry_point}: {grid} workgroups, {size} bytes of SPIR-V"
         )

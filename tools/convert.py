@@ -32,6 +32,7 @@ from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.arrays import dims_of
 from xdsl_spirv.tools.output import write
+from xdsl_spirv.tools.report import note, note_row
 
 SAMPLES = 2
 """Random inputs that are compared where no samples are given."""
@@ -62,6 +63,7 @@ def convert(arguments: argparse.Namespace) -> int:
     write(arguments.output, data)
     before = Path(path).stat().st_size
     print(f"{arguments.output}: {len(data):,} bytes, {before:,} before")
+    note(output=arguments.output, bytes=len(data), bytes_before=before)
     for line in lines:
         print(line)
     return 0
@@ -230,6 +232,8 @@ def _compared(path: str, converted: Model, samples: Sequence[Sample]) -> list[st
             known = worst.get(output.name, (0.0, 1.0))
             worst[output.name] = max(known[0], error), min(known[1], cosine)
     width = max(map(len, worst))
+    for name, (error, cosine) in worst.items():
+        note_row("results", {"name": name, "largest_difference": error, "cosine": cosine})
     return [
         f"{name:{width}}  largest difference {error:.2g} of the largest element, "
         f"cosine {cosine:.6f}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import sys
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from xdsl_spirv.runtime.vulkan.worker import list_devices
 from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.output import write
+from xdsl_spirv.tools.report import note
 
 
 def devices(arguments: argparse.Namespace) -> int:
@@ -41,10 +41,8 @@ def devices(arguments: argparse.Namespace) -> int:
             )
     if arguments.write_target is not None:
         return _write_target(arguments, offered.best_first() if not arguments.device else chosen)
-    if arguments.json:
-        print(json.dumps([summary(info) for info in chosen], indent=2))
-    else:
-        print("\n\n".join(_text(info) for info in chosen) or "no device")
+    note(devices=[summary(info) for info in chosen])
+    print("\n\n".join(_text(info) for info in chosen) or "no device")
     return 0 if chosen else 1
 
 

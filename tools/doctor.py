@@ -26,6 +26,7 @@ from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.probe import expected, probe
 from xdsl_spirv.runtime.vulkan.worker import list_devices, open_isolated
 from xdsl_spirv.targets import load, names
+from xdsl_spirv.tools.report import note_row
 
 MANIFESTS = ("/etc/vulkan/icd.d", "/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
 DRIVER_VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES")
@@ -38,46 +39,53 @@ def doctor(arguments: argparse.Namespace) -> int:
     try:
         offered = list_devices()
     except VulkanError as error:
-        print(f"FAILED   {error.cause}")
+        _say(f"FAILED   {error.cause}")
         for line in error.place.split("; "):
-            print(f"           {line}")
-        print(f"  do     {error.remedy}")
+            _say(f"           {line}")
+        _say(f"  do     {error.remedy}")
         return 1
     version = ".".join(map(str, offered.loader_version))
-    print(f"ok       loader {offered.loader}, Vulkan {version}")
+    _say(f"ok       loader {offered.loader}, Vulkan {version}")
     if not offered.devices:
-        print("FAILED   the loader offers no device")
-        print("  do     install the driver of the device, or allow access to it (/dev/dri, groups")
-        print("         render and video), or pass it into the container")
+        _say("FAILED   the loader offers no device")
+        _say("  do     install the driver of the device, or allow access to it (/dev/dri, groups")
+        _say("         render and video), or pass it into the container")
         return 1
     runs = [_examine(info) for info in offered.best_first()]
     print()
     if not any(runs):
-        print("no device runs kernels; `--device interpreter` does")
+        _say("no device runs kernels; `--device interpreter` does")
         return 2
     chosen = offered.best_first()[runs.index(True)]
-    print(f"`xdsl-spirv run DIR` uses vulkan:{chosen.index} ({chosen.name})")
+    _say(f"`xdsl-spirv run DIR` uses vulkan:{chosen.index} ({chosen.name})")
     return 0
+
+
+def _say(line: str) -> None:
+    """Print a line, and note it: what stands in its first columns is how it stands."""
+    print(line)
+    status, text = ("device", line) if line.startswith("\n") else (line[:9], line[9:])
+    note_row("steps", {"status": status.strip().lower() or "note", "text": text.strip()})
 
 
 def _environment() -> None:
     """What decides which loader and drivers are found."""
     for name in (LIBRARY_VARIABLE, *DRIVER_VARIABLES, "XDSL_SPIRV_DEVICE"):
         if os.environ.get(name):
-            print(f"         {name}={os.environ[name]}")
+            _say(f"         {name}={os.environ[name]}")
     named = [name for name in DRIVER_VARIABLES if os.environ.get(name)]
     manifests = sorted(str(p) for folder in MANIFESTS for p in Path(folder).glob("*.json"))
     if not named:
         listed = ", ".join(manifests) or "none in " + ", ".join(MANIFESTS)
-        print(f"         driver manifests: {listed}")
+        _say(f"         driver manifests: {listed}")
     for name in named:
         manifests += [path for path in os.environ[name].split(os.pathsep) if path]
     for path in dict.fromkeys(manifests):
         wrong = _wrong_with(Path(path))
         if wrong:
-            print(f"WARNING  the driver manifest {path} {wrong}")
+            _say(f"WARNING  the driver manifest {path} {wrong}")
     kept = cache.folder()
-    print(f"         pipeline cache: {kept or 'off'}")
+    _say(f"         pipeline cache: {kept or 'off'}")
 
 
 def _wrong_with(manifest: Path) -> str:
@@ -98,13 +106,13 @@ def _wrong_with(manifest: Path) -> str:
 
 def _examine(info: DeviceInfo) -> bool:
     """Say what a device can and cannot do; whether it ran the kernel."""
-    print(f"\nvulkan:{info.index}  {info.name} ({info.kind}), {info.driver} {info.driver_version}")
+    _say(f"\nvulkan:{info.index}  {info.name} ({info.kind}), {info.driver} {info.driver_version}")
     version = ".".join(map(str, info.version[:2]))
     if info.version < (1, 3):
-        print(f"FAILED   it has Vulkan {version}; kernels need 1.3")
-        print("  do     update the driver")
+        _say(f"FAILED   it has Vulkan {version}; kernels need 1.3")
+        _say("  do     update the driver")
         return False
-    print(f"ok       Vulkan {version}, subgroups of {info.subgroup_size}")
+    _say(f"ok       Vulkan {version}, subgroups of {info.subgroup_size}")
     _features(info)
     _matrices(info)
     _targets(info)
@@ -114,29 +122,29 @@ def _examine(info: DeviceInfo) -> bool:
 def _features(info: DeviceInfo) -> None:
     missing = [name for name in NEEDED if name not in feature_names(info)]
     if missing:
-        print(f"WARNING  it lacks {', '.join(missing)}: kernels that use them do not run")
+        _say(f"WARNING  it lacks {', '.join(missing)}: kernels that use them do not run")
     else:
-        print(f"ok       {', '.join(NEEDED)}")
+        _say(f"ok       {', '.join(NEEDED)}")
 
 
 def _matrices(info: DeviceInfo) -> None:
     rows = [p for p in info.matrices if p.scope == "Subgroup" and not p.saturating]
     if not rows:
-        print("WARNING  no cooperative matrices: contractions run on multiply-adds")
+        _say("WARNING  no cooperative matrices: contractions run on multiply-adds")
         return
-    print(f"ok       {len(rows)} cooperative-matrix shapes: {'; '.join(map(str, rows))}")
+    _say(f"ok       {len(rows)} cooperative-matrix shapes: {'; '.join(map(str, rows))}")
     if not any(p.a == "bf16" for p in rows):
-        print("         none for bf16")
+        _say("         none for bf16")
 
 
 def _targets(info: DeviceInfo) -> None:
     """The targets of this package whose programs run here as they are."""
     fitting = list(_fitting(info))
     if fitting:
-        print(f"ok       runs programs for --target {', '.join(fitting)}")
+        _say(f"ok       runs programs for --target {', '.join(fitting)}")
         return
-    print("WARNING  no target of this package fits the device")
-    print(f"  do     xdsl-spirv devices --device vulkan:{info.index} --write-target my-device.json")
+    _say("WARNING  no target of this package fits the device")
+    _say(f"  do     xdsl-spirv devices --device vulkan:{info.index} --write-target my-device.json")
 
 
 def _fitting(info: DeviceInfo) -> Iterable[str]:
@@ -161,12 +169,12 @@ def _run(info: DeviceInfo) -> bool:
             work, inputs = probe()
             outputs = device.load(work).run(inputs, TIMEOUT)
     except ProgramError as error:
-        print(f"FAILED   a kernel does not run: {error.cause}")
-        print(f"  do     {error.remedy or 'update the driver'}")
+        _say(f"FAILED   a kernel does not run: {error.cause}")
+        _say(f"  do     {error.remedy or 'update the driver'}")
         return False
     if outputs != expected():
-        print("FAILED   a kernel runs and computes something else")
-        print("  do     update the driver")
+        _say("FAILED   a kernel runs and computes something else")
+        _say("  do     update the driver")
         return False
-    print("ok       a kernel ran, and its result is right")
+    _say("ok       a kernel ran, and its result is right")
     return True

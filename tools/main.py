@@ -64,7 +64,7 @@ COMMANDS = {
     ),
     "doctor": (
         "Find out whether programs run on a Vulkan device, and why not.",
-        "",
+        "program_options:doctor",
         "doctor:doctor",
     ),
     "tune": (
@@ -241,7 +241,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help(sys.stderr)
         return 2
     with as_command(), shown_on(_display(parsed.progress)):
-        return guarded(lambda: _imported(parsed.command)(parsed), parsed.debug)
+        return guarded(lambda: _run(parsed), parsed.debug)
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """The status of the command; with `--json` its report is all that it prints."""
+    command = _imported(parsed.command)
+    if getattr(parsed, "json", None) is not True:
+        return command(parsed)
+    return _imported("report:reported")(lambda: command(parsed))
 
 
 def _display(wanted: bool) -> Display | None:

@@ -41,6 +41,8 @@ from xdsl_spirv.tools.arrays import (
     write_results,
 )
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
+from xdsl_spirv.tools.listing import list_model
+from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.running import INTERPRETER, execute, limited
 from xdsl_spirv.tools.trace import tracing
 
@@ -95,6 +97,8 @@ def compile_to(
     temporaries = sum(b.bytes for b in buffers if b.kind == "temporary" and not b.is_dynamic)
     peak = max(function.memory or 0 for function in functions)
     states = {b.name: b.bytes for b in buffers if b.kind == "state"}
+    note(target=manifest.target, dispatches=len(dispatches), kernels=len(kernels), paths=paths)
+    note(spirv_bytes=size, memory_bytes=peak, temporary_bytes=temporaries, seconds=seconds)
     print(
         f"compiled for {manifest.target} in {seconds:.2f} s: {len(dispatches)} dispatches "
         f"({', '.join(f'{count} {path}' for path, count in paths.most_common())}) of "
@@ -122,6 +126,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ProgramError("cannot read the model: no such file", path, "give an .onnx file")
     refuse_unknown(arguments)
     model = read_model(arguments, path, given_shapes(arguments))
+    if arguments.list:
+        return list_model(model)
     if not arguments.inputs and arguments.random is None:
         arguments.random = 0
         print("inputs: random, seed 0 (give --input NAME=x.npy for others)")
@@ -218,6 +224,7 @@ def compare(
     expected = run_onnxruntime(path, inputs, list(results))
     print(f"compared with {expected.how} ({expected.seconds:.3f} s), tolerance {tolerance}")
     differing = differences(results, expected.results, tolerance)
+    note(compared_with=expected.how, comparisons=differing)
     for difference in differing:
         print(difference)
     return 0 if all(difference.passed for difference in differing) else 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from xdsl_spirv.tools.program_options import dims, inputs
+from xdsl_spirv.tools.program_options import as_json, dims, inputs
 
 
 def opt(command: argparse.ArgumentParser) -> None:
@@ -155,6 +155,7 @@ def debugging(command: argparse.ArgumentParser) -> None:
 
 
 def check_passes(command: argparse.ArgumentParser) -> None:
+    as_json(command)
     command.add_argument("input", metavar="INPUT.mlir")
     command.add_argument("-p", "--passes", required=True, help="the pass pipeline")
     command.add_argument("--inputs", type=int, default=10, help="sets of inputs (%(default)s)")
@@ -184,7 +185,7 @@ def validate(command: argparse.ArgumentParser) -> None:
         "--target", help="a device's name, or a target file, whose Workgroup memory must suffice"
     )
     command.add_argument("--module", help="the spirv.module's symbol if there are several")
-    command.add_argument("--json", action="store_true", help="print the findings as JSON")
+    as_json(command)
     command.add_argument(
         "--spirv-val", action="store_true", help="run Khronos' validator too and show differences"
     )

@@ -10,7 +10,18 @@ ORDERS = ("order", "share", "work", "moved")
 """What the rows of `explain` can be sorted by: the order of execution, or the most first."""
 
 
+def as_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json", action="store_true", help="print what it finds as JSON, and nothing else"
+    )
+
+
+def doctor(command: argparse.ArgumentParser) -> None:
+    as_json(command)
+
+
 def compile(command: argparse.ArgumentParser) -> None:
+    as_json(command)
     command.add_argument("input", metavar="INPUT.onnx|.gguf|.mlir")
     command.add_argument("--target", required=True, help="a device's name, or a target file")
     dims(command)
@@ -41,6 +52,7 @@ def compile(command: argparse.ArgumentParser) -> None:
 
 
 def convert(command: argparse.ArgumentParser) -> None:
+    as_json(command)
     command.add_argument("input", metavar="MODEL.onnx")
     command.add_argument("--to", required=True, choices=("f16", "int8"), help="the type")
     command.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the result")
@@ -59,6 +71,9 @@ def convert(command: argparse.ArgumentParser) -> None:
 
 
 def explain(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="as --format json"
+    )
     command.add_argument(
         "input", metavar="MODEL.onnx|.gguf|.mlir|DIR", help="a model, or what `compile` wrote"
     )
@@ -128,6 +143,10 @@ def explain(command: argparse.ArgumentParser) -> None:
 
 
 def run(command: argparse.ArgumentParser) -> None:
+    as_json(command)
+    command.add_argument(
+        "--list", action="store_true", help="list inputs, outputs and states, and do not run"
+    )
     command.add_argument(
         "program", metavar="DIR|MODEL.onnx", help="what `xdsl-spirv compile` wrote, or a model"
     )
@@ -250,7 +269,7 @@ def generate(command: argparse.ArgumentParser) -> None:
 
 def devices(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", metavar="NAME", help="only vulkan:N, or vulkan for the best")
-    command.add_argument("--json", action="store_true", help="print everything as JSON")
+    as_json(command)
     command.add_argument(
         "--write-target", metavar="FILE", help="write a target file of the device (the best one)"
     )
@@ -263,6 +282,7 @@ def devices(command: argparse.ArgumentParser) -> None:
 
 
 def tune(command: argparse.ArgumentParser) -> None:
+    as_json(command)
     from xdsl_spirv.jobs.options import add_options
 
     command.add_argument("input", metavar="INPUT.mlir", nargs="?", help="linalg on tensors")

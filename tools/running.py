@@ -33,6 +33,7 @@ from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
 from xdsl_spirv.runtime.vulkan.programs import work_of
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, RemoteWork, open_isolated
+from xdsl_spirv.tools.report import note, plain
 
 if TYPE_CHECKING:
     from xdsl_spirv.compare.layers import Execute
@@ -183,6 +184,7 @@ def _print_statistics(device: VulkanDevice | IsolatedDevice, program: Program) -
 def _print_times(times: list[Time], count: int, where: str) -> None:
     """Medians by dispatch, in the order of their execution."""
     print(f"times on {where}, medians of {count} runs:")
+    note(device=where, times=[{**plain(time), "median": time.median} for time in times])
     total = 0.0
     for time in times:
         total += time.median

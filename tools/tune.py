@@ -21,6 +21,7 @@ from xdsl_spirv.passes.schedule.tuned import path_for
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.targets import Target, load
+from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench, Replay
 from xdsl_spirv.tools.tuning.candidates import Source
 from xdsl_spirv.tools.tuning.results import (
@@ -72,6 +73,7 @@ def tune(arguments: argparse.Namespace) -> int:
         searched = _searched(arguments, options, target)
     outcomes, together = searched
     write_table(table, target.name, outcomes)
+    note(table=table, outcomes=outcomes)
     if arguments.page is not None:
         from xdsl_spirv.tools.tuning.page import write_page
 

@@ -7,7 +7,6 @@ An MLIR file is known by its name's ending; anything else is read as a binary.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.serialization.validation.validator import environment_of
 from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools import khronos
+from xdsl_spirv.tools.report import note
 
 MEMORY_OF_ALL = "VUL-10"
 """The rule of what every device has."""
@@ -46,15 +46,12 @@ def validate(arguments: argparse.Namespace) -> int:
     oracle = None
     if arguments.spirv_val and binary is not None:
         oracle = _compare(binary, environment, findings)
-    if arguments.json:
-        report: dict[str, object] = {"findings": [f.as_dict() for f in findings]}
-        if oracle is not None:
-            report["spirv_val"] = oracle
-        print(json.dumps(report, indent=2))
-    else:
-        for finding in findings:
-            print(f"{arguments.input}: {finding}")
-        for line in oracle["differences"] if oracle is not None else ():
+    note(findings=[finding.as_dict() for finding in findings])
+    for finding in findings:
+        print(f"{arguments.input}: {finding}")
+    if oracle is not None:
+        note(spirv_val=oracle)
+        for line in oracle["differences"]:
             print(f"{arguments.input}: difference: {line}")
     return int(any(f.severity is Severity.ERROR for f in findings))
 

@@ -83,7 +83,7 @@ def test_doctor_without_a_loader(
 def test_a_target_file_of_a_device(run: Run, tmp_path: Path):
     done = run(*COMMAND, "devices", "--json")
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
+    (found,) = json.loads(done.stdout)["devices"]
     assert found["device"] == "vulkan:0"
     assert found["kind"] == "CPU"
     path = tmp_path / "mine.json"

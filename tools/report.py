@@ -1,0 +1,70 @@
+"""
+What a command found, as data: one JSON object on standard output with `--json`.
+
+A command prints for people and notes the same as data; with `--json` what it prints is left out.
+docs/shell.md lists the fields. Errors and their statuses are the same as without.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from contextvars import ContextVar
+from enum import Enum
+from os import PathLike, fspath
+from typing import Any
+
+_NOTES: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
+
+
+def note(**fields: object) -> None:
+    """Keep fields of the report, if anybody wants it."""
+    notes = _NOTES.get()
+    if notes is not None:
+        notes |= {name: plain(value) for name, value in fields.items()}
+
+
+def note_row(table: str, row: object) -> None:
+    """Keep a row of a table of the report."""
+    notes = _NOTES.get()
+    if notes is not None:
+        notes.setdefault(table, []).append(plain(row))
+
+
+def reported(run: Callable[[], int]) -> int:
+    """The status of a command, whose notes are printed in the place of its text."""
+    notes: dict[str, Any] = {}
+    token = _NOTES.set(notes)
+    try:
+        with redirect_stdout(io.StringIO()):
+            status = run()
+    finally:
+        _NOTES.reset(token)
+    print(json.dumps(notes, indent=2), file=sys.stdout)
+    return status
+
+
+def plain(value: object) -> Any:
+    """A value as JSON has it: records as objects, with `passed` where they say so."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        passed = getattr(value, "passed", None)
+        return fields | ({} if passed is None else {"passed": bool(passed)})
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
+        return None
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    item = getattr(value, "item", None)
+    return plain(item()) if item is not None else str(value)
