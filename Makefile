@@ -12,7 +12,7 @@ CODE := src upstream grammar dialects serialization interpreter targets passes f
 # Tests start hundreds of processes: bytecode is compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo site-test test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang site tutorials dist-check clean
+.PHONY: help demo site-test test test-long lit pytest fuzz swiftshader lint fmt bench wheel lavapipe glslang site tutorials dist-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -36,6 +36,9 @@ pytest: $(STAMPS)/dev lavapipe glslang
 
 fuzz: $(STAMPS)/dev  ## give readers N damaged files (make fuzz N=100000 JOBS=8, or SECONDS=3600)
 	$(BIN)/python scripts/fuzz.py $(if $(SECONDS),--time $(SECONDS),$(or $(N),10000)) --jobs $(JOBS)
+
+swiftshader: $(STAMPS)/dev  ## kernels, models and edges on Chromium's Vulkan driver (differential.md)
+	$(BIN)/python -m pytest -m long -ra tests/runtime/test_swiftshader.py
 
 lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict, and what would be published
 	$(BIN)/ruff check $(CODE)

@@ -67,10 +67,27 @@ def _is_equal(x: Any, y: Any) -> bool:
     raise UnknownSizeError(f"whether {x} is {y}")
 
 
+def _but_minus_one(s: Scalars, y: Number) -> Number:
+    """A divisor with 1 in the place of -1, by which the least integer cannot be divided."""
+    return s.select(y.equals(-1), 1, y) if _can_overflow(y) else y
+
+
+def _can_overflow(y: Number) -> bool:
+    """Whether -1 is thought of as a divisor; integers of 64 bits are small where divided."""
+    return y.element.is_signed and y.element.bits <= 32
+
+
+def _quotient(s: Scalars, x: Number, y: Number) -> Number:
+    """x / y; the least integer by -1 is itself, as in two's complement."""
+    if not _can_overflow(y):
+        return x / y
+    return s.select(y.equals(-1), -x, x / _but_minus_one(s, y))
+
+
 _declare("Add", lambda s, x, y: x + y, fold=python.add)
 _declare("Sub", lambda s, x, y: x - y, fold=python.sub)
 _declare("Mul", lambda s, x, y: x * y, fold=python.mul)
-_declare("Div", lambda s, x, y: x / y, fold=_integer_division)
+_declare("Div", lambda s, x, y: _quotient(s, x, y), fold=_integer_division)
 _declare("Neg", lambda s, x: -x, fold=python.neg)
 _declare("Abs", lambda s, x: s.absolute(x))
 _declare("Reciprocal", lambda s, x: 1 / x)
@@ -327,7 +344,7 @@ def modulo(b: Nodes, x: Tensor, y: Tensor, /, *, fmod: int = 0) -> Tensor:
     """The rest with the divisor's sign, as Python has it, or with the dividend's."""
 
     def body(s: Scalars, x: Number, y: Number) -> Number:
-        rest = x % y
+        rest = x % _but_minus_one(s, y)
         if x.element.is_float and not fmod:
             zero = s.select(y < 0, s.number(-0.0, x.element), 0.0)
             signed = s.select((rest < 0) ^ (y < 0), rest + y, rest)
@@ -376,8 +393,19 @@ def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode:
         )
     if x.element.is_float and element.bits < 32 and not element.is_float and not element.is_bool:
         # As in C and onnxruntime.
-        return b.elementwise(lambda s, x: x.to(I32).to(element), x, element=element)
+        return b.elementwise(lambda s, x: _saturated(s, x, I32).to(element), x, element=element)
+    if x.element.is_float and element in (I32, U32):
+        return b.elementwise(lambda s, x: _saturated(s, x, element), x, element=element)
     return b.convert(x, element)
+
+
+def _saturated(s: Scalars, x: Number, element: Element) -> Number:
+    """The nearest integer of the type toward zero; 0 for NaN. SPIR-V leaves it to the device."""
+    limits = np.iinfo(element.dtype)
+    x = x.to(F32) if x.element.bits < 32 else x
+    low, end = float(limits.min), float(limits.max + 1)
+    whole = s.select((x >= low) & (x < end), x, 0.0).to(element)
+    return s.select(x >= end, limits.max, s.select(x < low, limits.min, whole))
 
 
 @operator("CastLike")

@@ -1,0 +1,159 @@
+"""
+A second Vulkan driver: what runs on lavapipe and the interpreter runs on SwiftShader, too.
+
+Its subgroups are of four, it has no cooperative matrices and nothing but 32 bits: programs for it
+are compiled for the target's file that `devices --write-target` makes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.testing import swiftshader
+from xdsl_spirv.testing.edges import AT_EDGES, edge_program
+from xdsl_spirv.testing.workloads import workload
+
+pytestmark = [pytest.mark.vulkan, pytest.mark.long]
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILIES = ROOT / "tests" / "runtime" / "vulkan" / "families.py"
+MAIN = (sys.executable, "-m", "xdsl_spirv.tools.main")
+CONTRACTIONS = 40
+OF_THE_DRIVER = ("Exp", "Log", "Sigmoid")
+"""Functions that this driver has of finite numbers only, as Vulkan lets it."""
+NARROW = ("Cast to uint8",)
+SMALLEST = float(np.finfo(np.float32).tiny)
+
+Start = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
+    """`start(program, argument, ...)` runs a program with this driver alone."""
+    library = swiftshader.library()
+    if library is None:
+        pytest.skip(f"no SwiftShader: install Chromium, or set {swiftshader.VARIABLE}")
+    added = swiftshader.environment(library, tmp_path_factory.mktemp("swiftshader"))
+
+    def start(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(part) for part in command],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | added,
+            cwd=ROOT,
+            **options,
+        )
+
+    if "no Vulkan loader" in start(*MAIN, "devices").stderr:
+        pytest.skip("there is no Vulkan loader")
+    return start
+
+
+@pytest.fixture(scope="module")
+def target(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("target") / "swiftshader.json"
+    done = start(*MAIN, "devices", "--write-target", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_a_driver_that_refuses_newer_versions_is_found(start: Start, target: Path):
+    """It refuses instances of Vulkan 1.4, which a driver must not."""
+    done = start(*MAIN, "devices", "--json")
+    assert "SwiftShader" in done.stdout, done.stderr
+    described = json.loads(target.read_text())
+    assert described["subgroup_size"]["default"] == 4
+    assert described["cooperative_matrix"] == []
+
+
+def test_generated_kernels(start: Start, target: Path):
+    script = ROOT / "scripts" / "differential.py"
+    done = start(sys.executable, script, 96, "--device", "vulkan", "--target", target)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def executed(
+    start: Start, folder: Path, programs: dict[str, tuple[Program, dict[str, Any]]]
+) -> dict[str, dict[str, Any]]:
+    """What the programs give there, by name."""
+    for name, (program, inputs) in programs.items():
+        program.save(folder / name)
+        np.savez(folder / f"{name}.npz", **inputs)
+    done = start(sys.executable, FAMILIES, folder, timeout=1000)
+    assert done.returncode == 0, done.stderr
+    results: dict[str, dict[str, Any]] = {}
+    for name in programs:
+        with np.load(folder / f"{name}.out.npz") as stored:
+            results[name] = {output: stored[output] for output in stored.files}
+    return results
+
+
+def test_random_contractions(start: Start, target: Path, tmp_path: Path):
+    programs: dict[str, tuple[Program, dict[str, Any]]] = {}
+    for seed in range(CONTRACTIONS):
+        made = workload(seed, ("f32 -> f32", "s32 -> s32"), 40)
+        program = compile_module(parse_text(made.text()), str(target))
+        programs[f"{seed:02} {made}".replace(" ", "_")] = (
+            program,
+            made.inputs(np.random.default_rng(seed)),
+        )
+    for name, results in executed(start, tmp_path, programs).items():
+        program, inputs = programs[name]
+        for comparison in check(program, inputs, results):
+            assert comparison.passed, f"{name}: {comparison}"
+
+
+def test_operators_at_edges(start: Start, target: Path, tmp_path: Path):
+    """NaN, infinities, extremes: what docs/numerics.md says, as on the interpreter."""
+    pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
+    programs = {
+        name.replace(" ", "_"): (edge_program(name, str(target)), edge.inputs())
+        for name, edge in AT_EDGES.items()
+        if name not in (*OF_THE_DRIVER, *NARROW)
+    }
+    differ: list[str] = []
+    for name, results in executed(start, tmp_path, programs).items():
+        program, given = programs[name]
+        rtol = AT_EDGES[name.replace("_", " ")].rtol
+        for output, expected in run(program, given).items():
+            # Numbers below the smallest normal one may be 0.
+            close = np.isclose(results[output], expected, rtol, SMALLEST, equal_nan=True)
+            places = np.argwhere(~close.ravel()).ravel()[:4]
+            if places.size:
+                pairs = [(results[output].ravel()[p], expected.ravel()[p]) for p in places]
+                differ.append(f"{name} at {places}: {pairs}")
+    assert not differ, "\n".join(differ)
+
+
+def test_a_page_is_read(start: Start, target: Path):
+    """Detector, classifier and recogniser of real OCR read what onnxruntime reads."""
+    pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
+    script = (
+        "import sys, json; sys.path.insert(0, 'benchmarks'); import ocr;"
+        "needed = ocr.missing();"
+        "figures = {'missing': needed} if needed else"
+        f" ocr.measure(ocr.page(), 'vulkan', {str(target)!r});"
+        "print(json.dumps(figures, default=str))"
+    )
+    done = start(sys.executable, "-c", script, timeout=3000)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    if figures.get("missing"):
+        pytest.skip(f"pip install --no-deps {figures['missing']}")
+    assert figures["same_text"], figures
