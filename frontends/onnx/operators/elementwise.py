@@ -135,7 +135,7 @@ _declare("Where", lambda s, c, x, y: s.select(c, x, y), fold=np.where)
 @operator("Sign")
 def sign(b: Nodes, x: Tensor, /) -> Tensor:
     def body(s: Scalars, x: Number) -> Number:
-        positive = s.select(x > 0, 1, x - x)
+        positive = s.select(x > 0, 1, x)
         return (
             s.select(x < 0, -1, positive) if x.element.is_float or x.element.is_signed else positive
         )
