@@ -47,7 +47,7 @@ from xdsl_spirv.testing.differential.onnx_references import (
 )
 from xdsl_spirv.testing.differential.onnx_scripts import alone, script
 
-SECONDS = 300.0
+SECONDS, MEMORY = 300.0, 16 << 30
 """For a graph."""
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 3e-5}
@@ -338,7 +338,7 @@ def verdicts_of(
             yield from judged(seed, kinds, targets, number)
         return
     common = {"seed": seed, "kinds": list(kinds), "targets": list(targets)}
-    jobs = (Job("graph", {"number": n, **common}, INTERPRETER, SECONDS) for n in numbers)
+    jobs = (Job("graph", {"number": n, **common}, INTERPRETER, SECONDS, MEMORY) for n in numbers)
     for job, result in engine.run(jobs, store):
         if result.value is None:
             number, cause = job.data["number"], f"{result.status}: {result.cause}"
