@@ -20,6 +20,7 @@ from xdsl_spirv.runtime.expressions import evaluate, is_name
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
 from xdsl_spirv.runtime.program import Buffer
 from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.tools.media import is_media, read_media
 from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import note_row
 
@@ -91,7 +92,12 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
             remedy = did_you_mean(name, expected, "rename it")
             raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", remedy)
         is_number = expected[name].kind == "scalar" and not path.endswith(".npy")
-        value = _number(f"--input {text}", path) if is_number else read_array(path)
+        if is_number:
+            value = _number(f"--input {text}", path)
+        elif is_media(path):
+            value = read_media(path, expected[name], arguments)
+        else:
+            value = read_array(path)
         inputs[name] = expected[name].accept(value)
     if arguments.random is not None:
         generator = np.random.default_rng(arguments.random)

@@ -42,6 +42,7 @@ from xdsl_spirv.tools.arrays import (
 )
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.listing import list_model
+from xdsl_spirv.tools.media import is_media
 from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.running import INTERPRETER, execute, limited
 from xdsl_spirv.tools.trace import tracing
@@ -192,7 +193,7 @@ def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for text in arguments.inputs:
         name, equals, path = text.partition("=")
-        if equals and not path.isdecimal():
+        if equals and not path.isdecimal() and not is_media(path):
             shapes[name] = read_array(path).shape
     return shapes
 

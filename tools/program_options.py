@@ -139,6 +139,7 @@ def explain(command: argparse.ArgumentParser) -> None:
         metavar="NAME=x.npy",
         help="an input's value with --device (random where none is given)",
     )
+    media(command)
     command.set_defaults(random=None)
 
 
@@ -422,6 +423,18 @@ def states(command: argparse.ArgumentParser) -> None:
     )
 
 
+def media(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--image",
+        metavar="HOW",
+        help="how pictures become arrays: layout=nchw,channels=rgb,size=exact|stretch|crop,"
+        "mean=M/M/M,std=S/S/S, of pixels from 0 to 1; all of it has to be said",
+    )
+    command.add_argument(
+        "--tokenizer", metavar="tokenizer.json", help="what makes tokens of .txt inputs"
+    )
+
+
 def inputs(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--input",
@@ -429,8 +442,10 @@ def inputs(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=x.npy",
-        help="an input's value (repeat for each); of one that is a number, NAME=5",
+        help="an input's value (repeat for each); of one that is a number, NAME=5; also a picture "
+        "(with --image) or a .txt file (with --tokenizer)",
     )
+    media(command)
     command.add_argument(
         "--random", type=int, metavar="SEED", help="random values for inputs that are not given"
     )

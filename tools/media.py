@@ -1,0 +1,170 @@
+"""
+Pictures and text as inputs: `--input x=photo.jpg`, `--input ids=prompt.txt`.
+
+What a model expects of a picture stands in no file, so `--image` says all of it, and nothing is
+assumed. Pillow reads pictures, tokenizers a `tokenizer.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.manifest import Buffer
+from xdsl_spirv.suggestions import did_you_mean
+
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+TEXT = ".txt"
+LAYOUTS = ("nchw", "nhwc", "chw", "hwc", "nhw", "hw")
+CHANNELS = {"rgb": "RGB", "bgr": "RGB", "gray": "L"}
+SIZES = ("exact", "stretch", "crop")
+EXAMPLE = "layout=nchw,channels=rgb,size=crop,mean=0.485/0.456/0.406,std=0.229/0.224/0.225"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """
+    How a picture becomes an array.
+
+    `size` is `exact` (it has the model's size), `stretch`, or `crop`: scaled until it covers the
+    model's size, then its middle. Of floats, pixels from 0 to 1 become (pixel - mean) / std.
+    """
+
+    layout: str
+    channels: str
+    size: str
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+
+def is_media(path: str) -> bool:
+    """Whether an input's file is a picture or text, by its name."""
+    return Path(path).suffix.lower() in (*PICTURES, TEXT)
+
+
+def read_media(path: str, buffer: Buffer, arguments: argparse.Namespace) -> Array:
+    """The array of a picture or a text for an input."""
+    if Path(path).suffix.lower() == TEXT:
+        return _tokens(path, buffer, arguments.tokenizer)
+    return _pixels(path, buffer, _picture(arguments.image, buffer))
+
+
+def _refuse(cause: str, remedy: str = f"as in --image {EXAMPLE}") -> ProgramError:
+    return ProgramError(cause, "--image", remedy)
+
+
+def _picture(text: str | None, buffer: Buffer) -> Picture:
+    """What `--image` says; raises `ProgramError` for whatever it leaves open."""
+    given: dict[str, str] = {}
+    for part in filter(None, (text or "").split(",")):
+        name, _, value = part.partition("=")
+        if name not in Picture.__dataclass_fields__:
+            known = tuple(Picture.__dataclass_fields__)
+            raise _refuse(f"there is no {name!r}", did_you_mean(name, known, ", ".join(known)))
+        given[name] = value
+    whole = dtype_of(buffer.type).kind in "iu"
+    needed = ("layout", "channels", "size", *(() if whole else ("mean", "std")))
+    if missing := [name for name in needed if name not in given]:
+        raise _refuse(f"{buffer.name!r} is a picture, and nobody says its {', '.join(missing)}")
+    if whole and given.keys() & {"mean", "std"}:
+        raise _refuse(
+            f"{buffer.name!r} is {buffer}: its pixels stay from 0 to 255", "leave both out"
+        )
+    for name, known in (("layout", LAYOUTS), ("channels", tuple(CHANNELS)), ("size", SIZES)):
+        if given[name] not in known:
+            remedy = did_you_mean(given[name], known, f"use one of {', '.join(known)}")
+            raise _refuse(f"{name}={given[name]}", remedy)
+    numbers = {name: _numbers(name, given[name]) for name in ("mean", "std") if name in given}
+    return Picture(given["layout"], given["channels"], given["size"], **numbers)
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    try:
+        numbers = tuple(map(float, text.split("/")))
+    except ValueError:
+        raise _refuse(f"{name}={text} is no number") from None
+    if name == "std" and 0 in numbers:
+        raise _refuse("std=0 divides by nothing")
+    return numbers
+
+
+def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
+    Image = _library("PIL.Image", "pillow")
+    if len(buffer.shape) != len(how.layout):
+        raise _refuse(f"{buffer.name!r} is {buffer}, which is not laid out as {how.layout}")
+    sizes = dict(zip(how.layout, buffer.shape, strict=True))
+    try:
+        with Image.open(path) as opened:
+            picture = opened.convert(CHANNELS[how.channels])
+    except FileNotFoundError as error:
+        raise ProgramError("cannot read the picture: no such file", path, "") from error
+    except (OSError, Image.DecompressionBombError) as error:
+        raise ProgramError(f"cannot read the picture: {error}", path, "give a picture") from error
+    width, height = (
+        size if isinstance(size, int) else have
+        for size, have in zip((sizes["w"], sizes["h"]), picture.size, strict=True)
+    )
+    picture = _sized(picture, (width, height), how.size, path)
+    array = np.asarray(picture).reshape(height, width, -1)
+    array = array[:, :, ::-1] if how.channels == "bgr" else array
+    count = sizes.get("c", 1)
+    if count != array.shape[2]:
+        raise _refuse(f"{buffer.name!r} has {count} channels, {how.channels} {array.shape[2]}")
+    if how.mean:
+        if {len(how.mean), len(how.std)} - {1, array.shape[2]}:
+            raise _refuse(f"mean and std: one number, or one of each of {array.shape[2]} channels")
+        array = (array / 255.0 - np.array(how.mean)) / np.array(how.std)
+    axes = "hwc"
+    if "c" not in how.layout:
+        array, axes = array[:, :, 0], "hw"
+    array = array.transpose([axes.index(axis) for axis in how.layout if axis != "n"])
+    array = array[np.newaxis] if how.layout[0] == "n" else array
+    return np.ascontiguousarray(array).astype(dtype_of(buffer.type))
+
+
+def _sized(picture: Any, size: tuple[int, int], how: str, path: str) -> Any:
+    """The picture in the model's size."""
+    ImageOps = _library("PIL.ImageOps", "pillow")
+    if picture.size == size:
+        return picture
+    if how == "exact":
+        raise ProgramError(
+            f"the picture has {picture.width}x{picture.height} pixels, not {size[0]}x{size[1]}",
+            path,
+            "give another one, or say size=crop or size=stretch",
+        )
+    return picture.resize(size) if how == "stretch" else ImageOps.fit(picture, size)
+
+
+def _tokens(path: str, buffer: Buffer, tokenizer: str | None) -> Array:
+    if tokenizer is None:
+        raise ProgramError(
+            f"{buffer.name!r} is given as text", path, "give --tokenizer tokenizer.json, too"
+        )
+    library = _library("tokenizers", "tokenizers")
+    try:
+        text = Path(path).read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProgramError(f"cannot read the text: {error}", path, "give UTF-8") from error
+    try:
+        known = library.Tokenizer.from_file(tokenizer)
+    except Exception as error:  # It raises plain `Exception`.
+        raise ProgramError(
+            f"it is no tokenizer: {error}", tokenizer, "give a tokenizer.json"
+        ) from error
+    tokens = np.array(known.encode(text).ids, dtype_of(buffer.type))
+    return tokens.reshape((1,) * (len(buffer.shape) - 1) + (-1,))
+
+
+def _library(name: str, package: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ProgramError(f"{package} is not installed", "", f"pip install {package}") from error
