@@ -25,8 +25,11 @@ IMAGES = ROOT / "docs" / "images"
 TERMINAL = 122
 """Columns of the terminal in the picture."""
 
-WINDOW = (1160, 640)
-"""The part of the page of `explain` that the picture shows, in pixels."""
+WINDOW = (1160, 1300)
+"""The window in which the page of `explain` is photographed, in pixels."""
+
+BANDS = ((0, 285), (890, 1230))
+"""The heights of that page that the picture shows: its head and the first layers."""
 
 STYLES = {
     r"^\$ .*": "bold",
@@ -74,8 +77,13 @@ def explanation() -> None:
         options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}"]
         shot = ["chromium", *options, f"--screenshot={picture}", page.as_uri()]
         subprocess.run(shot, check=True, capture_output=True)
-        image = Image.open(picture).convert("RGB").quantize(64)
-        image.save(IMAGES / "explain.png", optimize=True)
+        page_image = Image.open(picture).convert("RGB")
+        image = Image.new("RGB", (WINDOW[0], sum(end - start for start, end in BANDS)))
+        top = 0
+        for start, end in BANDS:
+            image.paste(page_image.crop((0, start, WINDOW[0], end)), (0, top))
+            top += end - start
+        image.quantize(64).save(IMAGES / "explain.png", optimize=True)
 
 
 if __name__ == "__main__":
