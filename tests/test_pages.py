@@ -9,6 +9,8 @@ does not run here names the test that runs it.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import linecache
 import tomllib
@@ -28,6 +30,7 @@ from xdsl_spirv.testing.page_blocks import (
     indented_code,
     problem_of,
 )
+from xdsl_spirv.tools.main import parser
 
 PAGES = [
     "README.md",
@@ -76,6 +79,21 @@ def blocks(page: str, language: str) -> list[Block]:
 
 def having(language: str) -> list[str]:
     return [page for page in PAGES if blocks(page, language)]
+
+
+def test_every_argument_of_a_command_is_explained():
+    top = parser()
+    (commands,) = (a.choices for a in top._actions if isinstance(a.choices, dict))
+    for command in commands.values():
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+            command.parse_args(["--help"])
+    unexplained = [
+        f"{name}: {action.option_strings or action.dest}"
+        for name, command in commands.items()
+        for action in command._actions
+        if not action.help
+    ]
+    assert unexplained == []
 
 
 @pytest.mark.parametrize("page", PAGES)

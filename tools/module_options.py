@@ -156,7 +156,7 @@ def debugging(command: argparse.ArgumentParser) -> None:
 
 def check_passes(command: argparse.ArgumentParser) -> None:
     as_json(command)
-    command.add_argument("input", metavar="INPUT.mlir")
+    command.add_argument("input", metavar="INPUT.mlir", help="the module before the passes")
     command.add_argument("-p", "--passes", required=True, help="the pass pipeline")
     command.add_argument("--inputs", type=int, default=10, help="sets of inputs (%(default)s)")
     command.add_argument("--seed", type=int, default=0, help="of the random ones (%(default)s)")
@@ -193,7 +193,9 @@ def validate(command: argparse.ArgumentParser) -> None:
 
 def disassemble(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT.spv", help="a SPIR-V binary, - for standard input")
-    command.add_argument("-o", "--output", default="-", metavar="OUTPUT.spvasm")
+    command.add_argument(
+        "-o", "--output", default="-", metavar="OUTPUT.spvasm", help="a file; - prints"
+    )
     command.add_argument("--raw-id", action="store_true", help="print ids by their numbers")
     command.add_argument("--no-header", action="store_true", help="leave the header comments out")
     command.add_argument("--no-indent", action="store_true", help="do not align the instructions")
@@ -207,7 +209,9 @@ def disassemble(command: argparse.ArgumentParser) -> None:
 
 def assemble(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT.spvasm", help="assembly, - for standard input")
-    command.add_argument("-o", "--output", required=True, metavar="OUTPUT.spv")
+    command.add_argument(
+        "-o", "--output", required=True, metavar="OUTPUT.spv", help="the binary to write"
+    )
     command.add_argument(
         "--version-of-spirv", metavar="1.6", help="instead of the one in the header comments"
     )

@@ -22,7 +22,9 @@ def doctor(command: argparse.ArgumentParser) -> None:
 
 def compile(command: argparse.ArgumentParser) -> None:
     as_json(command)
-    command.add_argument("input", metavar="INPUT.onnx|.gguf|.mlir")
+    command.add_argument(
+        "input", metavar="INPUT.onnx|.gguf|.mlir", help="a model, or linalg on tensors"
+    )
     command.add_argument("--target", required=True, help="a device's name, or a target file")
     dims(command)
     constants(command)
@@ -53,7 +55,7 @@ def compile(command: argparse.ArgumentParser) -> None:
 
 def convert(command: argparse.ArgumentParser) -> None:
     as_json(command)
-    command.add_argument("input", metavar="MODEL.onnx")
+    command.add_argument("input", metavar="MODEL.onnx", help="the model to convert")
     command.add_argument("--to", required=True, choices=("f16", "int8"), help="the type")
     command.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the result")
     command.add_argument(
