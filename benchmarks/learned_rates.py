@@ -73,9 +73,10 @@ def measurements(paths: Sequence[Path], target: str) -> Iterator[Measured]:
         rates = {str(s): candidate for s, candidate in pricing.rated.items()}
         rows: list[tuple[float, float, float, list[float]]] = []
         default = record["measured"][0][1]
-        for schedule, microseconds, reference, _ in record["measured"]:
-            if schedule not in rates:
-                continue
+        # Of equal estimates the first counts, as where a schedule is chosen.
+        order = {schedule: number for number, schedule in enumerate(rates)}
+        rated = [row for row in record["measured"] if row[0] in rates]
+        for schedule, microseconds, reference, _ in sorted(rated, key=lambda r: order[r[0]]):
             planned = plan(pricing.contraction, parse_schedule(schedule), device)
             if any(problems_of(planned)):
                 continue

@@ -34,13 +34,10 @@ from xdsl_spirv.tools.tuning.kinds import pricing_of
 from xdsl_spirv.tools.tuning.search import Options
 
 
-def schedules(source: Source, before: str) -> dict[str, str]:
-    """The schedules of a contraction by who chose them."""
+def schedules(source: Source, files: Mapping[str, str]) -> dict[str, str]:
+    """The schedules of a contraction by who chose them: target files by name, and the table."""
     contraction = pricing_of(source).contraction
-    chosen = {
-        "before": str(choose(contraction, load(before))),
-        "now": str(choose(contraction, load(source.target))),
-    }
+    chosen = {who: str(choose(contraction, load(file))) for who, file in files.items()}
     tuned = lookup(contraction, load(source.target))
     return {**chosen, "tuned": chosen["now"] if tuned is None else str(tuned)}
 
@@ -74,13 +71,18 @@ def mean(records: Sequence[Mapping[str, Any]], who: str) -> float:
 def main(arguments: list[str] | None = None) -> int:
     command: argparse.ArgumentParser = parser(__doc__)
     command.add_argument("--before", required=True, help="the target file of before")
+    command.add_argument(
+        "--variant", action="append", default=[], metavar="NAME=FILE", help="another target file"
+    )
     options = command.parse_args(arguments)
     listed = [p for group in options.groups.split(",") for p in GROUPS[group]()]
     chosen = sources([p for p in listed if options.only in str(p)], options.target)
     limits = Options(options.runs, timeout=options.timeout, prune=False)
+    files = {"before": options.before, "now": options.target}
+    files |= dict(variant.split("=", 1) for variant in options.variant)
     with ProcessPoolExecutor(options.jobs) as processes:
         each = [source for source, _ in chosen.values()]
-        names = list(processes.map(schedules, each, [options.before] * len(each)))
+        names = list(processes.map(schedules, each, [files] * len(each)))
     end = time.monotonic() + options.seconds
     records: list[dict[str, Any]] = []
     with engine_of(options) as engine, Store(options.store) as store:
@@ -101,7 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
             ]
             for future in done:
                 future.result()
-    for who in ("now", "tuned"):
+    others = [*list(files)[1:], "tuned"]
+    for who in others:
         changed = [r for r in records if r["ratios"].get(who, 1.0) != 1.0]
         print(f"{who}: {mean(records, who):.4f} times as fast, {len(records)} contractions")
         print(f"  {mean(changed, who):.4f} times as fast where another was chosen: {len(changed)}")
@@ -112,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
             "target": options.target,
             "device": place.device,
             "driver": place.driver,
-            "mean": {who: round(mean(records, who), 4) for who in ("now", "tuned")},
+            "mean": {who: round(mean(records, who), 4) for who in others},
             "records": records,
         }
         Path(options.output).write_text(json.dumps(document, indent=0) + "\n")

@@ -32,7 +32,7 @@ from xdsl_spirv.jobs.engine import Engine, Here
 from xdsl_spirv.jobs.job import LAVAPIPE
 from xdsl_spirv.jobs.options import open_engine
 from xdsl_spirv.jobs.places import here
-from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.jobs.store import Record, Store
 from xdsl_spirv.passes.schedule.tuned import path_for
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench
@@ -42,6 +42,7 @@ from xdsl_spirv.tools.tuning.results import (
     Known,
     Outcome,
     best_of,
+    confirmed,
     deserves_entry,
     gain_of,
     time_of,
@@ -87,13 +88,13 @@ def sources(chosen: Sequence[Product], target: str) -> dict[str, tuple[Source, P
     return table
 
 
-def record_of(product: Product, tried: Sequence[Outcome], search: Search) -> dict[str, Any]:
+def record_of(product: Product, tried: Sequence[Outcome], search: Search | None) -> dict[str, Any]:
     """What a search came to, for the file and the screen."""
     record: dict[str, Any] = {
         "case": str(product),
         "key": tried[0].key,
         "candidates": dict(Counter(one.status for one in tried)),
-        "expected_gains": [round(gain, 4) for gain in search.expected],
+        "expected_gains": [round(gain, 4) for gain in search.expected] if search else [],
         "entry": deserves_entry(tried),
     }
     best, gain = best_of(tried), gain_of(tried)
@@ -134,6 +135,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--scheduler", help="of Dask, or local:N")
     parser.add_argument("--most", type=int, default=1000, help="contractions (%(default)s)")
     parser.add_argument("--store", type=Path, default=Path("tuning.sqlite"))
+    parser.add_argument(
+        "--recorded", type=Path, nargs="*", default=[], help="write what these stores hold instead"
+    )
     parser.add_argument("--table", type=Path, help="where assign-schedule reads it")
     parser.add_argument("--page", type=Path, help="the search as a page")
     parser.add_argument("-o", "--output", type=Path)
@@ -181,16 +185,42 @@ def searched(
         )
 
 
+def recorded(paths: Sequence[Path]) -> tuple[dict[str, list[Outcome]], dict[str, Any]]:
+    """What stores hold of the device of most measurements: by contraction, the default first."""
+    records: list[Record] = []
+    for path in paths:
+        with Store(path) as store:
+            records += store.records(MEASURE)
+    devices = Counter((r.result.device, r.result.driver) for r in records)
+    ((device, driver), _), *_ = devices.most_common(1)
+    known = Known.of(records, device, driver)
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    for (key, schedule, turn), outcome in known.outcomes.items():
+        table = outcomes.setdefault(key, {})
+        if not turn:
+            table[schedule] = outcome
+        elif schedule in table:
+            table[schedule] = confirmed(table[schedule], outcome)
+    where = {"device": device, "driver": driver, "left_out": known.left_out}
+    return {key: list(table.values()) for key, table in outcomes.items()}, where
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = parser(__doc__).parse_args(arguments)
     listed = chain.from_iterable(GROUPS[group]() for group in options.groups.split(","))
     chosen = sources([p for p in listed if options.only in str(p)], options.target)
     chosen = dict(list(chosen.items())[: options.most])
     print(f"{len(chosen)} contractions", file=sys.stderr)
-    outcomes, together, where = searched(options, chosen)
+    searches: Mapping[str, Search] = {}
+    if options.recorded:
+        outcomes, where = recorded(options.recorded)
+        outcomes = {key: tried for key, tried in outcomes.items() if key in chosen}
+    else:
+        outcomes, together, where = searched(options, chosen)
+        searches = together.searches
     write_table(options.table or path_for(options.target), options.target, outcomes)
     records = [
-        record_of(chosen[key][1], tried, together.searches[key]) for key, tried in outcomes.items()
+        record_of(chosen[key][1], tried, searches.get(key)) for key, tried in outcomes.items()
     ]
     for record in records:
         print(json.dumps({k: v for k, v in record.items() if k != "measured"}), flush=True)
@@ -204,8 +234,8 @@ def main(arguments: list[str] | None = None) -> int:
         }
         options.output.write_text(json.dumps(document, indent=0) + "\n")
     if options.page is not None:
-        write_page(options.page, options.target, outcomes, together.searches)
-    print(f"{len(records)} of {len(chosen)} in {where['seconds']} s", file=sys.stderr)
+        write_page(options.page, options.target, outcomes, searches)
+    print(f"{len(records)} of {len(chosen)}", file=sys.stderr)
     return 0 if len(records) == len(chosen) else 1
 
 

@@ -82,7 +82,7 @@ def _k_tiles(plan: Plan) -> int:
 
 
 FEATURES: dict[str, Callable[[Plan], float]] = {
-    "two stages": lambda plan: float(plan.schedule.stages.data > 1),
+    "two stages": lambda plan: float(plan.prefetches),
     "few K tiles": lambda plan: 1 / _k_tiles(plan),
     "slices": lambda plan: log2(plan.schedule.slices),
     "slices of few K tiles": lambda plan: log2(plan.schedule.slices) / _k_tiles(plan),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.jobs import child
-from xdsl_spirv.jobs.job import Wrong
+from xdsl_spirv.jobs.engine import Here
+from xdsl_spirv.jobs.job import Wrong, from_bytes, to_bytes
 from xdsl_spirv.passes.schedule.space import candidates
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.loaded import Time
@@ -18,7 +19,8 @@ from xdsl_spirv.runtime.vulkan.work import Work
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning import kinds
-from xdsl_spirv.tools.tuning.bench import source_data
+from xdsl_spirv.tools.tuning.bench import DeviceBench, source_data
+from xdsl_spirv.tools.tuning.search import Options
 from xdsl_spirv.tools.tuning.together import sources_of
 
 M, N, K = 16, 24, 32
@@ -158,6 +160,18 @@ def test_what_the_driver_reports_prunes(measured: Any):
 def test_without_a_right_default_a_time_stands_alone(measured: Any):
     result = measured(Played([(3.0, 0.0, FINE)]), reference=None)
     assert result["reference"] == 0.0
+
+
+def test_the_default_is_proposed_first(data: dict[str, Any]):
+    asked = {**data, "tried": [], "learned": [], "count": 6, "most": 12}
+    proposed = from_bytes(to_bytes(kinds.propose_candidates(asked)))
+    names = [name for name, _ in proposed["subjects"]]
+    assert names[0] == data["schedule"]
+    assert names != sorted(names)
+    with Here(1, []) as engine:
+        bench = DeviceBench(engine, "lavapipe", Options())
+        (source,) = sources_of(TEXT, "lavapipe", ("B",), print)
+        assert list(bench.propose(source, [], [], 6, 12).subjects) == names
 
 
 def test_what_cannot_be_compiled_is_refused(data: dict[str, Any]):

@@ -301,7 +301,9 @@ def stored(source: Source, tmp_path: Path) -> Path:
     with Store(path) as store:
 
         def add(schedule: str, time: float, runs: int, turn: int = 0, **other: str) -> None:
+            own = schedule == listed[0]
             data = {"schedule": schedule, "runs": runs, "turn": turn}
+            data |= {"reference": None if own else {}}
             value = {"microseconds": time, "reference": 10.0, "drift": 0.0, "packing": 0.0}
             if other.get("clock"):
                 value = {"microseconds": time / 9, "reference": 20.0, "drift": 0.0}
@@ -314,6 +316,8 @@ def stored(source: Source, tmp_path: Path) -> Path:
             add(schedule, time, 20)
             add(schedule, time, 20, 1)
         add(listed[3], 1.0, 20, clock="another")
+        # The default is the default under any clock.
+        add(listed[0], 180.0, 20, clock="another")
         add(listed[1], 0.1, 20, driver="2")
     return path
 

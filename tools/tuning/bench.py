@@ -67,7 +67,7 @@ class DeviceBench(Bench):
             "most": most,
         }
         value = self._value(Job(PROPOSE, data, seconds=CORE_SECONDS))
-        subjects = {name: subject_from(s) for name, s in value["subjects"].items()}
+        subjects = {name: subject_from(s) for name, s in value["subjects"]}
         return Proposals(subjects, value["expected_gain"])
 
     def _value(self, job: Job) -> Any:

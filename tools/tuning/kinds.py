@@ -69,7 +69,8 @@ def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
     learned = [(subject_from(s), seconds, runs) for s, seconds, runs in data["learned"]]
     pricing = pricing_of(source_of(data))
     proposals = propose(pricing, tried, learned, data["count"], data["most"])
-    subjects = {name: subject_data(s) for name, s in proposals.subjects.items()}
+    # A list: data has no order of keys.
+    subjects = [[name, subject_data(s)] for name, s in proposals.subjects.items()]
     return {"subjects": subjects, "expected_gain": proposals.expected_gain}
 
 

@@ -127,17 +127,24 @@ class Known:
     @staticmethod
     def of(records: Iterable[Record], device: str, driver: str) -> Known:
         """What measurements there are on a device."""
-        groups: dict[str, list[tuple[int, Outcome]]] = defaultdict(list)
+        groups: dict[str, list[tuple[Record, Outcome]]] = defaultdict(list)
         for record in records:
             if (record.result.device, record.result.driver) == (device, driver):
                 outcome = outcome_of(record.data, record.result, record.at)
-                groups[outcome.key].append((record.data["turn"], outcome))
+                groups[outcome.key].append((record, outcome))
         known = Known()
         for group in groups.values():
             times = [outcome.reference for _, outcome in group if outcome.right]
             clock = median(times) if times else 0.0
-            for turn, outcome in group:
-                known.add(turn, outcome, clock)
+            # The default comes first, and takes what it took beside the others.
+            group.sort(key=lambda pair: pair[0].data.get("reference") is not None)
+            for record, outcome in group:
+                if outcome.right and record.data.get("reference") is None:
+                    scale = clock / outcome.reference if outcome.reference else 1.0
+                    outcome = replace(
+                        outcome, microseconds=outcome.microseconds * scale, reference=clock
+                    )
+                known.add(record.data["turn"], outcome, clock)
         return known
 
     def add(self, turn: int, outcome: Outcome, clock: float = 0.0) -> None:
