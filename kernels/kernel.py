@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr
@@ -120,6 +120,10 @@ class Kernel(HasBinary):
                 raise KernelError(f"the argument {name!r} is missing", wanted, "give it")
         return given
 
+    def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
+        """A kernel is launched, on so many workgroups, not called."""
+        raise KernelError("a kernel is called", self.name, f"write {self.name}.launch(grid, ...)")
+
     def __repr__(self) -> str:
         size = "x".join(map(str, self.workgroup))
         return f"<kernel {self.name}({', '.join(self.parameters)}), workgroups of {size}>"
@@ -136,7 +140,12 @@ def kernel(
 
     Raises `KernelError` for a function that cannot be one.
     """
-    size = three(workgroup, "a workgroup's size")
+    if callable(workgroup):
+        raise KernelError(
+            "a kernel's workgroups have no size", getattr(workgroup, "__name__", ""),
+            "write @kernel(workgroup=64) above it",
+        )  # fmt: skip
+    size = three(workgroup, "size of a workgroup")
 
     def decorate(function: Callable[..., None]) -> Kernel:
         _refuse_early_exits(function)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
@@ -116,11 +117,15 @@ def tracing(tracer: Tracer) -> Generator[None]:
         _current.reset(token)
 
 
-def three(size: int | tuple[int, ...], what: str) -> tuple[int, int, int]:
+def three(size: Any, what: str) -> tuple[int, int, int]:
     """Up to three integers above 0 as three; raises `KernelError` for anything else."""
-    parts = (size,) if isinstance(size, int) else tuple(size)
-    good = 1 <= len(parts) <= 3 and all(type(n) is int and n > 0 for n in parts)
-    if not good:
+    parts: tuple[Any, ...] = tuple(size) if isinstance(size, tuple | list) else (size,)
+    if not 1 <= len(parts) <= 3 or not all(_is_count(part) for part in parts):
         raise KernelError(f"{size!r} is no {what}", "", "give one to three integers above 0")
-    x, y, z = (*parts, 1, 1)[:3]
+    x, y, z = (*map(index, parts), 1, 1)[:3]
     return x, y, z
+
+
+def _is_count(value: Any) -> bool:
+    """Whether it is an integer above 0, of Python's or numpy's."""
+    return hasattr(value, "__index__") and not isinstance(value, bool) and value > 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
 from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import SSAValue
 
@@ -17,7 +18,7 @@ from xdsl_spirv.dialects.spirv import arithmetic, bit, composite, conversion, lo
 from xdsl_spirv.kernels.tracer import KernelError, current
 from xdsl_spirv.kernels.types import Type, boolean
 
-Number: TypeAlias = "Value | int | float | bool"
+Number: TypeAlias = "Value | int | float | bool | np.number[Any] | np.bool_"
 
 _BY_TYPE: dict[str, tuple[Any, Any, Any, Any]] = {
     # signed, unsigned, float, bool
@@ -44,6 +45,12 @@ _BY_TYPE: dict[str, tuple[Any, Any, Any, Any]] = {
     "==": (logic.IEqualOp, logic.IEqualOp, logic.FOrdEqualOp, logic.LogicalEqualOp),
     "!=": (logic.INotEqualOp, logic.INotEqualOp, logic.FUnordNotEqualOp, logic.LogicalNotEqualOp),
 }
+_UFUNCS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//",
+    "remainder": "%", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
+    "equal": "==", "not_equal": "!=",
+}  # fmt: skip
+"""numpy's names of operators, for a number of numpy's on the left."""
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 _REMEDY = {
     "//": "Python rounds down, a device to zero: write >> n for 2**n, or convert with .to(u32)",
@@ -172,6 +179,35 @@ class Value:
             "loop over it with xdsl_spirv.kernels.range, which writes a loop of the kernel",
         )
 
+    def __float__(self) -> float:
+        raise KernelError(
+            "a value of the kernel is used as a Python number",
+            str(self.type),
+            "use the functions of xdsl_spirv.kernels: sqrt, exp, floor, ...; convert with .to(f32)",
+        )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Value:
+        """Operators of numpy's numbers; what else numpy would compute is refused."""
+        symbol = _UFUNCS.get(ufunc.__name__)
+        if symbol is None or method != "__call__" or len(inputs) != 2:
+            raise KernelError(
+                f"numpy is asked for the {ufunc.__name__} of a value of the kernel",
+                str(self.type),
+                "use the functions of xdsl_spirv.kernels: sqrt, exp, floor, ...",
+            )
+        return binary(symbol, *inputs)
+
+    def __pow__(self, exponent: Any) -> NoReturn:
+        raise KernelError(f"there is no ** for {self.type}", "", "multiply: x * x")
+
+    def __abs__(self) -> NoReturn:
+        raise KernelError("abs() computes in Python", str(self.type), "use absolute(...)")
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise KernelError(
+            f"a {self.type} cannot be changed in its place", "", "store to memory: x[i, j] = value"
+        )
+
     def __iter__(self) -> NoReturn:
         raise KernelError(f"a {self.type} cannot be iterated", "", "take its components: v[0]")
 
@@ -218,8 +254,9 @@ class Value:
         return f"<a {self.type} of the kernel>"
 
 
-def constant(value: float | bool, type: Type) -> Value:
+def constant(value: float | bool | np.number[Any] | np.bool_, type: Type) -> Value:
     """A number as a constant of a type. Raises `KernelError` for one that the type cannot hold."""
+    value = _plain(value)
     if type.is_boolean:
         if type.lanes != 1 or not isinstance(value, bool):
             raise KernelError(f"{value!r} is no {type}", "", "write True or False")
@@ -235,6 +272,11 @@ def constant(value: float | bool, type: Type) -> Value:
                 f"{value} is no {type.element}", "", f"give an integer from {low} to {high}"
             )
     return Value(current().code.number(value, type.attribute), type)
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as Python's; of an array without dimensions, too."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and not value.shape else value
 
 
 def value_of(value: Number, type: Type) -> Value:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -354,6 +355,19 @@ def test_a_step_that_the_device_computes():
     assert strided.launch(1, [-1] * 25, 25, 3)["x"].tolist() == expected
 
 
+def test_numbers_of_numpy_are_numbers():
+    @k.kernel(workgroup=np.int64(4))  # pyright: ignore
+    def scaled(x=k.buffer(k.f32), y=k.buffer(k.u32)):
+        i = k.global_id()
+        x[i] = np.float32(0.1) * x[i] - np.float64(1.0)
+        y[i] = k.select(np.uint32(2) > i, np.int64(7), i)
+
+    result = scaled.launch(np.int32(1), [1.0, 2.0, 3.0, 4.0], [0] * 4)  # pyright: ignore
+    expected = np.float32(0.1) * np.arange(1, 5, dtype=np.float32) - np.float32(1)
+    np.testing.assert_array_equal(result["x"], expected)
+    assert result["y"].tolist() == [7, 7, 2, 3]
+
+
 def _examples() -> ModuleType:
     spec = importlib.util.spec_from_file_location("example_kernels", EXAMPLES)
     assert spec is not None
@@ -393,6 +407,26 @@ def _chained(y=k.buffer(k.u32)):
 
 def _mixed(y=k.buffer(k.f32)):
     y[0] = y[1] + k.local_id()
+
+
+def _python_math(y=k.buffer(k.f32)):
+    y[0] = math.sqrt(y[1])
+
+
+def _numpy_math(y=k.buffer(k.f32)):
+    y[0] = np.exp(y[1])
+
+
+def _power(y=k.buffer(k.f32)):
+    y[0] = y[1] ** 2
+
+
+def _absolute(y=k.buffer(k.i32)):
+    y[0] = abs(y[1])
+
+
+def _rows(y=k.buffer(k.f32, None, 4)):
+    y[0, 0][1] = 1.0  # pyright: ignore
 
 
 def _half(y=k.buffer(k.i32)):
@@ -467,6 +501,14 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "if": (_bad(_if), "only the device will know"),
     "chained": (_bad(_chained), "only the device will know"),
     "mixed": (_bad(_mixed), "values of f32 and u32 meet"),
+    "python's math": (_bad(_python_math), "used as a Python number"),
+    "numpy's math": (_bad(_numpy_math), "asked for the exp of a value"),
+    "power": (_bad(_power), "multiply: x * x"),
+    "abs": (_bad(_absolute), "use absolute(...)"),
+    "changed in place": (_bad(_rows), "cannot be changed in its place"),
+    "no size": (lambda: k.kernel(_half), "write @kernel(workgroup=64)"),  # pyright: ignore
+    "called": (lambda: scale([1.0]), "scale.launch(grid, ...)"),
+    "half a grid": (lambda: scale.launch(1.5, FLOATS, FLOATS, 1, 1.0), "1.5 is no number of"),  # pyright: ignore
     "half": (_bad(_half), "0.5 is no i32"),
     "rounding": (_bad(_rounding), "// has no meaning for i32"),
     "remainder": (_bad(_remainder), "% has no meaning for i32"),
@@ -482,7 +524,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "result": (_bad(_result), "store it in a buffer"),  # pyright: ignore
     "otherwise alone": (_bad(_alone), "behind no when"),
     "shapes": (_bad(_shapes), "cannot be multiplied"),
-    "workgroup": (lambda: k.kernel(workgroup=0), "is no a workgroup's size"),
+    "workgroup": (lambda: k.kernel(workgroup=0), "is no size of a workgroup"),
     "outside": (lambda: k.barrier(), "no kernel here"),
     "missing": (lambda: scale.launch(1, FLOATS, FLOATS, 1), "'factor' is missing"),
     "unknown": (lambda: scale.launch(1, FLOATS, FLOATS, 1, 2.0, z=1), "'z' is no parameter"),
