@@ -5,6 +5,7 @@ What each subcommand does: read, call the library, write whole files or nothing.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -14,8 +15,10 @@ from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.frontends.model import is_model
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import names_in
 from xdsl_spirv.runtime.modules import context, parse, verify
 from xdsl_spirv.runtime.program import INDEX, Buffer, Program
+from xdsl_spirv.suggestions import did_you_mean
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.report import note
@@ -38,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         return list_program(whole)
     program = whole.function(arguments.function)
+    _check_dims(arguments, program.manifest.inputs)
     inputs = read_inputs(arguments, program.manifest.inputs)
     if arguments.compare_layers:
         from xdsl_spirv.tools.layerwise import compare
@@ -68,6 +72,19 @@ def run(arguments: argparse.Namespace) -> int:
         print(checks.report)
     sound = checks is None or not checks.report.findings
     return 0 if sound and all(comparison.passed for comparison in comparisons) else 1
+
+
+def _check_dims(arguments: argparse.Namespace, inputs: Iterable[Buffer]) -> None:
+    """Raises `ProgramError` for a size of `--dim` that no input has."""
+    from xdsl_spirv.tools.arrays import dims_of
+
+    sizes = [size for b in inputs for size in (b.name if b.kind == "scalar" else 0, *b.shape)]
+    known = {name for size in sizes for name in names_in(size)}
+    for name in dims_of(arguments):
+        if name not in known:
+            remedy = did_you_mean(name, known, "leave it out")
+            listed = ", ".join(sorted(known)) or "none"
+            raise ProgramError(f"there is no size {name!r}", f"sizes: {listed}", remedy)
 
 
 def translate(arguments: argparse.Namespace) -> int:

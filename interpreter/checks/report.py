@@ -12,6 +12,7 @@ from typing import Any
 
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.source.location import SourceLocation, inlined, quoted
+from xdsl_spirv.suggestions import did_you_mean
 
 CHECKS: dict[str, str] = {
     "rules": "dynamic rules of the extensions: full scopes, uniform operands, strides, clusters",
@@ -291,7 +292,7 @@ class Checks:
                 raise InterpreterError(
                     f"there is no check {name!r}",
                     "checks",
-                    f"use all, or some of {', '.join(CHECKS)}",
+                    did_you_mean(name, CHECKS, f"use all, or some of {', '.join(CHECKS)}"),
                 )
             if name != "all":
                 chosen[name] = True

@@ -68,7 +68,7 @@ def test_a_program_says_what_its_kernels_need():
     assert 0 < limits["maxComputeSharedMemorySize"] <= load("nvidia-h200").workgroup_memory_bytes
 
 
-@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "amd-rdna3", "qualcomm-adreno"])
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
 def test_a_program_needs_nothing_that_its_target_lacks(target: str):
     known = load(target)
     requires = required(target)
@@ -99,6 +99,7 @@ def test_a_newer_vulkan_makes_ways_plain():
     )
 
 
+@pytest.mark.long
 def test_all_functions_count():
     requires = compiled().manifest.requires
     assert requires is not None

@@ -211,6 +211,7 @@ def test_constants_of_all_kinds_and_what_runs_once(runner: Runner, tmp_path: Pat
     np.testing.assert_allclose(y, hand_made_program.expected(x, w), 1e-5)
 
 
+@pytest.mark.long
 def test_states_that_begin_with_values_of_the_file(runner: Runner, tmp_path: Path):
     first = RNG.uniform(-1, 1, (32, 8)).astype(np.float32)
     program = compiled(first=f"dense<{first.tolist()}>")

@@ -42,9 +42,9 @@ def path(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("xdsl-spirv comp", {"compile", "completion"}),
         ("xdsl-spirv compile x.mlir --target nvidia-h", {"nvidia-h200"}),
-        ("xdsl-spirv explain x.mlir --so", {"--sort"}),
+        pytest.param("xdsl-spirv comp", {"compile", "completion"}, marks=pytest.mark.long),
+        pytest.param("xdsl-spirv explain x.mlir --so", {"--sort"}, marks=pytest.mark.long),
     ],
 )
 def test_bash_completes(path: str, line: str, offered: set[str], monkeypatch: pytest.MonkeyPatch):

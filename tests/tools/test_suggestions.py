@@ -138,3 +138,15 @@ def test_without_a_device_python_runs_where_the_command_does(
         program([0.0] * 4)
     monkeypatch.setenv("XDSL_SPIRV_DEVICE", "interpreter")
     assert program([0.0] * 4).tolist() == [1.0] * 4
+
+
+def test_sizes_that_no_input_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = EXP.replace("4xf32", "?xf32").replace("empty()", "empty(%n)")
+    sizes = "%z = arith.constant 0 : index\n%n = tensor.dim %image, %z : tensor<?xf32>\n"
+    named = '{program.name = "image", program.sizes = ["batch"]}'
+    text = text.replace("  %e =", f"  {sizes}  %e =")
+    text = text.replace("%image: tensor<?xf32>", f"%image: tensor<?xf32> {named}")
+    compile(parse_text(text), "lavapipe").save(tmp_path / "p")
+    assert main(["run", str(tmp_path / "p"), "--random", "0", "--dim", "bach=3"]) == 1
+    said = "there is no size 'bach' (sizes: batch); did you mean 'batch'?"
+    assert said in capsys.readouterr().err
