@@ -61,6 +61,36 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 def end_by_exception() -> None:
     """From here on SIGTERM ends this process like Ctrl-C: by an exception."""
     signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _raise_later
+
+
+AGAIN = 0.005
+"""Seconds of processor time after which an exception that was dropped is raised again."""
+
+
+def _raise_later(dropped: sys.UnraisableHookArgs) -> None:
+    """
+    Raise again what ends the process, if it came where Python drops exceptions: while an object is
+    destroyed, or in a callback of the import system.
+    """
+    kind = dropped.exc_type
+    if kind is not Terminated and kind is not KeyboardInterrupt:
+        sys.__unraisablehook__(dropped)
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        raise kind
+
+    signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, AGAIN)
+
+
+def open_streams() -> None:
+    """Give streams that the caller has closed (`>&-`) a place: what is written to them is lost."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode))
 
 
 def guarded(run: Callable[[], int], debug: bool) -> int:

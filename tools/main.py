@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from xdsl_spirv.progress import Display, shown_on
 from xdsl_spirv.speech import as_command
 from xdsl_spirv.suggestions import did_you_mean
-from xdsl_spirv.tools.failing import end_by_exception, guarded
+from xdsl_spirv.tools.failing import end_by_exception, guarded, open_streams
 from xdsl_spirv.upstream.collection import lasting
 
 COMPLETION = "_ARGCOMPLETE"
@@ -214,6 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The process ends with the command: what is left then needs no last look for garbage.
         atexit.register(gc.freeze)
         end_by_exception()
+        open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and source lines may have letters that a terminal has not.
         sys.stdout.reconfigure(errors="backslashreplace")

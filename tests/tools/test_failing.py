@@ -153,3 +153,54 @@ def test_a_reader_that_has_read_enough(tmp_path: Path) -> None:
 def test_debug_shows_where_an_error_was_raised() -> None:
     with pytest.raises(FileNotFoundError):
         main(["opt", "none.mlir", "--debug"])
+
+
+DROPPED = """
+import signal, sys, time
+from xdsl_spirv.tools import failing
+
+class Dropping:
+    def __del__(self):
+        signal.raise_signal(signal.SIGNUMBER)
+
+def run():
+    held = [Dropping()]
+    del held[:]
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        pass
+    return 0
+
+failing.end_by_exception()
+sys.exit(failing.guarded(run, debug=False))
+"""
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_where_python_drops_exceptions(name: str, status: int) -> None:
+    """While an object is destroyed, say: it ends the process all the same, and quietly."""
+    code = DROPPED.replace("SIGNUMBER", name)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_closed_output_is_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "x.mlir").write_text(MODULE)
+    line = f"exec {sys.executable} -m xdsl_spirv.tools.main opt x.mlir >&-"
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.long
+def test_two_hundred_faults() -> None:
+    """Hostile files, wrong lines, broken surroundings, signals: each ends as it should."""
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, root / "scripts" / "faults.py", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
