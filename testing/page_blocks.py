@@ -39,6 +39,7 @@ ASSIGNMENT = re.compile(r"[A-Z_]+=")
 INDENTED = re.compile(r"(?:\A|\n\n)    (\S.*)")
 
 ELSEWHERE = {
+    "source": "fish",
     "cc": "gcc",
     "cp": "coreutils",
     "dask": "distributed",
@@ -78,11 +79,11 @@ def indented_code(page: str) -> list[str]:
 def commands(block: Block) -> Iterator[list[str]]:
     """The words of each command of a shell block; redirections are left out."""
     for line in block.text.replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(line, posix=True, punctuation_chars=";<>")
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=";<>|")
         lexer.whitespace_split = True
         words: list[str] = []
         for word in lexer:
-            if set(word) <= {";"}:
+            if set(word) <= {";", "|"}:
                 yield words
                 words = []
             else:
@@ -106,6 +107,8 @@ def problem_of(words: list[str], page: str) -> str:
         case "make":
             known = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
             return "" if arguments[0] in known else f"make has no {arguments[0]}"
+        case "eval":
+            return problem_of(shlex.split(arguments[0].strip("$()")), page)
         case "pip":
             return _extras(arguments)
         case "python":
