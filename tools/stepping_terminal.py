@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
+from xdsl.utils.exceptions import ArgSpecParseError
+
 from xdsl_spirv.compare.translation import broken
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.suggestions import did_you_mean
@@ -60,10 +62,8 @@ class Terminal(cmd.Cmd):
             print("interrupted; everything is as it was")
         except BrokenPipeError:
             raise
-        # ArgSpecParseError of xDSL is a BaseException.
-        except BaseException as error:
-            if isinstance(error, SystemExit | GeneratorExit):
-                raise
+        # xDSL's error of a pass's arguments is a BaseException, as what ends a process is.
+        except (Exception, ArgSpecParseError) as error:
             self._say(f"error: {failure(error)[0]}")
             self.failed = True
         return False

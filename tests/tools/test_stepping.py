@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
+from xdsl_spirv.tools.failing import TERMINATED, Terminated
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.stepping import Session
 from xdsl_spirv.tools.stepping_runs import Runs
@@ -198,6 +199,17 @@ def test_faults_are_messages(
     assert "broken" in said
     assert "\x1b" not in said
     assert "Traceback" not in said
+
+
+def test_a_signal_ends_the_session(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    def terminate(session: Session) -> None:
+        raise Terminated
+
+    monkeypatch.setattr(Session, "next", terminate)
+    assert typed(["next", "list"], monkeypatch, tmp_path)[0] == TERMINATED
+    assert "> list" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["-o=x", "--trace-passes=x", "--split-input-file"])
