@@ -133,7 +133,7 @@ def _replayed(
     device, driver = _device_of(records, arguments.device, path)
     known = Known.of(records, device, driver)
     if arguments.input is None and not arguments.contraction:
-        sources = list(dict.fromkeys(source_of_record(record) for record in records))
+        sources = _recorded_sources(records)
     else:
         sources = _sources(arguments)
     bench = Replay(known, device, driver)
@@ -145,6 +145,17 @@ def _replayed(
         for schedule in missing:
             print(f"  {schedule}")
     return outcomes, together
+
+
+def _recorded_sources(records: Sequence[Record]) -> list[Source]:
+    """The contractions that were measured, as far as their modules still have them."""
+    measured = dict.fromkeys(map(source_of_record, records))
+    modules = dict.fromkeys((s.text, s.target, s.weights) for s in measured)
+    met = {source for module in modules for source in sources_of(*module, _say)}
+    for source in measured:
+        if source not in met:
+            _say(f"{source.key}: its module is lowered to other contractions now")
+    return [source for source in measured if source in met]
 
 
 def source_of_record(record: Record) -> Source:

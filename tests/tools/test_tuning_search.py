@@ -340,6 +340,15 @@ def test_a_search_is_replayed_from_a_store(
     assert main(replay) == 0
     assert capsys.readouterr().out == out
     assert (tmp_path / "p.html").read_text() == page
+    # A contraction that its module does not have, by this version's lowering, is passed over.
+    with Store(stored) as store:
+        data = source_data(replace(source, key="of another version"))
+        data |= {"schedule": "s", "runs": 1, "turn": 0}
+        store.add(Job(MEASURE, data), Result("ok", {}, device="invented", driver="1"))
+    assert main(replay) == 0
+    said = capsys.readouterr()
+    assert said.out == out
+    assert "of another version: its module is lowered to other contractions now" in said.err
     # Another device has measured nothing.
     assert main([*replay, "--device", "another"]) == 1
     assert "no measurement of such a target and device" in capsys.readouterr().err

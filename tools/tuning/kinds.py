@@ -60,7 +60,10 @@ def source_of(data: Mapping[str, Any]) -> Source:
 def pricing_of(source: Source) -> Pricing:
     """What may be tried for the contraction of a source whose schedule is searched."""
     listed = contractions_of(source.text, source.target, source.weights)
-    return Pricing(next(c for c in listed if key_of(c) == source.key), load(source.target))
+    for contraction in listed:
+        if key_of(contraction) == source.key:
+            return Pricing(contraction, load(source.target))
+    raise ProgramError("the module has no such contraction", source.key, "search it again")
 
 
 def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
