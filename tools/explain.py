@@ -36,8 +36,13 @@ def explain(arguments: argparse.Namespace) -> int:
     for place in (arguments.output, arguments.chrome_trace, arguments.node_data):
         check_place(place)
     chosen = format_of(arguments)
+    compares = bool(arguments.against or arguments.against_target)
+    if arguments.against_profile and not compares:
+        raise ProgramError(
+            "there is nothing to compare with", "--against-profile", "give --against, too"
+        )
     explained = explanation(arguments)
-    if arguments.against or arguments.against_target:
+    if compares:
         compared = comparison_of(explained, explanation(_other(arguments)))
         supported = compared.supported
         shown = rendered_comparison(compared, chosen, arguments.sort)

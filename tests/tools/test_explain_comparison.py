@@ -28,6 +28,9 @@ func.func @main(%A: tensor<64x64xf16>, %B: tensor<64x64xf16>) -> tensor<64x64xf3
 """
 
 
+H200 = ("--target", "nvidia-h200")
+
+
 def layer(number: int, nodes: tuple[str, ...], path: str, seconds: float | None) -> ExplainedLayer:
     record = Layer(nodes, (), path, "", "", "", (), 10, 20, 1)
     entry = ExplainedLayer(
@@ -117,3 +120,5 @@ def test_two_targets_and_two_programs(
     assert "compared: roofline times" in text
     assert main(["explain", str(source), *arguments, "--against-target", "lavapipe"]) == 1
     assert "was compiled for nvidia-h200, not for lavapipe" in capsys.readouterr().err
+    assert main(["explain", str(source), *H200, "--against-profile", "x"]) == 1
+    assert "give --against, too" in capsys.readouterr().err
