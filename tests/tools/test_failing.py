@@ -57,7 +57,7 @@ def test_an_exception_has_a_status(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("-p form-dispatch", "no pass 'form-dispatch'; did you mean form-dispatches"),
+        ("-p form-dispatch", "no pass 'form-dispatch'; did you mean 'form-dispatches'?"),
         ("-p form-attention{targt=x}", '"targt"'),
         ("--frontend mlir none", "'none': No such file"),
         ("-o no/x.mlir", "cannot write the output: No such file or directory (no/x.mlir)"),
