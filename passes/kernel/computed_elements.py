@@ -230,7 +230,8 @@ class ComputedOperand:
             if isinstance(body_op, arith.ExtFOp) and _is_bfloat16(first):
                 values[body_op.result] = self._from_bits(first, body_op.result.type)
             else:
-                values[body_op.results[0]] = code.copied(body_op, operands)
+                floats = map(self._as_float, operands, body_op.operands)
+                values[body_op.results[0]] = code.copied(body_op, list(floats))
         last = block.last_op
         assert last is not None
         result = scalar_of(last.operands[0])
@@ -253,7 +254,7 @@ class ComputedOperand:
     def _widened(self, value: SSAValue) -> SSAValue:
         """A number in the type of the sums."""
         b, to = self.b, self.type
-        if isinstance(self.root.element_type, BFloat16Type):
+        if isinstance(self.root.element_type, BFloat16Type) and _is_bfloat16(value):
             return self._from_bits(value, to)
         if value.type == to:
             return value
@@ -261,6 +262,12 @@ class ComputedOperand:
             return b.add((arith.ExtSIOp if self.signed else arith.ExtUIOp)(value, to))
         wider = bit_width(value.type) < bit_width(to)
         return b.add((arith.ExtFOp if wider else arith.TruncFOp)(value, cast(AnyFloat, to)))
+
+    def _as_float(self, scalar: Scalar, operand: SSAValue) -> Scalar:
+        """A bfloat16 that is given as its bits, for an operation that takes no bits."""
+        if isinstance(operand.type, BFloat16Type) and _is_bfloat16(scalar):
+            return self.b.add(arith.BitcastOp(scalar, operand.type))
+        return scalar
 
     def _from_bits(self, value: SSAValue, to: Attribute) -> SSAValue:
         """A bfloat16, given as its bits, in a wider type."""
