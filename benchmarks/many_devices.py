@@ -41,7 +41,7 @@ from xdsl_spirv.tools.tuning.search import Options
 SCHEDULER = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
 WORKER = [sys.executable, "-m", "xdsl_spirv.tools.main", "worker"]
 HUNG_SECONDS = 5.0
-WARM_UP = 4
+WARM_UP = 2
 """Contractions that are tuned first, and not counted."""
 
 
