@@ -64,7 +64,8 @@ def parse_name(name: str) -> int | None:
     """The number in `vulkan:2`, None in `vulkan`; raises `ProgramError` for another name."""
     base, colon, number = name.partition(":")
     if base != NAME or (colon and not number.isdecimal()):
-        remedy = did_you_mean(base, [NAME], "write vulkan or vulkan:N")
+        remedy = "write vulkan or vulkan:N"
+        remedy = remedy if base == NAME else did_you_mean(base, [NAME], remedy)
         raise ProgramError(f"{name!r} is no Vulkan device", "", remedy)
     return int(number) if colon else None
 

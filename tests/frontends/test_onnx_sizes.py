@@ -177,7 +177,7 @@ def test_a_size_of_two_numbers_is_refused() -> None:
         (
             """(float[steps, 2, 3] x, float[1, 4, 3] w, float[1, 4, 4] r) => (float[a, b, c, d] z)
             { z = RNN<hidden_size = 4>(x, w, r) }""",
-            r"is open: steps .*--dim steps=SIZE",
+            r"is open: steps .*dims=.*steps.*: SIZE",
         ),
         (
             """(float[n, 4] x, float[m] y) => (float[a, b] z) <int64[1] o = {-1}>
