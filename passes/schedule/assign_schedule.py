@@ -65,7 +65,12 @@ from xdsl_spirv.passes.schedule.paths import (
     path_of,
 )
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, rows_or_reason
+from xdsl_spirv.passes.schedule.rows import (
+    FEW_FOR_MATRICES,
+    RowsPlan,
+    check_rows,
+    rows_or_reason,
+)
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
@@ -287,12 +292,19 @@ def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) 
     matrices = target.measured_copy is not None and target.residency.subgroups > 1
     if isinstance(rows, str) or not matrices or not target.properties_for(contraction.types):
         return rows
-    seconds = RowsPlan(contraction, rows, target).seconds
+    plan_of_rows = RowsPlan(contraction, rows, target)
+    seconds = plan_of_rows.seconds
     try:
         other, schedule = cheapest(contraction, target, Decisions(decisions.limits))
     except (ScheduleDoesNotFit, NotAContraction):
         return rows
+    other = max(other, plan_of_rows.seconds_of_reading)
     if path_of(schedule) != COOPERATIVE_MATRIX or other >= seconds:
+        return rows
+    # Through Workgroup memory, with barriers, an operand does not stream as fast as estimated.
+    streams = isinstance((schedule.a, schedule.b)[plan_of_rows.streamed], DirectAttr)
+    few = min(typical(contraction.m), typical(contraction.n))
+    if not streams and few <= FEW_FOR_MATRICES:
         return rows
     return f"about {seconds * 1e6:.0f} us by estimate, on matrices {other * 1e6:.0f}"
 

@@ -276,6 +276,16 @@ class RowsPlan:
     # How long it takes
 
     @property
+    def seconds_of_reading(self) -> float:
+        """How long a copy takes to read what streams."""
+        sizes = self.contraction.sizes
+        bits = sum(
+            bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
+            for leaf in self.leaves[self.streamed]
+        )
+        return bits / 8 / self.target.copy_bytes_per_second
+
+    @property
     def seconds(self) -> float:
         """
         How long it is likely to take on a device whose target file gives rates.
@@ -284,18 +294,13 @@ class RowsPlan:
         each tile of rows; multiply-adds and what makes floats of it take their time beside that.
         """
         contraction, target = self.contraction, self.target
-        sizes = contraction.sizes
         tiles = typical(self.row_tiles * contraction.batch)
-        bits = sum(
-            bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
-            for leaf in self.leaves[self.streamed]
-        )
         elements = typical(self.columns * self.reduced_size)
         subgroups = prod(typical(size) for size in self.grid) * prod(self.schedule.grid)
         busy = min(1.0, subgroups / (BUSY * target.compute_units))
         made = MADE_OF_PACKED if any(contraction.unpackings) else MADE
         operations = 0 if self.schedule.digits.data else made + PRODUCT * self.schedule.rows.data
-        reading = tiles * bits / 8 / (target.copy_bytes_per_second * busy)
+        reading = tiles * self.seconds_of_reading / busy
         rate = target.rates.get("fma f32", 0) * 1e12
         return max(reading, 2 * tiles * elements * operations / rate if rate else 0.0)
 
@@ -470,6 +475,8 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         yield from _on_processor(plan, rows, side_by_side, columns)
         return
     yield from _in_groups(plan, few)
+    if side_by_side > 1:
+        yield from _across(plan, few)
     bytes, unit = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
     units = typical(plan.units) * prod(plan.unit.values()) // unit
     wanted = BUSY * target.compute_units
@@ -494,6 +501,30 @@ def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
                     steps //= 2
                 yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)), bytes)
                 along //= 2
+
+
+def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
+    """
+    Schedules of one or two rows where columns lie side by side, on a device that a file describes
+    by measurements: as many subgroups divide K as keep it busy.
+
+    Loads of four columns leave room for the partial sums of all parts in Workgroup memory.
+    """
+    target, size = plan.target, plan.target.subgroup_size
+    if few > 2 or target.measured_copy is None:
+        return
+    bytes, _ = _load(plan, 4)
+    trial = RowsPlan(plan.contraction, RowsAttr(few, 4, 4, 2, (SUBGROUPS, 1), bytes), target)
+    width, most = trial.side_by_side, target.max_invocations // size
+    workgroups = typical(plan.contraction.batch)
+    workgroups *= ceil_div(typical(plan.columns), width * size // 4)
+    along = SUBGROUPS
+    while along < most and workgroups * along < BUSY * target.compute_units:
+        along *= 2
+    while along >= SUBGROUPS:
+        if typical(trial.units) >= 2 * along * 4:
+            yield RowsAttr(few, width, 4, 2, (along, 1), bytes)
+        along //= 2
 
 
 def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
