@@ -20,15 +20,15 @@ from xdsl_spirv.targets import load
 from xdsl_spirv.testing.state_programs import compiled
 
 MATMUL = """
-func.func @main(%a: tensor<?x32xf16>, %b: tensor<32x16xf16>) -> tensor<?x16xf32> {
+func.func @main(%a: tensor<?x256xf16>, %b: tensor<256x256xf16>) -> tensor<?x256xf32> {
   %c0 = arith.constant 0 : index
-  %n = tensor.dim %a, %c0 : tensor<?x32xf16>
+  %n = tensor.dim %a, %c0 : tensor<?x256xf16>
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty(%n) : tensor<?x16xf32>
-  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<?x16xf32>) -> tensor<?x16xf32>
-  %c = linalg.matmul ins(%a, %b : tensor<?x32xf16>, tensor<32x16xf16>)
-                     outs(%i : tensor<?x16xf32>) -> tensor<?x16xf32>
-  return %c : tensor<?x16xf32>
+  %e = tensor.empty(%n) : tensor<?x256xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<?x256xf32>) -> tensor<?x256xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<?x256xf16>, tensor<256x256xf16>)
+                     outs(%i : tensor<?x256xf32>) -> tensor<?x256xf32>
+  return %c : tensor<?x256xf32>
 }"""
 
 
