@@ -12,6 +12,7 @@ choose how invocations share a row; so does what is large enough to keep a devic
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -50,12 +51,17 @@ class JoinDispatchesPass(ModulePass):
 
 def _join_all(block: Block) -> None:
     dispatches = [op for op in block.ops if isinstance(op, DispatchOp)]
-    small = [op for op in dispatches if _is_small(op)] if len(dispatches) > 1 else []
+    small = deque(op for op in dispatches if len(dispatches) > 1 and _is_small(op))
+    left = set(small)
     while small:
-        first = small.pop(0)
-        second = next((op for op in _siblings(first) if op in small and _fit(first, op)), None)
+        first = small.popleft()
+        left.remove(first)
+        second = next((op for op in _siblings(first) if op in left and _fit(first, op)), None)
         if second is not None:
-            small[small.index(second)] = _joined(first, second)
+            left.remove(second)
+            joined = _joined(first, second)
+            left.add(joined)
+            small[small.index(second)] = joined
 
 
 def _is_small(dispatch: DispatchOp) -> bool:
@@ -76,12 +82,17 @@ def _is_small(dispatch: DispatchOp) -> bool:
     return sum(typical(prod(nest.shape)) for nest in nests) <= SMALL
 
 
+FAR = 128
+"""Dispatches that are looked at behind one: all of a long chain's would be, for each of it."""
+
+
 def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
     """The dispatches behind one that do not need it, as far as it can move, with what needs it."""
     needing: set[SSAValue] = set(first.results)
     read = {source(value) for value in first.inputs}
-    op = first.next_op
-    while op is not None:
+    op, seen = first.next_op, 0
+    while op is not None and seen < FAR:
+        seen += isinstance(op, DispatchOp)
         if not needing.isdisjoint(_reads(op)):
             if not isinstance(op, (DispatchOp, *VIEWS)):
                 return
