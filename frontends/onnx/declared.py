@@ -82,6 +82,8 @@ def _reduced(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterab
 
     if not isinstance(axes.sizes[0], int) or not axes.sizes[0]:
         return [{1: ()}] if axes.sizes[0] == 0 else []
+    if axes.sizes[0] > x.rank:
+        return []
     fitting = [c for c in combinations(range(x.rank), axes.sizes[0]) if result(c) == sizes]
     different = {tuple(axis for axis in chosen if x.sizes[axis] != 1) for chosen in fitting}
     return [{1: chosen} for chosen in (fitting[:1] if len(different) == 1 else fitting)]
