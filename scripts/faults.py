@@ -240,7 +240,7 @@ def outcome(case: Case) -> list[str]:
         case.prepare(work)
         before = set(os.listdir(work))
         kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH") if key in os.environ}
-        environment = kept | {"HOME": str(home), "TMPDIR": str(temporary)} | case.environment
+        environment = {**kept, "HOME": str(home), "TMPDIR": str(temporary), **case.environment}
         status, said = _run(case, work, environment)
         wrong: list[str] = []
         if status is None:

@@ -267,7 +267,7 @@ NAMES = ("a", "b", "n")
 def _read_expression(data: bytes) -> str:
     """An expression of sizes: read and compiled it gives one number."""
     text = data.decode(errors="replace")
-    values = dict(zip(NAMES, (3, 5, 64), strict=True))
+    values: dict[str, int] = dict(zip(NAMES, (3, 5, 64), strict=True))
     number = evaluate(text, values, "the size")
     if function_of([text], NAMES)(*values.values()) != (number,):
         raise AssertionError("the expression means two numbers")
