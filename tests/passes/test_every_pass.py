@@ -62,7 +62,8 @@ EXAMPLES = {match["name"]: match for match in EXAMPLE.finditer(DOCS)}
 # A pass that is not named above is validated on its documented example.
 CASES.update(
     (name, (EXAMPLES[name]["before"], "", EXAMPLES[name]["passes"]))
-    for name in PASSES.keys() - CASES.keys() - ELSEWHERE.keys()
+    for name in PASSES
+    if name not in CASES and name not in ELSEWHERE
     if name in EXAMPLES
 )
 

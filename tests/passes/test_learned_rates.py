@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from dataclasses import replace
@@ -66,7 +67,7 @@ def test_what_a_file_may_say(corrections: dict[str, Any], message: str, tmp_path
 
 def test_factors_are_learned_for_families_that_taught_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import learned_rates as learned
+    learned: Any = importlib.import_module("learned_rates")
 
     generator = np.random.default_rng(0)
     truth = np.zeros(len(FEATURES))

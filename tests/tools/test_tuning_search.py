@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -78,7 +78,7 @@ class Invented(Bench):
     def truth(self) -> dict[str, float]:
         """Seconds of each candidate under the first clock."""
         generator = random.Random(f"errors {self.world}")
-        errors = {
+        errors: dict[tuple[str, Hashable], float] = {
             (name, choice): generator.gauss(0, 0.2)
             for name, choices in CHOICES.items()
             for choice in choices
@@ -107,7 +107,7 @@ class Invented(Bench):
         own = [(self.subjects[t.schedule], t.seconds, t.runs) for t in tried if t.seconds]
         chosen = select(new, own, learned, count)
         first = {DEFAULT: self.subjects[DEFAULT]} if not tried else {}
-        return replace(chosen, subjects=dict(list((first | chosen.subjects).items())[:count]))
+        return replace(chosen, subjects=dict(list({**first, **chosen.subjects}.items())[:count]))
 
     def measure(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0
