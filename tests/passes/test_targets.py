@@ -15,7 +15,7 @@ from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.needs import Needs
 from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
-from xdsl_spirv.targets import load, names
+from xdsl_spirv.targets import TargetError, load, names
 from xdsl_spirv.tools import khronos
 
 FOLDER = Path(__file__).resolve().parents[2] / "targets"
@@ -88,3 +88,12 @@ def test_programs_fit_the_device(name: str, a: str, c: str, spirv_val: str):
         for buffer in program.manifest.inputs
     }
     assert all(found.passed for found in check(program, inputs, run(program, inputs)))
+
+
+def test_an_order_of_words_is_by_type(tmp_path: Path):
+    path = tmp_path / "t.json"
+    path.write_text(
+        json.dumps({**json.loads((FOLDER / "lavapipe.json").read_text()), "word_order": 16})
+    )
+    with pytest.raises(TargetError, match="word_order is 16, not of type dict"):
+        load(str(path))
