@@ -481,8 +481,8 @@ def _target(fields: _Fields) -> Target:
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
         word_order=(
-            {key: fields.fields("word_order").indices(key) for key in fields.data["word_order"]}
-            if "word_order" in fields.data
+            {key: order.indices(key) for key in order.data}
+            if "word_order" in fields.data and (order := fields.fields("word_order"))
             else {}
         ),
         component_map=(

@@ -277,6 +277,9 @@ class HoistingEmitter(KernelEmitter):
     def delinearized(self, number: Index, sizes: Sequence[Size]) -> tuple[Index, ...]:
         """The indices of element `number` of a row-major shape."""
         indices: list[Index] = [0] * len(sizes)
+        if any(not is_dynamic(size) and size == 0 for size in sizes):
+            # No number is one of an element's.
+            return tuple(indices)
         wide = [axis for axis, size in enumerate(sizes) if size != 1]
         rest = number
         for axis in reversed(wide[1:]):

@@ -305,7 +305,8 @@ class Plan:
         count = along_m * along_n
         of_one = (self.schedule.subgroup_count - prod(self.schedule.grid)) * m * n
         room = MOST_PARTIAL_BYTES // (of_one * self.result_bytes)
-        return next(at for at in range(count, 0, -1) if at == 1 or (at <= room and count % at == 0))
+        fewer = range(min(count, room), 1, -1)
+        return next((at for at in fewer if count % at == 0), 1)
 
     @property
     def partial_shape(self) -> tuple[int, int, int] | None:
