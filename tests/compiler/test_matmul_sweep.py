@@ -29,7 +29,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 TARGETS = ("lavapipe", "nvidia-h200")
 RANDOM_CASES = 200
 CHUNK = 10
-QUICK_CHUNKS, QUICK_CHUNKS_ON_LAVAPIPE = 5, 3
+QUICK_CHUNKS, QUICK_CHUNKS_ON_LAVAPIPE = 3, 2
 EDGES = [
     (1, 1, 1),
     (8, 8, 8),

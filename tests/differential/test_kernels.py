@@ -24,14 +24,20 @@ from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = 300
+KERNELS, QUICK = 300, 200
 CHUNK = 20
 VALIDATED = 2 * len(ORDER)
 
 
 @pytest.mark.vulkan
 @pytest.mark.usefixtures("lavapipe")
-@pytest.mark.parametrize("start", range(0, KERNELS, CHUNK))
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(start, marks=[pytest.mark.long] * (start >= QUICK))
+        for start in range(0, KERNELS, CHUNK)
+    ],
+)
 def test_lavapipe_agrees(start: int, here: Here):
     common = {"family": None, "target": "lavapipe", "minimise": False}
     jobs = [

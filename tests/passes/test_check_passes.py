@@ -125,17 +125,17 @@ def every_pass() -> list[Any]:
     """
     (pipeline, module) for each pass that is registered; those on `spirv` after the lowering.
 
-    Of the two modules in floats one is left to `make test-long`.
+    The lowered modules take turns; what another one computes is left to `make test-long`.
     """
     found: list[Any] = []
-    for name in PASSES:
+    for turn, name in enumerate(PASSES):
         if name in PARTS - set(PIPELINES):
             continue
         for pipeline in PIPELINES.get(name, [name]):
-            for module in MODULES:
+            for number, module in enumerate(MODULES):
                 lowered = name.startswith("spirv-") and module != "kernel"
                 whole = f"{LOWERING},{pipeline}" if lowered else pipeline
-                long = [pytest.mark.long] * (module == "f16-f16" and lowered)
+                long = [pytest.mark.long] * (lowered and number != turn % len(MODULES))
                 found.append(pytest.param(whole, module, marks=long))
     return found
 

@@ -29,7 +29,7 @@ from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning.bench import MEASURE
 from xdsl_spirv.tools.tuning.candidates import contractions_of
-from xdsl_spirv.tools.tuning.results import Outcome, write_table
+from xdsl_spirv.tools.tuning.results import OTHER_CLOCK, Outcome, write_table
 
 M, N, K = 16, 24, 32
 TEXT = SOURCE.format(m=M, n=N, k=K, a="f16", b="f16", c="f32", zero="0.0")
@@ -250,6 +250,10 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     deserved = "no entry in the table" not in done.stdout
     assert (tmp_path / "lavapipe.json").exists() == deserved
     again = tune()
-    assert again.stdout == done.stdout
-    with Store(tmp_path / "s.db") as store:
-        assert len(list(store.records(MEASURE))) == len(records)
+    assert again.returncode == 0, again.stderr
+    references = sorted(r.result.value["reference"] for r in records)
+    if references[-1] < (1 + OTHER_CLOCK) * references[0]:
+        assert again.stdout == done.stdout
+        with Store(tmp_path / "s.db") as store:
+            assert len(list(store.records(MEASURE))) == len(records)
+    # Else the machine was busy meanwhile: such times are not compared, but measured anew.

@@ -59,6 +59,7 @@ def test_the_plugin_imports_nothing_else_of_ours():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {
         "xdsl_spirv",
+        "xdsl_spirv._version",
         "xdsl_spirv.tools",
         "xdsl_spirv.tools.kernel_test",
         PLUGIN,
