@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -221,6 +222,10 @@ def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.Captur
     assert message in capsys.readouterr().err
 
 
+def without_times(text: str) -> str:
+    return re.sub(r"\d+\.\d+ us", "", text)
+
+
 @pytest.mark.vulkan
 def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     def tune() -> subprocess.CompletedProcess[str]:
@@ -253,7 +258,8 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     assert again.returncode == 0, again.stderr
     references = sorted(r.result.value["reference"] for r in records)
     if references[-1] < (1 + OTHER_CLOCK) * references[0]:
-        assert again.stdout == done.stdout
+        # Times are those of the median clock now; what is compared are their ratios.
+        assert without_times(again.stdout) == without_times(done.stdout)
         with Store(tmp_path / "s.db") as store:
             assert len(list(store.records(MEASURE))) == len(records)
     # Else the machine was busy meanwhile: such times are not compared, but measured anew.
