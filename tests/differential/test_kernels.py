@@ -24,7 +24,7 @@ from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS, QUICK = 300, 200
+KERNELS, QUICK = 300, 160
 CHUNK = 20
 VALIDATED = 2 * len(ORDER)
 

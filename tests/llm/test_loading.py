@@ -16,6 +16,9 @@ def test_a_package_stands_for_its_only_model(
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: some-model\nVersion: 1\n")
     (folder / "RECORD").write_text("some_model/x.gguf,,\nsome_model/__init__.py,,\n")
+    (tmp_path / "some_model").mkdir()
+    for name in ("x.gguf", "__init__.py"):
+        (tmp_path / "some_model" / name).touch()
     monkeypatch.syspath_prepend(tmp_path)
     assert packaged("some-model") == str(tmp_path / "some_model" / "x.gguf")
     for name in ("no-such-model", "numpy", "folder/some-model", ""):

@@ -271,7 +271,7 @@ def test_wrap_turned_into_saturation_is_found_at_the_end_of_the_range(report_of:
     assert "[" in str(finding)
 
 
-@pytest.mark.parametrize("module", ["f16-f32", "f16-f16"])
+@pytest.mark.parametrize("module", ["f16-f32", pytest.param("f16-f16", marks=pytest.mark.long)])
 def test_a_stride_in_the_wrong_unit_is_found(module: str, report_of: ReportOf):
     finding = finding_of(report_of, module, StrideInBytes())
     assert finding.wrong is not None or "outside" in finding.failure

@@ -56,7 +56,13 @@ def _check(workload: Workload, schedule: str, target: str) -> None:
     assert not checks.report, str(checks.report)
 
 
-@pytest.mark.parametrize("depth", DEPTHS.values(), ids=DEPTHS)
+@pytest.mark.parametrize(
+    "depth",
+    [
+        pytest.param(depth, id=name, marks=[pytest.mark.long] * (name == "two tiles"))
+        for name, depth in DEPTHS.items()
+    ],
+)
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
 def test_every_form_of_the_loop_computes_the_same(schedule: str, depth: int):
     sizes = {"m": 70, "n": 39, "k": depth}

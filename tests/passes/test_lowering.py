@@ -52,7 +52,7 @@ NUMPY_TYPES: dict[str, Any] = {
 }
 INTEGER_ZERO = {True: "0", False: "0.0"}
 
-QUICK = 8
+QUICK = 6
 """Cases a target that the normal run takes."""
 
 ON_LAVAPIPE = 4
