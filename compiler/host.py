@@ -175,6 +175,14 @@ def _refuse_computation(function: func.FuncOp) -> None:
                 place(op),
                 "give the number in a tensor<1x...>, or compute it from tensors and their sizes",
             )
+        types = [value.type for value in (*op.operands, *op.results)]
+        empty = [t for t in types if isinstance(t, TensorType | MemRefType) and 0 in t.get_shape()]
+        if empty:
+            raise ProgramError(
+                f"{op.name} was not lowered to a kernel: {empty[0]} has no elements",
+                place(op),
+                "leave the operation out: it reads or computes nothing",
+            )
         try:
             contraction_of(op)
         except NotAContraction as error:
