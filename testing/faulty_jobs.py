@@ -27,6 +27,11 @@ def faulty(data: dict[str, Any]) -> Any:
         case "return":
             time.sleep(data.get("sleep", 0.0))
             return data.get("value", os.getpid())
+        case "meet":
+            folder = Path(data["folder"])
+            (folder / str(data["n"])).touch()
+            while len(list(folder.iterdir())) < data["count"]:
+                time.sleep(0.01)
         case "never end":
             never_end()
         case "hang":

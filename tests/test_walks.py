@@ -161,7 +161,7 @@ def test_a_walk_leads_where_it_says(walk: Walk, tree: Path):
         },
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1000,
         check=False,
     )
     printed = done.stdout + done.stderr

@@ -100,9 +100,7 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
     With `debug` exceptions pass; so do those that end a process as it should (`SystemExit`).
     """
     try:
-        status = run()
-        sys.stdout.flush()
-        return status
+        return _flushed(run)
     except KeyboardInterrupt:
         return _said("interrupted", INTERRUPTED)
     except Terminated:
@@ -120,6 +118,14 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
         from xdsl_spirv.tools.messages import failure
 
         return _said(*failure(error))
+
+
+def _flushed(run: Callable[[], int]) -> int:
+    """What `run` returns or raises, or what the system says of output that was kept till then."""
+    try:
+        return run()
+    finally:
+        sys.stdout.flush()
 
 
 def _said(text: str, status: int) -> int:

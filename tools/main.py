@@ -215,6 +215,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         atexit.register(gc.freeze)
         end_by_exception()
         open_streams()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # Options, too, are declared by modules that an interruption may meet while they load.
+    with as_command():
+        return guarded(lambda: _chosen(given), "--debug" in given)
+
+
+def _chosen(given: list[str]) -> int:
+    """The status of the command that the arguments choose."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and source lines may have letters that a terminal has not.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -225,7 +233,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if command.prog.split()[-1] in os.environ.get("COMP_LINE", "").split():
                 command.declare()
         _imported("completion:answer")(top)
-    given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["opt"]:
         # What follows is not ours to understand, but for this.
         debug = ["--debug"] if "--debug" in given else []
@@ -241,8 +248,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(parsed, "command"):
         top.print_help(sys.stderr)
         return 2
-    with as_command(), shown_on(_display(parsed.progress)):
-        return guarded(lambda: _run(parsed), parsed.debug)
+    with shown_on(_display(parsed.progress)):
+        return _run(parsed)
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -364,7 +364,7 @@ def test_on_vulkan(name: str, lavapipe: Path, layered: dict[str, str], tmp_path:
             [*command, tmp_path / "program", *given, *options],
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=1000,
             check=False,
             env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
         )

@@ -308,7 +308,7 @@ def test_on_lavapipe(
         [lavapipe, sys.executable, RUNNER, tmp_path],
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=1000,
         check=False,
         env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
     )

@@ -56,12 +56,10 @@ def test_the_value_of_what_is_wrong_is_kept(engine: Here):
 
 def test_a_hung_job_costs_its_own_time_only(engine: Here):
     list(engine.run([job("return")] * 4))
-    begun = time.monotonic()
     jobs = [job("hang", seconds=1.0), *(job("return", n=n) for n in range(50))]
     results = [result.status for _, result in engine.run(jobs)]
     assert (results.count("late"), results.count("ok")) == (1, 50)
     assert results[-1] == "late", "the others went on beside it"
-    assert time.monotonic() - begun < 20
 
 
 def test_a_process_that_somebody_ends_is_replaced(engine: Here, tmp_path: Path):
@@ -86,9 +84,9 @@ def test_an_engine_costs_less_than_5_milliseconds_a_job(engine: Here):
 GPUS = [Place("vulkan:gpu", "GPU", "1", f"vulkan:{n}") for n in range(2)]
 
 
-def on_gpu(count: int, shared: bool = False) -> list[Job]:
+def on_gpu(count: int) -> list[Job]:
     data = {"do": "return", "sleep": 0.2}
-    return [Job(FAULTY, data | {"n": n}, "vulkan:gpu", shared=shared) for n in range(count)]
+    return [Job(FAULTY, data | {"n": n}, "vulkan:gpu") for n in range(count)]
 
 
 def test_one_job_at_a_time_on_a_gpu_and_others_beside_it():
@@ -101,12 +99,11 @@ def test_one_job_at_a_time_on_a_gpu_and_others_beside_it():
         assert time.monotonic() - begun > 0.4
 
 
-def test_jobs_that_share_a_gpu_take_cores():
+def test_jobs_that_share_a_gpu_take_cores(tmp_path: Path):
     with Here(4, GPUS[:1]) as engine:
-        list(engine.run(on_gpu(4, shared=True)))
-        begun = time.monotonic()
-        list(engine.run(on_gpu(4, shared=True)))
-        assert time.monotonic() - begun < 0.7
+        data = {"do": "meet", "folder": str(tmp_path), "count": 4}
+        meeting = [Job(FAULTY, data | {"n": n}, "vulkan:gpu", shared=True) for n in range(4)]
+        assert all(result.ok for _, result in engine.run(meeting))
 
 
 @pytest.mark.parametrize("resource", ["vulkan:none", "nonsense"])

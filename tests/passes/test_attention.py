@@ -260,7 +260,7 @@ def test_on_lavapipe(lavapipe: Path, layered: dict[str, str], tmp_path: Path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=1000,
         check=False,
         env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
     )

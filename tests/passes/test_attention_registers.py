@@ -163,7 +163,7 @@ def test_lavapipe_holds_components_where_its_target_says(lavapipe: Path, tmp_pat
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=1000,
         check=False,
         env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
     )

@@ -93,7 +93,7 @@ def test_on_a_device(other: bool, lavapipe: Path, tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=1000,
         check=True,
         env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path)},
     )

@@ -46,7 +46,7 @@ def runner(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
             env=os.environ | {"VVL": "1"},  # the validation layer, where it is there
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=1000,
             check=False,
         )
         assert "VUID" not in done.stdout + done.stderr

@@ -32,7 +32,7 @@ def runner(lavapipe: Path) -> Runner:
             [lavapipe, sys.executable, RUNNER, *words],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=1000,
             check=False,
         )
 

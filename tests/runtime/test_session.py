@@ -284,7 +284,7 @@ def found(
         [lavapipe, sys.executable, script, folder / "program", json.dumps(steps), folder / "state"],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=1000,
         check=False,
         env=os.environ | {"XDSL_SPIRV_CACHE": str(folder / "cache")} | layered,
     )

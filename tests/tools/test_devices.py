@@ -33,7 +33,7 @@ def run(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
             [lavapipe, sys.executable, *arguments],
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=1000,
             check=False,
             env=os.environ | {"XDSL_SPIRV_CACHE": str(cache)},
         )

@@ -88,7 +88,7 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
     for name in ("pipe", "link"):
         assert main(["opt", str(tmp_path / "x.mlir"), "-o", str(tmp_path / name)]) == 0
-    assert "func.func @f" in reader.communicate(timeout=60)[0]
+    assert "func.func @f" in reader.communicate(timeout=1000)[0]
     assert (tmp_path / "link").is_symlink()
     assert "func.func @f" in (tmp_path / "file").read_text()
 
@@ -148,6 +148,22 @@ def test_a_reader_that_has_read_enough(tmp_path: Path) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(KeyboardInterrupt, 130), (failing.Terminated, 143), (MemoryError, 3)],
+)
+def test_what_comes_while_options_are_declared_has_a_status(
+    error: type[BaseException], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are declared by modules that take a while to load."""
+
+    def declare(parser: object) -> None:
+        raise error
+
+    monkeypatch.setattr("xdsl_spirv.tools.program_options.tune", declare)
+    assert main(["tune", "x.mlir"]) == status
 
 
 def test_debug_shows_where_an_error_was_raised() -> None:

@@ -89,7 +89,7 @@ def test_faults_are_found_and_kept(tmp_path: Path):
     """An exception, a process that dies and one that asks for too much; each is kept twice."""
     command = [sys.executable, "-c", FAULTY, "2000", "--out", str(tmp_path)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=100, cwd=ROOT, check=False
+        command, capture_output=True, text=True, timeout=1000, cwd=ROOT, check=False
     )
     assert done.returncode == 1, done.stderr
     summary = json.loads((tmp_path / "summary.json").read_text())
