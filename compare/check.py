@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.program import states_of
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import bind_inputs
@@ -105,6 +106,7 @@ def _float_info(name: str) -> Any:
     return ml_dtypes.finfo(kinds[name])
 
 
+@stage("computing the reference")
 def check(
     program: Program,
     inputs: Mapping[str, Array],

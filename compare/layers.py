@@ -34,6 +34,7 @@ from xdsl_spirv.interpreter import Options
 from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.passes.graph.update_states import UpdateStatesPass
 from xdsl_spirv.passes.schedule.paths import PACK
+from xdsl_spirv.progress import noted
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import bind_inputs
@@ -128,7 +129,8 @@ def compare_layers(
     arguments: dict[SSAValue, Any] = dict(zip(block.args, given, strict=True))
     steps = _results(machine, references.function, arguments)
     carried = _Carried()
-    for number, dispatch in enumerate(program.manifest.dispatches):
+    dispatches = noted("comparing layers", program.manifest.dispatches, lambda d: d.entry_point)
+    for number, dispatch in enumerate(dispatches):
         layer = program.layers[number]
         alone = single(program, number)
         alone.weights |= {b.name: values[b.name] for b in alone.manifest.states}

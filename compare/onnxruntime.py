@@ -33,6 +33,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.compare.check import ACCUMULATOR, unit_roundoff
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
@@ -189,6 +190,7 @@ def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str
     return _session(model, inputs, names, True)[0]
 
 
+@stage("running onnxruntime")
 def _session(
     model: bytes | str, inputs: Mapping[str, Array], names: Sequence[str], exact: bool
 ) -> tuple[list[Any], float]:

@@ -44,6 +44,7 @@ from xdsl_spirv.compiler.weights import (
     weights_of,
 )
 from xdsl_spirv.passes.schedule.paths import PATHS, UNLIMITED, Limits
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.buffers import Assignment, assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -79,6 +80,7 @@ class UnknownLayerError(ProgramError):
 
 
 @without_collection()
+@stage("compiling")
 def compile_module(
     source: ModuleOp | str | os.PathLike[str],
     target: str,

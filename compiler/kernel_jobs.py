@@ -10,7 +10,6 @@ become one (`spirv-share-kernels`), so these stay together.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ from xdsl_spirv.dialects.schedule.numbers import NUMBERS
 from xdsl_spirv.dialects.schedule.sizes import sizes_of
 from xdsl_spirv.dialects.spirv.structure import entry_points
 from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
-from xdsl_spirv.progress import Stage, silence, stage
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.program import KernelCode, SpecConstant
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import modules_by_name
@@ -37,8 +36,6 @@ from xdsl_spirv.upstream.passes_on_demand import run
 
 Observer = Callable[[str, ModuleOp], None]
 
-TICK_SECONDS = 0.5
-"""How often somebody who waits says that it still lasts."""
 FEW = 8
 """Kernels that one process lowers before others are ready."""
 
@@ -165,12 +162,13 @@ def _in_forks(
     changes: Changed = []
     waiting = ExitStack()
     try:
-        progress = waiting.enter_context(stage(f"compiling in {len(parts)} processes"))
+        waiting.enter_context(stage(f"compiling in {len(parts)} processes"))
         for part in parts:
             forks.append(_fork(module, ctx, passes, part))
         while forks:
             child, answer = forks[0]
-            data = _read(answer, progress)
+            # All that a fork says comes at its end.
+            data = answer.read()
             _, status = os.waitpid(child, 0)
             answer.close()
             del forks[0]
@@ -203,13 +201,6 @@ def _in_forks(
     return kernels
 
 
-def _read(answer: BinaryIO, progress: Stage) -> bytes:
-    """All that a fork says, which comes at its end."""
-    while not select.select([answer], [], [], TICK_SECONDS)[0]:
-        progress.tick()
-    return answer.read()
-
-
 def _fork(
     module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[int, BinaryIO]:
@@ -225,7 +216,6 @@ def _fork(
         os.close(writing)
         return child, os.fdopen(reading, "rb")
     status = 1
-    silence()
     try:
         import pickle
 

@@ -25,6 +25,7 @@ from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, is_gguf, 
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import written
@@ -182,6 +183,7 @@ def buffers_of(model: ImportedModel) -> list[Buffer]:
     ]
 
 
+@stage("running on the reference")
 def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """
     Run a model as it was imported, on whole numpy arrays: what any device's results should be.

@@ -15,6 +15,7 @@ from typing import Any
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.weights import Weights, with_declarations, without_weights
 from xdsl_spirv.frontends.onnx.wire import refuse_strange
+from xdsl_spirv.progress import stage
 from xdsl_spirv.suggestions import did_you_mean
 
 ELEMENT_TYPES = {
@@ -53,6 +54,7 @@ Model = Any
 """`onnx.ModelProto`: the package has no usable types."""
 
 
+@stage("reading the model")
 def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
     """Read and check a file; raises `FrontendError` if it is no model."""
     onnx = _onnx()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import xdsl_spirv
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import MANIFEST, Program
 from xdsl_spirv.targets import load as load_target
@@ -44,6 +45,7 @@ def folder() -> Path | None:
     return (Path(base) if base else Path.home() / ".cache") / "xdsl-spirv" / NAME
 
 
+@stage("looking for a program that was kept")
 def path_for(model: str | os.PathLike[str], target: str, options: Mapping[str, Any]) -> Path | None:
     """Where the program of a model file, a target and options is kept; None for nowhere."""
     base = folder()

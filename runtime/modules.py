@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import (
 )
 
 from xdsl_spirv.dialects.places import place
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.universe import UNIVERSE
 from xdsl_spirv.upstream.order import verify_order
@@ -88,6 +89,7 @@ def parse(
     return parse_text(text, str(path), ctx, parser)
 
 
+@stage("reading the module")
 def parse_text(
     text: str,
     name: str = "<text>",

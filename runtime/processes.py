@@ -20,11 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from xdsl_spirv.progress import stage
-
 WATCH_SECONDS = 0.5
-TICK_SECONDS = 0.5
-"""How often somebody who waits says that it still lasts."""
 DEATH_SECONDS = 5.0
 """How long the status of a process that closed its pipe is waited for."""
 
@@ -83,7 +79,7 @@ class Process:
             raise self._died()
         try:
             send(self.process.stdin, message)
-            answer = self._answer(seconds)
+            answer = self._answers.get(timeout=min(seconds, threading.TIMEOUT_MAX))
         except OSError as error:
             raise self._died() from error
         except queue.Empty:
@@ -96,19 +92,6 @@ class Process:
         if not answer:
             raise self._died()
         return answer[0]
-
-    def _answer(self, seconds: float) -> Any:
-        """What comes next; raises `queue.Empty` after so many seconds."""
-        end = time.monotonic() + seconds
-        with stage("waiting for the device") as progress:
-            while True:
-                left = end - time.monotonic()
-                try:
-                    return self._answers.get(timeout=max(0, min(left, TICK_SECONDS)))
-                except queue.Empty:
-                    if left <= TICK_SECONDS:
-                        raise
-                    progress.tick()
 
     def _died(self) -> ProcessDied:
         with contextlib.suppress(subprocess.TimeoutExpired):

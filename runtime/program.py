@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.folder import (
@@ -300,6 +301,7 @@ class Program:
         (folder / MANIFEST).write_text(text_of_manifest, encoding="utf-8")
 
     @staticmethod
+    @stage("reading the program")
     def load(folder: str | os.PathLike[str], unsafe: bool = False) -> Program:
         """
         Read a program's directory; raises `ProgramError` naming the file or field at fault.

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.concrete_sizes import check_limits
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
@@ -109,6 +110,7 @@ class Session(ABC):
         """What the states hold, as copies."""
         return self._read()
 
+    @stage("writing the states")
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the states to a safetensors file; raises `ProgramError` if it cannot be written."""
         from safetensors.numpy import save
@@ -129,6 +131,7 @@ class Session(ABC):
                 f"cannot write the state: {error.strerror}", str(error.filename or target)
             ) from error
 
+    @stage("reading the states")
     def load(self, path: str | os.PathLike[str]) -> None:
         """
         Read the states from a file that `save` wrote.

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import NAMES_OF_CODES, Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
 
+@stage("writing weights")
 def save_weights(path: Path, weights: dict[str, Array]) -> None:
     """Write a safetensors file. Raises `OSError`."""
     import numpy as np
@@ -19,6 +21,7 @@ def save_weights(path: Path, weights: dict[str, Array]) -> None:
     path.write_bytes(save(contiguous))
 
 
+@stage("reading weights")
 def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
     """Read a safetensors file; raises `ProgramError` if it is none or has an unknown type."""
     try:

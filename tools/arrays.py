@@ -151,8 +151,12 @@ def write_results(path: str | None, results: Mapping[str, Array]) -> None:
     """Write the results, or say what they are."""
     for name, result in results.items():
         shape = "x".join([*map(str, result.shape), result.dtype.name])
-        print(f"{name}: {shape}{_summary(result)}")
-        note_row("results", {"name": name, "shape": result.shape, "type": result.dtype.name})
+        kind = {"name": name, "shape": result.shape, "type": result.dtype.name}
+        numbers = _summary(result)
+        note_row("results", kind | numbers)
+        shown = {key: f"{x:.6g}" if math.isfinite(x) else str(x) for key, x in numbers.items()}
+        said = ", from {least} to {greatest}, mean {mean}".format(**shown) if shown else ""
+        print(f"{name}: {shape}{said}")
     if path is not None:
         write(path, npz_bytes(results))
 
@@ -175,10 +179,10 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
     return archive.getvalue()
 
 
-def _summary(result: Array) -> str:
+def _summary(result: Array) -> dict[str, float]:
+    """Numbers that tell results apart; none of a result without elements."""
     if result.size == 0:
-        return ""
+        return {}
     values = result.astype(np.float64)
-    low, mean, high = float(values.min()), float(values.mean()), float(values.max())
-    shown = [f"{x:.6g}" if math.isfinite(x) else str(x) for x in (low, mean, high)]
-    return f", from {shown[0]} to {shown[2]}, mean {shown[1]}"
+    least, mean, greatest = values.min(), values.mean(), values.max()
+    return {"least": float(least), "mean": float(mean), "greatest": float(greatest)}

@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(comparison)
     if checks is not None:
         print(checks.report)
+        note(**checks.report.record())
     sound = checks is None or not checks.report.findings
     return 0 if sound and all(comparison.passed for comparison in comparisons) else 1
 
@@ -117,7 +118,13 @@ def interpret(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.passes.analysis.sizes import extents
     from xdsl_spirv.runtime.expressions import written
     from xdsl_spirv.tools.arrays import read_inputs, write_results
-    from xdsl_spirv.tools.debugging import LocatingParser, options_of, report, wants_lines
+    from xdsl_spirv.tools.debugging import (
+        LocatingParser,
+        interpreting,
+        options_of,
+        report,
+        wants_lines,
+    )
 
     check_place(arguments.output)
     parser = LocatingParser if wants_lines(arguments) else Parser
@@ -148,7 +155,7 @@ def interpret(arguments: argparse.Namespace) -> int:
             f"give --input {missing[0].name}=x.npy, or --random SEED",
         )
     given = [inputs[b.name] for b in buffers]
-    with options_of(arguments, module) as options:
+    with options_of(arguments, module) as options, interpreting(options):
         results = run_module(module, given, function.sym_name.data, options=options)
     write_results(arguments.output, {f"result{i}": result for i, result in enumerate(results)})
     return report(arguments, options)

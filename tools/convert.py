@@ -28,6 +28,7 @@ from xdsl_spirv.frontends.onnx_file import (
     read_model,
     shape_of,
 )
+from xdsl_spirv.progress import noted, stage
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.arrays import dims_of
@@ -72,7 +73,8 @@ def convert(arguments: argparse.Namespace) -> int:
 def _module(name: str, package: str) -> Any:
     """Another package; raises `ProgramError` that says how to get it."""
     try:
-        return import_module(name)
+        with stage(f"loading {package}"):
+            return import_module(name)
     except ImportError as error:
         raise ProgramError(
             f"{package} is not installed", "xdsl-spirv convert", f"pip install {package}"
@@ -141,6 +143,7 @@ def _random(arguments: argparse.Namespace) -> list[Sample]:
 # Converters
 
 
+@stage("converting to f16")
 def _to_f16(model: Model, *, keep_types: bool) -> Model:
     float16 = _module("onnxconverter_common.float16", "onnxconverter-common")
     try:
@@ -161,6 +164,7 @@ class _Reader:
         return next(self.samples, None)
 
 
+@stage("quantizing to int8")
 def _to_int8(arguments: argparse.Namespace, samples: Sequence[Sample], folder: Path) -> Model:
     quantization = _module("onnxruntime.quantization", "onnxruntime")
     types = quantization.QuantType
@@ -224,7 +228,7 @@ def _compared(path: str, converted: Model, samples: Sequence[Sample]) -> list[st
     options.log_severity_level = 3
     session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     worst: dict[str, tuple[float, float]] = {}
-    for sample in samples:
+    for sample in noted("comparing samples", samples, lambda _: ""):
         wanted = session.run(None, dict(sample))
         results = _ours(converted, sample)
         for output, expected in zip(session.get_outputs(), wanted, strict=True):

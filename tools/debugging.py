@@ -8,7 +8,7 @@ import argparse
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,11 @@ from xdsl_spirv.interpreter.checks.places import LINES
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 from xdsl_spirv.interpreter.options import Options, Schedule
 from xdsl_spirv.passes.analysis.target import TARGET
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.output import write
+from xdsl_spirv.tools.report import is_wanted, note, note_row
 
 
 class LocatingParser(Parser):
@@ -56,6 +58,8 @@ def _names(arguments: argparse.Namespace) -> list[str]:
 @contextmanager
 def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Options]:
     """The interpreter's options; a trace is open while they are used."""
+    if arguments.breaks and is_wanted():
+        raise ProgramError("a debugger prints no JSON", "--break, --json", "leave one of them out")
     checks, names = None, ",".join(_names(arguments))
     if names:
         allow = tuple(_allowed(text) for text in arguments.allow)
@@ -81,6 +85,11 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
             trace.close()
 
 
+def interpreting(options: Options) -> AbstractContextManager[object]:
+    """The stage of a run; none where a debugger has the terminal."""
+    return stage("interpreting") if options.debug is None else nullcontext()
+
+
 def _subgroup_size(arguments: argparse.Namespace, module: ModuleOp) -> int:
     """As given, or that of the target which the module was scheduled for."""
     if arguments.subgroup_size is not None:
@@ -95,6 +104,7 @@ def report(arguments: argparse.Namespace, options: Options) -> int:
         return 0
     findings = options.checks.report
     print(findings)
+    note(**findings.record())
     if arguments.check_json:
         write(arguments.check_json, (findings.to_json() + "\n").encode())
     return 1 if findings.findings else 0
@@ -129,6 +139,7 @@ def _break(at: str, invocation: str | None, act: Callable[[Stop, Any], None]) ->
 
 def _print(stop: Stop, values: dict[str, Any]) -> None:
     print(stop)
+    note_row("printed", {"place": str(stop), "values": values})
     with np.printoptions(threshold=sys.maxsize, linewidth=100):
         for name, value in values.items():
             print(value if name == "result" else f"  {name} = {value}")

@@ -60,6 +60,7 @@ def _write_target(arguments: argparse.Namespace, chosen: list[DeviceInfo]) -> in
         )
     write(path, text_of(target).encode())
     known = load(str(Path(path).resolve()))
+    note(target_file=path, target=known.name)
     print(f"{path}: {known.name}, {len(known.cooperative_matrix)} cooperative-matrix shapes")
     return 0
 

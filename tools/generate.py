@@ -34,6 +34,7 @@ from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan.worker import open_isolated
 from xdsl_spirv.tools.compile_options import jobs_of
+from xdsl_spirv.tools.report import is_wanted, note, note_row, plain
 
 ENDS = {
     "stop": "the model ended it",
@@ -48,6 +49,7 @@ def generate(arguments: argparse.Namespace) -> int:
     if arguments.empty_cache:
         count, size = cache.empty()
         _say(f"removed {count} programs of {size:,} bytes from {cache.folder()}")
+        note(removed_programs=count, removed_bytes=size)
         if arguments.model is None:
             return 0
     sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p, arguments.seed)
@@ -68,9 +70,12 @@ def generate(arguments: argparse.Namespace) -> int:
             sampling=sampling,
         )
         with _interrupting(answer):
+            pieces: list[str] = []
             for piece in answer:
+                pieces.append(piece)
                 print(piece, end="", flush=True)
     print()
+    note(answer="".join(pieces), device=place.device)
     _report(answer, program, file)
     if arguments.times:
         _report_times(program, place, len(answer.prompt), arguments.times)
@@ -113,10 +118,15 @@ def _report(answer: Answer, program: Program, file: ModelFile) -> None:
         if work.tokens:
             _say(f"{name}: {work.tokens} tokens in {work.seconds:.2f} s, {work.rate:.2f} tokens/s")
     weights = sum(array.nbytes for array in program.weights.values())
+    between = _between_kernels(program, len(answer.prompt))
     _say(
         f"memory: {weights:,} bytes of weights, {file.state_bytes:,} for {file.context:,} tokens "
-        f"of context, {_between_kernels(program, len(answer.prompt)):,} between kernels"
+        f"of context, {between:,} between kernels"
     )
+    note(prompt_tokens=len(answer.prompt), answer_tokens=len(answer.tokens))
+    note(end=answer.end, seed=answer.seed, context=file.context)
+    note(weight_bytes=weights, state_bytes=file.state_bytes, temporary_bytes=between)
+    note(work={name: {**plain(work), "rate": work.rate} for name, work in answer.work.items()})
 
 
 def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
@@ -133,6 +143,8 @@ def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
     by_kind: dict[str, list[float]] = {}
     for layer, taken in zip(function.layers, seconds, strict=True):
         by_kind.setdefault(layer.path, []).append(taken)
+    for kind, taken in by_kind.items():
+        note_row("kernels", {"kind": kind, "count": len(taken), "seconds": sum(taken)})
     total = sum(seconds)
     shares = [
         f"{kind} {100 * sum(taken) / total:.0f} % ({len(taken)})"
@@ -154,4 +166,6 @@ def _between_kernels(program: Program, prompt: int) -> int:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    """Tell people; the report of `--json` has it all."""
+    if not is_wanted():
+        print(text, file=sys.stderr, flush=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 from xdsl_spirv.jobs.places import here, only
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.program_options import as_json
+from xdsl_spirv.tools.report import note_row
 
 
 def worker_options(command: argparse.ArgumentParser) -> None:
@@ -58,6 +60,11 @@ def results_options(command: argparse.ArgumentParser) -> None:
         help="first take over what these have and it has not",
     )
     command.add_argument("--failures", action="store_true", help="also list what is not ok")
+    as_json(
+        command,
+        "counts (kind, device, driver, status, count), failures (kind, key, status, cause; with "
+        "--failures), merged (store, results; with --merge)",
+    )
 
 
 def results(arguments: argparse.Namespace) -> int:
@@ -66,14 +73,20 @@ def results(arguments: argparse.Namespace) -> int:
     with Store(arguments.store) as store:
         for path in arguments.merge:
             with Store(path) as other:
-                print(f"{store.merge(other)} new results of {path}")
+                count = store.merge(other)
+                note_row("merged", {"store": path, "results": count})
+                print(f"{count} new results of {path}")
         counts: Counter[tuple[str, str, str, str]] = Counter()
         for record in store.records():
             result = record.result
             counts[record.kind, result.device, result.driver, result.status] += 1
             if arguments.failures and not result.ok:
+                row = {"kind": record.kind, "key": record.key}
+                note_row("failures", {**row, "status": result.status, "cause": result.cause})
                 print(f"{record.kind} {record.key}: {result.status}: {result.cause}")
     for (kind, device, driver, status), count in sorted(counts.items()):
+        row = {"kind": kind, "device": device, "driver": driver, "status": status}
+        note_row("counts", {**row, "count": count})
         where = f" on {device} ({driver})" if device else ""
         print(f"{count:8} {status:13} {kind}{where}")
     return 0

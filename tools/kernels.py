@@ -31,7 +31,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.tools.arrays import read_array, write_results
-from xdsl_spirv.tools.debugging import options_of, report
+from xdsl_spirv.tools.debugging import interpreting, options_of, report
 from xdsl_spirv.tools.grid import parse_grid
 
 
@@ -54,7 +54,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
             )
         buffers[place] = read_array(path).copy(order="C")
     grid, push = parse_grid(arguments.grid), _push_constants(arguments)
-    with options_of(arguments, program) as options:
+    with options_of(arguments, program) as options, interpreting(options):
         dispatch(module, entry, grid, buffers, push_constants=push, options=options)
     results = {_spelled(place): array for place, array in sorted(buffers.items())}
     write_results(arguments.output, results)

@@ -11,6 +11,7 @@ from xdsl_spirv.compare.layers import LayerComparison, compare_layers
 from xdsl_spirv.compare.onnx_layers import Theirs
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.report import note_row
 from xdsl_spirv.tools.running import executor
 
 
@@ -25,12 +26,28 @@ def compare(
     with executor(arguments) as execute:
         for comparison in compare_layers(program, inputs, execute, arguments.target, theirs):
             compared.append(comparison)
+            note_row("layers", _row(comparison))
             if not comparison.passed:
                 print(comparison)
                 print(f"{len(compared) - 1} results before it agree; what follows was not run")
                 return 1
     print(_summary(compared))
     return 0
+
+
+def _row(comparison: LayerComparison) -> dict[str, object]:
+    return {
+        "number": comparison.number,
+        "name": comparison.layer.name,
+        "kernel": comparison.layer.entry_point,
+        "path": comparison.layer.path,
+        "tensor": comparison.tensor,
+        "max_abs": comparison.max_abs,
+        "share": comparison.share,
+        "how": comparison.how,
+        "place": comparison.place,
+        "passed": comparison.passed,
+    }
 
 
 def _summary(compared: list[LayerComparison]) -> str:

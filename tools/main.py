@@ -235,8 +235,8 @@ def _chosen(given: list[str]) -> int:
         _imported("completion:answer")(top)
     if given[:1] == ["opt"]:
         # What follows is not ours to understand, but for this.
-        debug = ["--debug"] if "--debug" in given else []
-        given = ["opt", *debug, "--", *(text for text in given[1:] if text != "--debug")]
+        ours = [text for text in given if text in ("--debug", "--progress")]
+        given = ["opt", *ours, "--", *(text for text in given[1:] if text not in ours)]
     parsed = top.parse_args(given)
     if parsed.version:
         from importlib.metadata import version

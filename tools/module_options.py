@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from xdsl_spirv.tools.program_options import as_json, dims, inputs
+from xdsl_spirv.tools.program_options import FINDINGS, RESULTS, as_json, dims, inputs
 
 
 def opt(command: argparse.ArgumentParser) -> None:
@@ -39,6 +39,7 @@ def translate(command: argparse.ArgumentParser) -> None:
 
 
 def interpret(command: argparse.ArgumentParser) -> None:
+    as_json(command, f"{RESULTS}; {FINDINGS}; printed (place, values; with --print)")
     command.add_argument("input", metavar="INPUT", help="an MLIR file, or a SPIR-V binary")
     command.add_argument(
         "--function", help="host function (main, or the only one), or entry point of a binary"
@@ -155,7 +156,11 @@ def debugging(command: argparse.ArgumentParser) -> None:
 
 
 def check_passes(command: argparse.ArgumentParser) -> None:
-    as_json(command)
+    as_json(
+        command,
+        "inputs (how many were compared), skipped, passes (pass, share of the allowed error), "
+        "finding (pass, wrong, failure; or null)",
+    )
     command.add_argument("input", metavar="INPUT.mlir", help="the module before the passes")
     command.add_argument("-p", "--passes", required=True, help="the pass pipeline")
     command.add_argument("--inputs", type=int, default=10, help="sets of inputs (%(default)s)")
@@ -185,7 +190,7 @@ def validate(command: argparse.ArgumentParser) -> None:
         "--target", help="a device's name, or a target file, whose Workgroup memory must suffice"
     )
     command.add_argument("--module", help="the spirv.module's symbol if there are several")
-    as_json(command)
+    as_json(command, "findings, spirv_val (with --spirv-val)")
     command.add_argument(
         "--spirv-val", action="store_true", help="run Khronos' validator too and show differences"
     )

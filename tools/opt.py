@@ -19,6 +19,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from xdsl_spirv.compiler.compiler import said_of_passes
 from xdsl_spirv.compiler.pipeline import expanded
+from xdsl_spirv.progress import Stage, stage
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import reading, verify, verifying
 from xdsl_spirv.serialization.decode.decoder import decode
@@ -30,6 +31,9 @@ from xdsl_spirv.tools.pass_help import passes_help
 from xdsl_spirv.tools.trace import Trace, tracing
 from xdsl_spirv.upstream.order import verify_order
 
+DESCRIPTION = """Read MLIR, or SPIR-V as a binary or as assembly, run passes over it, and print it.
+It is xDSL's xdsl-opt with more front ends and options."""
+
 
 class SPIRVOpt(xDSLOptMain):
     """
@@ -39,7 +43,9 @@ class SPIRVOpt(xDSLOptMain):
     `--help` explains the options of this package's passes.
     """
 
+    version_format = "xdsl-spirv opt, of xdsl version {xdsl_version}"
     trace: Trace | None = None
+    progress: Stage | None = None
 
     def __init__(self, given: list[str]):
         self.given = given
@@ -48,6 +54,7 @@ class SPIRVOpt(xDSLOptMain):
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
+        arg_parser.prog, arg_parser.description = "xdsl-spirv opt", DESCRIPTION
         if {"-h", "--help"} & set(self.given):
             arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
             arg_parser.epilog = passes_help()
@@ -70,6 +77,8 @@ class SPIRVOpt(xDSLOptMain):
         def callback(
             previous: ModulePass | None, module: ModuleOp, following: ModulePass | None
         ) -> None:
+            if self.progress is not None and following is not None:
+                self.progress.step(following.name)
             if self.trace is not None:
                 self.trace.observe(previous.name if previous is not None else "", module)
             if before is not None:
@@ -192,7 +201,11 @@ def opt(arguments: argparse.Namespace) -> int:
         return driver.step_through()
     check_place(driver.args.output_file)
     name = driver.args.input_file or "standard input"
-    with tracing(driver.args.trace_passes, name) as driver.trace:
+    count = len(driver.pipeline.passes)
+    with (
+        tracing(driver.args.trace_passes, name) as driver.trace,
+        stage("running passes", count) as driver.progress,
+    ):
         driver.run()
     if driver.args.output_file is not None:
         write(driver.args.output_file, driver.output.getvalue().encode())

@@ -10,18 +10,28 @@ ORDERS = ("order", "share", "work", "moved")
 """What the rows of `explain` can be sorted by: the order of execution, or the most first."""
 
 
-def as_json(command: argparse.ArgumentParser) -> None:
+def as_json(command: argparse.ArgumentParser, fields: str) -> None:
+    """Declares `--json`; `fields` says what the object holds, for the help and the manual."""
     command.add_argument(
-        "--json", action="store_true", help="print what it finds as JSON, and nothing else"
+        "--json", action="store_true", help=f"print one JSON object and nothing else: {fields}"
     )
 
 
+RESULTS = "results (name, shape, type, least, mean, greatest)"
+FINDINGS = "findings, allowed and counters as --check-json writes them (with checks)"
+
+
 def doctor(command: argparse.ArgumentParser) -> None:
-    as_json(command)
+    as_json(command, "steps (status: ok, warning, failed, do, device or note; text)")
 
 
 def compile(command: argparse.ArgumentParser) -> None:
-    as_json(command)
+    as_json(
+        command,
+        "dispatches (kernel, entry_point, grid, spirv_bytes); of a model the numbers of dispatches "
+        "and kernels, paths (dispatches by path), target, spirv_bytes, memory_bytes, "
+        "temporary_bytes, seconds",
+    )
     command.add_argument(
         "input", metavar="INPUT.onnx|.gguf|.mlir", help="a model, or linalg on tensors"
     )
@@ -54,7 +64,11 @@ def compile(command: argparse.ArgumentParser) -> None:
 
 
 def convert(command: argparse.ArgumentParser) -> None:
-    as_json(command)
+    as_json(
+        command,
+        "output, bytes, bytes_before, results (name, largest_difference as a part of the largest "
+        "element, cosine)",
+    )
     command.add_argument("input", metavar="MODEL.onnx", help="the model to convert")
     command.add_argument("--to", required=True, choices=("f16", "int8"), help="the type")
     command.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the result")
@@ -74,7 +88,11 @@ def convert(command: argparse.ArgumentParser) -> None:
 
 def explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--json", dest="format", action="store_const", const="json", help="as --format json"
+        "--json",
+        dest="format",
+        action="store_const",
+        const="json",
+        help="as --format json: layers, nodes, buffers, notes and sums, as one JSON object",
     )
     command.add_argument(
         "input", metavar="MODEL.onnx|.gguf|.mlir|DIR", help="a model, or what `compile` wrote"
@@ -146,7 +164,13 @@ def explain(command: argparse.ArgumentParser) -> None:
 
 
 def run(command: argparse.ArgumentParser) -> None:
-    as_json(command)
+    as_json(
+        command,
+        f"{RESULTS}; comparisons (name, max_abs, passed, bound; with --check, or onnxruntime); of "
+        "a model also what compile says of it; device and times (kernel, entry_point, nanoseconds "
+        "of each run, median; with --time); statistics; layers (with --compare-layers); "
+        f"{FINDINGS}; values (function, kind, name, type, shape; with --list)",
+    )
     command.add_argument(
         "--list", action="store_true", help="list inputs, outputs and states, and do not run"
     )
@@ -228,6 +252,12 @@ def run(command: argparse.ArgumentParser) -> None:
 
 
 def generate(command: argparse.ArgumentParser) -> None:
+    as_json(
+        command,
+        "answer, end (stop, limit, capacity, interrupted), seed, device, prompt_tokens, "
+        "answer_tokens, work (of prefill and decode: tokens, seconds, rate), weight_bytes, "
+        "state_bytes, context, temporary_bytes, kernels (kind, count, seconds; with --times)",
+    )
     command.add_argument(
         "model", metavar="MODEL.gguf", nargs="?", help="a language model, or a package that has one"
     )
@@ -272,7 +302,7 @@ def generate(command: argparse.ArgumentParser) -> None:
 
 def devices(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", metavar="NAME", help="only vulkan:N, or vulkan for the best")
-    as_json(command)
+    as_json(command, "devices: everything that the loader says of each")
     command.add_argument(
         "--write-target", metavar="FILE", help="write a target file of the device (the best one)"
     )
@@ -285,7 +315,7 @@ def devices(command: argparse.ArgumentParser) -> None:
 
 
 def tune(command: argparse.ArgumentParser) -> None:
-    as_json(command)
+    as_json(command, "table (the file), outcomes (of each contraction its candidates)")
     from xdsl_spirv.jobs.options import add_options
 
     command.add_argument("input", metavar="INPUT.mlir", nargs="?", help="linalg on tensors")

@@ -2,7 +2,7 @@
 What a command found, as data: one JSON object on standard output with `--json`.
 
 A command prints for people and notes the same as data; with `--json` what it prints is left out.
-docs/shell.md lists the fields. Errors and their statuses are the same as without.
+The help of `--json` lists the fields. Errors and their statuses are the same as without.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from os import PathLike, fspath
 from typing import Any
 
 _NOTES: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
+
+
+def is_wanted() -> bool:
+    """Whether a report takes the place of what is printed."""
+    return _NOTES.get() is not None
 
 
 def note(**fields: object) -> None:
@@ -66,5 +71,5 @@ def plain(value: object) -> Any:
         return None
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    item = getattr(value, "item", None)
-    return plain(item()) if item is not None else str(value)
+    listed = getattr(value, "tolist", None)
+    return plain(listed()) if listed is not None else str(value)

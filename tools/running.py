@@ -174,6 +174,7 @@ def _print_statistics(device: VulkanDevice | IsolatedDevice, program: Program) -
     tables = loaded.executables()
     kernels = dict(zip((d.entry_point for d in program.manifest.dispatches), tables, strict=True))
     print(f"code on vulkan:{device.info.index} ({device.info.name}):")
+    note(statistics=[{"entry_point": name, "programs": kernels[name]} for name in kernels])
     for name, programs in kernels.items():
         print(f"  {name}: {str(heaviest(programs)) or 'the driver says nothing of it'}")
         for table in programs:

@@ -100,7 +100,7 @@ def check_passes(
 
 def _cases(judge: Judge, subject: Subject, count: int, seed: int, report: Report) -> list[Case]:
     cases: list[Case] = []
-    for number in range(count):
+    for number in noted("running the program", range(count)):
         values = draw(subject.inputs, seed, number)
         try:
             legal = judge.legal(values)

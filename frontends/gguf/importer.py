@@ -31,6 +31,7 @@ from xdsl_spirv.frontends.model import FLOATS, ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder, erase_unused
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I32, Array, Element, Tensor
 from xdsl_spirv.frontends.states import tie_states
+from xdsl_spirv.progress import stage
 from xdsl_spirv.upstream.collection import without_collection
 
 PREFILL, DECODE = "prefill", "decode"
@@ -43,6 +44,7 @@ LARGEST = (1 << 31) - 1
 
 
 @without_collection()
+@stage("importing the model")
 def import_gguf(
     path: str | os.PathLike[str],
     *,

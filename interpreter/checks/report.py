@@ -231,14 +231,17 @@ class Report:
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
 
-    def to_json(self) -> str:
-        """The findings and counters as JSON."""
-        record = {
+    def record(self) -> dict[str, Any]:
+        """The findings and counters as plain data."""
+        return {
             "findings": [asdict(finding) for finding in self.findings],
             "allowed": [asdict(finding) for finding in self.allowed],
             "counters": self.counters,
         }
-        return json.dumps(record, indent=2)
+
+    def to_json(self) -> str:
+        """The findings and counters as JSON."""
+        return json.dumps(self.record(), indent=2)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.default_device import VARIABLE
 from xdsl_spirv.runtime.device_features import Feature
 from xdsl_spirv.runtime.errors import ProgramError
@@ -155,6 +156,7 @@ class VulkanDevice(Executor[LoadedWork]):
             self.known_maps[work.component_map] = known | unknown
         return others
 
+    @stage("the driver compiles kernels, and weights are uploaded")
     def load(self, work: Work, statistics: bool = False) -> LoadedWork:
         """
         Make pipelines and buffers, and upload the weights.

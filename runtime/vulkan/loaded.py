@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.vulkan.enums import (
     Access,
     DescriptorType,
@@ -280,6 +281,7 @@ class LoadedWork:
 
     # ---- running
 
+    @stage("running on the device")
     def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]:
         """
         Fill the inputs and the states, run every step, return the outputs.
@@ -349,6 +351,7 @@ class LoadedWork:
 
     # ---- time
 
+    @stage("timing on the device")
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
         """
         The device's own time of each step, in `count` runs over the buffers as they are.

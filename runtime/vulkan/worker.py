@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
 from xdsl_spirv.runtime.vulkan import errors
@@ -29,6 +30,16 @@ from xdsl_spirv.runtime.vulkan.loader import open_library
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.work import Work
+
+STAGES = {
+    "open": "opening the device",
+    "list": "looking for devices",
+    "load": "the driver compiles kernels, and weights are uploaded",
+    "run": "running on the device",
+    "run_routine": "running on the device",
+    "time": "timing on the device",
+}
+"""What is said of messages that may take long."""
 
 START_SECONDS = 60.0
 """How long opening the device and making pipelines may take beside the device's own time."""
@@ -98,7 +109,8 @@ class Worker(Process):
         if it died, `DeviceTimeoutError` if it is late.
         """
         try:
-            kind, value = self.ask((what, arguments), START_SECONDS + seconds)
+            with stage(STAGES.get(what, "waiting for the device")):
+                kind, value = self.ask((what, arguments), START_SECONDS + seconds)
         except ProcessDied as error:
             raise _lost(error.how, what) from error
         except ProcessLate:

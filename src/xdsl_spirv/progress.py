@@ -2,21 +2,27 @@
 What takes long, while it lasts: stages, and how far each of them is.
 
 The library says where it is; whether anybody hears of it is the command's affair
-(`tools/progress.py`). Without a listener a step costs one comparison.
+(`tools/progress.py`). A ticker repeats what is being done while a stage is silent: in one long
+pass, in a driver, in onnxruntime. Without a listener a step costs one comparison.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
 QUIET_SECONDS = 2.0
 """A stage says nothing before it has taken so long."""
+TICK_SECONDS = 1.0
+"""How often a silent stage is said to last."""
 
 
 class Display(Protocol):
@@ -27,43 +33,77 @@ class Display(Protocol):
     def clear(self) -> None: ...
 
 
-_DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
-
-
 class Stage:
     """Something that takes time, of `total` steps where the number is known."""
 
-    def __init__(self, what: str, total: int | None, display: Display | None):
-        self.what, self.total, self.display = what, total, display
-        self.start = time.monotonic()
+    def __init__(self, what: str, total: int | None, ticker: Ticker | None):
+        self.what, self.total, self.ticker = what, total, ticker
+        self.start = 0.0 if ticker is None else ticker.clock()
         self.begun = 0
         self.detail = ""
 
     def step(self, detail: str = "") -> None:
         """The next step begins, which `detail` names."""
-        if self.display is not None:
+        if self.ticker is not None:
             self.begun += 1
             self.detail = detail
-            self.tick()
+            self.ticker.tick()
+
+    def text(self, seconds: float) -> str:
+        count = f" {self.begun} of {self.total}" if self.total and self.begun else ""
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"{self.what}{count}{detail}, {seconds:.0f} s"
+
+
+_SPEAKING = threading.RLock()
+"""Held while a display is written to: no process is forked in the middle of a line."""
+
+
+class Ticker:
+    """Tells a display about the innermost of the stages that began a while ago and last."""
+
+    def __init__(self, display: Display, clock: Callable[[], float] = time.monotonic):
+        self.display, self.clock = display, clock
+        self.stages: list[Stage] = []
+        self.shown: Stage | None = None
+
+    def begin(self, stage: Stage) -> None:
+        with _SPEAKING:
+            self.stages.append(stage)
+
+    def end(self, stage: Stage) -> None:
+        with _SPEAKING:
+            self.stages.remove(stage)
+            if self.shown is stage:
+                self.shown = None
+                self.display.clear()
 
     def tick(self) -> None:
-        """It still lasts."""
-        seconds = time.monotonic() - self.start
-        if self.display is not None and seconds >= QUIET_SECONDS:
-            count = f" {self.begun} of {self.total}" if self.total and self.begun else ""
-            detail = f" ({self.detail})" if self.detail else ""
-            self.display.show(f"{self.what}{count}{detail}, {seconds:.0f} s")
+        """What is at work still lasts."""
+        with _SPEAKING:
+            now = self.clock()
+            lasting = [stage for stage in self.stages if now - stage.start >= QUIET_SECONDS]
+            if lasting:
+                self.shown = lasting[-1]
+                self.display.show(self.shown.text(now - self.shown.start))
+
+
+_TICKER: ContextVar[Ticker | None] = ContextVar("ticker", default=None)
 
 
 @contextmanager
 def stage(what: str, total: int | None = None) -> Generator[Stage]:
-    """Within, `what` is being done: `step` and `tick` of the stage say how far it is."""
-    display = _DISPLAY.get()
+    """Within, `what` is being done; `step` of the stage says how far it is."""
+    ticker = _TICKER.get()
+    begun = Stage(what, total, ticker)
+    if ticker is None:
+        yield begun
+        return
+    ticker.begin(begun)
     try:
-        yield Stage(what, total, display)
+        yield begun
     finally:
-        if display is not None:
-            display.clear()
+        ticker.end(begun)
 
 
 def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Generator[T]:
@@ -75,15 +115,47 @@ def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Gene
 
 
 @contextmanager
-def shown_on(display: Display | None) -> Generator[None]:
-    """Within, a display hears of all stages; None: nobody does."""
-    token = _DISPLAY.set(display)
+def heard_by(ticker: Ticker | None) -> Generator[None]:
+    """Within, a ticker is told of all stages; None: nobody is."""
+    token = _TICKER.set(ticker)
     try:
         yield
     finally:
-        _DISPLAY.reset(token)
+        _TICKER.reset(token)
 
 
-def silence() -> None:
-    """From here on nobody hears: for a fork, whose parent speaks."""
-    _DISPLAY.set(None)
+@contextmanager
+def shown_on(display: Display | None) -> Generator[None]:
+    """Within, a display hears of all stages, once a second at least; None: nobody does."""
+    if display is None:
+        with heard_by(None):
+            yield
+        return
+    _guard_forks()
+    ticker, ended = Ticker(display), threading.Event()
+    thread = threading.Thread(target=_tick_until, args=(ticker, ended), daemon=True)
+    thread.start()
+    try:
+        with heard_by(ticker):
+            yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _tick_until(ticker: Ticker, ended: threading.Event) -> None:
+    while not ended.wait(TICK_SECONDS):
+        ticker.tick()
+
+
+@cache
+def _guard_forks() -> None:
+    """From here on a fork says nothing, whose parent speaks."""
+
+    def be_silent() -> None:
+        _SPEAKING.release()
+        _TICKER.set(None)
+
+    os.register_at_fork(
+        before=_SPEAKING.acquire, after_in_parent=_SPEAKING.release, after_in_child=be_silent
+    )

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 
+from xdsl_spirv.tools.program_options import as_json
+
 EPILOG = """Exit status: 0 if every launch did what it should, 1 if one did not, 2 if a test is
 described wrongly or there is nothing to run. docs/kernel-tests.md has the file's format."""
 
@@ -106,6 +108,11 @@ def _arguments(command: argparse.ArgumentParser) -> None:
 
 def _reports(command: argparse.ArgumentParser) -> None:
     command.add_argument("-q", "--quiet", action="store_true", help="show failures only")
-    command.add_argument("--json", metavar="FILE", help="everything as JSON; - prints it")
+    as_json(
+        command,
+        "summary, launches (test, kernel, subgroup_size, passed, seconds, compared, problems, "
+        "expected, not_run, notes)",
+    )
+    command.add_argument("-o", "--output", metavar="FILE.json", help="write that object there")
     command.add_argument("--junit", metavar="FILE", help="for a CI system's list of tests")
     command.add_argument("--sarif", metavar="FILE", help="for a code review (SARIF 2.1.0)")

@@ -4,8 +4,8 @@ Prints outcomes for people: each failure in full, then one line for all.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl_spirv.tools.kernel_test.problems import Outcome
 
@@ -58,9 +58,9 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{plural if number != 1 else ''}"
 
 
-def to_json(outcomes: Sequence[Outcome]) -> str:
-    """All outcomes as JSON."""
-    records = [
+def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """All outcomes as JSON has them."""
+    launches = [
         {
             "test": str(outcome.test.source),
             "kernel": str(outcome.test.kernel),
@@ -75,4 +75,4 @@ def to_json(outcomes: Sequence[Outcome]) -> str:
         }
         for outcome in outcomes
     ]
-    return json.dumps({"summary": summary(outcomes), "launches": records}, indent=2) + "\n"
+    return {"summary": summary(outcomes), "launches": launches}

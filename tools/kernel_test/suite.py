@@ -5,14 +5,16 @@ Runs what a command line asks for, and tells what came of it.
 from __future__ import annotations
 
 import argparse
-import sys
+import json
 
+from xdsl_spirv.progress import stage
 from xdsl_spirv.tools.kernel_test.collecting import collect
 from xdsl_spirv.tools.kernel_test.description import FAILED, MISUSED, KernelTest
 from xdsl_spirv.tools.kernel_test.overriding import override
 from xdsl_spirv.tools.kernel_test.problems import Outcome
-from xdsl_spirv.tools.kernel_test.reporting import summary, to_json, told
+from xdsl_spirv.tools.kernel_test.reporting import record, summary, told
 from xdsl_spirv.tools.kernel_test.running import run_test
+from xdsl_spirv.tools.report import note
 
 
 def run_suite(arguments: argparse.Namespace) -> int:
@@ -23,15 +25,15 @@ def run_suite(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.kernel_test.starting import write_descriptions
 
         return write_descriptions(tests, arguments)
-    say = (lambda text: print(text, file=sys.stderr)) if arguments.json == "-" else print
     outcomes: list[Outcome] = []
     for path, error in collection.refused:
         outcomes.append(Outcome(KernelTest(path, path), misuse=str(error)))
-        say(told(outcomes[-1]))
+        print(told(outcomes[-1]))
     crash: Exception | None = None
     for test in tests:
         try:
-            launches = run_test(test)
+            with stage(f"running {test.name}"):
+                launches = run_test(test)
         except Exception as error:  # Ours. The other tests run first, and reports are written.
             crash = crash or error
             cause = f"xdsl-spirv itself is at fault: {type(error).__name__}: {error}"
@@ -39,10 +41,10 @@ def run_suite(arguments: argparse.Namespace) -> int:
         for outcome in launches:
             outcomes.append(outcome)
             if not arguments.quiet or not outcome.passed:
-                say(told(outcome))
+                print(told(outcome))
     for path in collection.undescribed:
-        say(f"{path}: not tested, no file describes its launch (--init writes one)")
-    say(summary(outcomes, len(collection.undescribed)))
+        print(f"{path}: not tested, no file describes its launch (--init writes one)")
+    print(summary(outcomes, len(collection.undescribed)))
     _write_reports(outcomes, arguments)
     if crash is not None:
         raise crash
@@ -54,10 +56,10 @@ def run_suite(arguments: argparse.Namespace) -> int:
 def _write_reports(outcomes: list[Outcome], arguments: argparse.Namespace) -> None:
     from xdsl_spirv.tools.output import write
 
-    if arguments.json == "-":
-        sys.stdout.write(to_json(outcomes))
-    elif arguments.json:
-        write(arguments.json, to_json(outcomes).encode())
+    report = record(outcomes)
+    note(**report)
+    if arguments.output:
+        write(arguments.output, (json.dumps(report, indent=2) + "\n").encode())
     if arguments.junit:
         from xdsl_spirv.tools.kernel_test.junit import to_junit
 

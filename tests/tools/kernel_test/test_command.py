@@ -90,7 +90,7 @@ def test_a_fault_of_ours_leaves_the_other_tests_and_reports(
 
     monkeypatch.setattr(suite, "run_test", run)
     report = saxpy.with_name("results.json")
-    assert main(["test", str(saxpy.parent), "--json", str(report)]) == 70
+    assert main(["test", str(saxpy.parent), "-o", str(report)]) == 70
     printed = capsys.readouterr()
     assert "saxpy[subgroup 32]: ok" in printed.out
     assert "1 not run" in printed.out
@@ -140,7 +140,7 @@ def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_json(racy: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["test", str(racy), "--json", "-"]) == 1
+    assert main(["test", str(racy), "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["summary"] == "1 kernel, 1 launch: 1 failed"
     (launch,) = report["launches"]

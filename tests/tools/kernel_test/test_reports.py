@@ -112,7 +112,7 @@ def test_the_last_line():
 
 def test_the_command_writes_all_reports(racy: Path, tmp_path: Path, monkeypatch: Any):
     monkeypatch.chdir(tmp_path)
-    options = ["--sarif", "o.sarif", "--junit", "o.xml", "--json", "o.json"]
+    options = ["--sarif", "o.sarif", "--junit", "o.xml", "-o", "o.json"]
     assert main(["test", str(racy), *options]) == 1
     (result,) = json.loads(Path("o.sarif").read_text())["runs"][0]["results"]
     lines = [result["locations"][0]] + result["relatedLocations"]
