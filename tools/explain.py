@@ -25,7 +25,9 @@ from xdsl_spirv.targets import known, load
 from xdsl_spirv.tools.comparison import Comparison, comparison_of
 from xdsl_spirv.tools.explain_text import text_of
 from xdsl_spirv.tools.explanation import Explanation, explanation_of, refused
+from xdsl_spirv.tools.listing import list_values
 from xdsl_spirv.tools.output import check_place, write
+from xdsl_spirv.tools.report import is_wanted, note
 
 FORMATS = ("text", "json", "html")
 SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
@@ -35,6 +37,8 @@ def explain(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv explain`."""
     for place in (arguments.output, arguments.chrome_trace, arguments.node_data):
         check_place(place)
+    if arguments.list:
+        return list_values(arguments)
     chosen = format_of(arguments)
     compares = bool(arguments.against or arguments.against_target)
     if arguments.against_profile and not compares:
@@ -44,15 +48,17 @@ def explain(arguments: argparse.Namespace) -> int:
     explained = explanation(arguments)
     if compares:
         compared = comparison_of(explained, explanation(_other(arguments)))
-        supported = compared.supported
+        supported, data = compared.supported, compared
         shown = rendered_comparison(compared, chosen, arguments.sort)
     else:
-        supported = explained.supported
+        supported, data = explained.supported, explained
         shown = rendered(explained, chosen, arguments.sort, arguments.group)
     if arguments.output is None:
         print(shown, end="")
     else:
         write(arguments.output, shown.encode())
+    if is_wanted():
+        note(**to_json(data))
     _export(explained, arguments)
     return 0 if supported else 1
 

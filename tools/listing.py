@@ -1,16 +1,27 @@
 """
-`xdsl-spirv run --list`: what a program or a model takes and gives, before it runs.
+`--list` of `run` and `explain`: what a program or a model takes and gives.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
+from pathlib import Path
 
 from xdsl_spirv.compiler.model import buffers_of
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.runtime.manifest import Buffer
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.report import note, note_row
+
+
+def list_values(arguments: argparse.Namespace) -> int:
+    """Print what the program's directory or the model of `explain` takes and gives."""
+    if Path(arguments.input).is_dir():
+        return list_program(Program.load(arguments.input))
+    from xdsl_spirv.tools.models import given_shapes, read_model
+
+    return list_model(read_model(arguments, arguments.input, given_shapes(arguments)))
 
 
 def list_program(program: Program) -> int:

@@ -87,13 +87,11 @@ def convert(command: argparse.ArgumentParser) -> None:
 
 
 def explain(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--json",
-        dest="format",
-        action="store_const",
-        const="json",
-        help="as --format json: layers, nodes, buffers, notes and sums, as one JSON object",
+    as_json(
+        command,
+        "what --format json writes: layers, nodes, buffers, sums; or values, with --list",
     )
+    listing(command)
     command.add_argument(
         "input", metavar="MODEL.onnx|.gguf|.mlir|DIR", help="a model, or what `compile` wrote"
     )
@@ -171,9 +169,7 @@ def run(command: argparse.ArgumentParser) -> None:
         "of each run, median; with --time); statistics; layers (with --compare-layers); "
         f"{FINDINGS}; values (function, kind, name, type, shape; with --list)",
     )
-    command.add_argument(
-        "--list", action="store_true", help="list inputs, outputs and states, and do not run"
-    )
+    listing(command)
     command.add_argument(
         "program", metavar="DIR|MODEL.onnx", help="what `xdsl-spirv compile` wrote, or a model"
     )
@@ -315,7 +311,11 @@ def devices(command: argparse.ArgumentParser) -> None:
 
 
 def tune(command: argparse.ArgumentParser) -> None:
-    as_json(command, "table (the file), outcomes (of each contraction its candidates)")
+    as_json(
+        command,
+        "table (the file), contractions (contraction, candidates, statuses, schedule, "
+        "microseconds, default_microseconds, gain, entered), outcomes (of each its candidates)",
+    )
     from xdsl_spirv.jobs.options import add_options
 
     command.add_argument("input", metavar="INPUT.mlir", nargs="?", help="linalg on tensors")
@@ -410,6 +410,14 @@ def jobs(command: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="processes that lower kernels (the processors there are, at most 8; 1: this one)",
+    )
+
+
+def listing(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--list",
+        action="store_true",
+        help="list inputs, outputs and states with their types and shapes, and do nothing else",
     )
 
 

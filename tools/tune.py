@@ -21,7 +21,7 @@ from xdsl_spirv.passes.schedule.tuned import path_for
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.targets import Target, load
-from xdsl_spirv.tools.report import note
+from xdsl_spirv.tools.report import note, note_row
 from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench, Replay
 from xdsl_spirv.tools.tuning.candidates import Source
 from xdsl_spirv.tools.tuning.results import (
@@ -188,13 +188,25 @@ def _report(key: str, tried: list[Outcome]) -> bool:
     counts = {status: sum(o.status == status for o in tried) for status in STATUSES}
     said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     print(f"  {len(tried)} candidates: {said}")
-    best = best_of(tried)
+    best, gain = best_of(tried), gain_of(tried)
+    note_row(
+        "contractions",
+        {
+            "contraction": key,
+            "candidates": len(tried),
+            "statuses": counts,
+            "schedule": best and best.schedule,
+            "microseconds": best and time_of(tried),
+            "default_microseconds": tried[0].microseconds,
+            "gain": gain,
+            "entered": best is not None and deserves_entry(tried),
+        },
+    )
     if best is None:
         print("  none of them is right")
         return False
     held = str(heaviest(best.statistics))
     print(f"  {time_of(tried):.2f} us  {best.schedule}{held and f' ({held})'}")
-    gain = gain_of(tried)
     if gain is not None:
         print(f"  {gain:.2f} times as fast as without the table ({tried[0].microseconds:.2f} us)")
     if not deserves_entry(tried):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.compiler.api import compile
+from xdsl_spirv.testing.reports import json_and_text, missing_figures
 from xdsl_spirv.tools.main import main
 
 onnx: Any = pytest.importorskip("onnx")
@@ -66,13 +67,14 @@ def test_a_model_is_converted(
     cosine: float,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ):
     if "f16" in options:
         pytest.importorskip("onnxconverter_common")
     monkeypatch.chdir(folder)
-    assert main(["convert", "model.onnx", *options, "-o", "new.onnx"]) == 0
-    said = capsys.readouterr().out
+    found, said = json_and_text("convert", "model.onnx", *options, "-o", "new.onnx")
+    assert found["output"] == "new.onnx"
+    assert [result["name"] for result in found["results"]] == ["y"]
+    assert not missing_figures(said, found)
     (shown,) = re.findall(r"^y .*cosine ([\d.]+)$", said, re.MULTILINE)
     assert float(shown) >= cosine
     converted = onnx.load("new.onnx")

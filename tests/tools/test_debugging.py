@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.testing.reports import json_and_text, missing_figures
 from xdsl_spirv.tools.main import main
 
 BUFFER = "!spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>"
@@ -45,6 +46,18 @@ def test_a_module_over_buffers(kernel: list[str], tmp_path: Path) -> None:
     output = tmp_path / "results.npz"
     assert main([*kernel, "-o", str(output)]) == 0
     assert np.load(output)["0.0"].tolist() == [0, *[1] * 7]
+
+
+def test_findings_as_json(kernel: list[str]) -> None:
+    found, text = json_and_text(*kernel, "--check", "all", status=1)
+    assert found["findings"]
+    assert all(finding["rule"] in text for finding in found["findings"])
+    assert [result["name"] for result in found["results"]] == ["0.0"]
+    assert not missing_figures(text.splitlines()[0], found)
+    found, text = json_and_text(*kernel, "--print", "%q")
+    (printed,) = found["printed"]
+    assert printed["place"] in text
+    assert printed["values"]["result"] == [[0, *[1] * 7]]
 
 
 PUSH = "!spirv.ptr<!spirv.struct<PC, (i32 [0], vector<2xf32> [8]), Block>, PushConstant>"

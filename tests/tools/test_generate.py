@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from xdsl_spirv.llm.loading import ModelFile
 from xdsl_spirv.llm.model import LanguageModel
 from xdsl_spirv.testing.gguf_models import Shape, write_model
 from xdsl_spirv.testing.numpy_session import NumpySession
+from xdsl_spirv.testing.reports import json_and_text, missing_figures
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 from xdsl_spirv.tools.main import main
 
@@ -110,6 +112,24 @@ def test_the_answer_is_all_that_standard_output_has(
     assert any(line.startswith("prefill: 9 tokens in ") for line in lines)
     assert any(line.startswith("decode: 11 tokens in ") for line in lines)
     assert "memory: 0 bytes of weights, 3,072 for 48 tokens of context, 4,096 between" in lines[-1]
+
+
+def test_an_answer_as_json(
+    model: str, compiled: Compiled, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    words = ["generate", model, *OPTIONS, "--max-tokens", "12"]
+    found, text = json_and_text(*words)
+    assert capsys.readouterr().err == ""
+    assert text == found["answer"] + "\n" == answer_to("Hi", model, max_tokens=12) + "\n"
+    assert (found["end"], found["seed"], found["device"]) == ("limit", None, "interpreter")
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    # Another run takes other times.
+    timeless = re.sub(r"[\d.]+ s, [\d.]+ tokens/s", "", said)
+    assert timeless != said
+    assert not missing_figures(timeless, found)
+    for work in found["work"].values():
+        assert work["rate"] == pytest.approx(work["tokens"] / work["seconds"])
 
 
 def test_a_prompt_may_come_from_standard_input(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from xdsl_spirv.tools.main import main
+from xdsl_spirv.jobs.job import Job, Result
+from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.testing.reports import json_and_text, missing_figures
+from xdsl_spirv.tools.main import COMMANDS, main
 from xdsl_spirv.tools.report import plain
 
 EXP = """
@@ -63,6 +69,71 @@ def test_passes(said: Any):
     assert found["inputs"] == 1
     assert [row["pass"] for row in found["passes"]] == ["fold-constants"]
     assert found["finding"] is None
+
+
+def test_interpreted_results(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder)
+    found, text = json_and_text("interpret", "x.mlir", "--random", "0", "--check", "all")
+    (result,) = found["results"]
+    assert (result["name"], result["shape"], result["type"]) == ("result0", [4], "float32")
+    assert 0 < result["least"] < result["mean"] < result["greatest"]
+    assert found["findings"] == found["allowed"] == []
+    assert not missing_figures(text, found)
+
+
+def test_a_debugger_prints_no_json(folder: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["interpret", str(folder / "x.mlir"), "--random", "0", "--break", "%y", "--json"]
+    assert main(words) == 1
+    assert "a debugger prints no JSON" in capsys.readouterr().err
+
+
+def test_explained_layers(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder)
+    found = json_and_text_of_explain("x.mlir")
+    (layer,) = found["layers"]
+    assert layer["layer"]["path"] == "loops"
+    assert found["schema"] == "xdsl-spirv-explanation"
+
+
+def json_and_text_of_explain(path: str) -> Any:
+    """The object, which has the rows that the text has."""
+    words = ["explain", path, "--target", "nvidia-h200"]
+    texts: list[str] = []
+    for option in ((), ("--json",)):
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            assert main([*words, *option]) == 0
+        texts.append(printed.getvalue())
+    found = json.loads(texts[1])
+    rows = re.findall(r"^(\d+)  (\S+) .*?(\d+x\d+x\d+) ", texts[0], re.MULTILINE)
+    expected = [
+        (str(row["dispatch"]), row["layer"]["path"], "x".join(map(str, row["grid"])))
+        for row in found["layers"]
+    ]
+    assert rows == expected
+    return found
+
+
+def test_counts_of_a_store(tmp_path: Path):
+    with Store(tmp_path / "s.db") as store:
+        for number in range(3):
+            result = Result("ok" if number else "wrong", {}, "is odd", device="d", driver="1")
+            store.add(Job("nothing", {"number": number}), result)
+    found, text = json_and_text("results", str(tmp_path / "s.db"), "--failures")
+    assert {row["status"]: row["count"] for row in found["counts"]} == {"ok": 2, "wrong": 1}
+    assert [(row["status"], row["cause"]) for row in found["failures"]] == [("wrong", "is odd")]
+    assert not missing_figures(text, found)
+
+
+WITHOUT_FIGURES = {"worker", "translate", "disassemble", "assemble", "completion", "opt"}
+"""Commands that write files or another language, and say nothing of them."""
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT_FIGURES))
+def test_every_command_with_figures_has_json(name: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert "--json " in capsys.readouterr().out
 
 
 def test_an_error_prints_no_object(folder: Path, capsys: pytest.CaptureFixture[str]):

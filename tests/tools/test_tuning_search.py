@@ -22,6 +22,7 @@ from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.passes.schedule.space import candidates
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.targets import load
+from xdsl_spirv.testing.reports import json_and_text, missing_figures
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning.bench import MEASURE, Replay, source_data
@@ -337,8 +338,13 @@ def test_a_search_is_replayed_from_a_store(
     assert entry["gain"] == [1.4, 1.4]
     assert (entry["device"], entry["driver"]) == ("invented", "1")
     page = (tmp_path / "p.html").read_text()
-    assert main(replay) == 0
-    assert capsys.readouterr().out == out
+    found, again = json_and_text(*replay)
+    assert again == out
+    assert found["table"] == str(table)
+    (row,) = found["contractions"]
+    assert row["contraction"] == source.key
+    assert row["entered"]
+    assert not missing_figures(again.partition(source.key)[2], [row, found["outcomes"]])
     assert (tmp_path / "p.html").read_text() == page
     # A contraction that its module does not have, by this version's lowering, is passed over.
     with Store(stored) as store:
