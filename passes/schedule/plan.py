@@ -299,12 +299,17 @@ class Plan:
 
     @property
     def partial_fragments(self) -> int:
-        """Of a subgroup's fragments, those whose sums slices of K exchange at a time."""
+        """
+        Of a subgroup's fragments, those whose sums slices of K exchange at a time.
+
+        Fewer where the operands' tiles and the results' scratch leave no room for more.
+        """
         m, n, _ = self.schedule.instruction.sizes
         along_m, along_n, _ = self.schedule.fragments
         count = along_m * along_n
         of_one = (self.schedule.subgroup_count - prod(self.schedule.grid)) * m * n
-        room = MOST_PARTIAL_BYTES // (of_one * self.result_bytes)
+        left = self.target.workgroup_memory_bytes - self._tiles_bytes - self._scratch_bytes
+        room = min(MOST_PARTIAL_BYTES, left) // (of_one * self.result_bytes)
         fewer = range(min(count, room), 1, -1)
         return next((at for at in fewer if count % at == 0), 1)
 
@@ -340,14 +345,23 @@ class Plan:
 
     @property
     def workgroup_bytes(self) -> int:
-        return sum(map(self._tile_bytes, (self.a, self.b))) + self._result_bytes
+        return self._tiles_bytes + self._result_bytes
+
+    @property
+    def _tiles_bytes(self) -> int:
+        """Of Workgroup memory that tiles of the operands take."""
+        return sum(map(self._tile_bytes, (self.a, self.b)))
 
     @property
     def _result_bytes(self) -> int:
         """Of Workgroup memory that results, and sums of slices, pass through."""
-        shapes = [shape for shape in (self.scratch_shape, self.partial_shape) if shape]
+        partial = prod(self.partial_shape or (0,)) * self.result_bytes
         strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
-        return strips + sum(prod(shape) * self.result_bytes for shape in shapes)
+        return strips + self._scratch_bytes + partial
+
+    @property
+    def _scratch_bytes(self) -> int:
+        return prod(self.scratch_shape or (0,)) * self.result_bytes
 
     def _tile_bytes(self, tile: Tile) -> int:
         """Of an operand in Workgroup memory; small integers that no arithmetic is for are words."""
