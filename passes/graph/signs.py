@@ -9,6 +9,9 @@ with what it pads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -22,24 +25,49 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, typical
 from xdsl_spirv.passes.analysis.local_sizes import empty_of
-from xdsl_spirv.passes.analysis.sizes import extent
+from xdsl_spirv.passes.analysis.sizes import extent, extents
 from xdsl_spirv.passes.graph.known_tensors import known_integer
+from xdsl_spirv.targets import Target
 
 SIGN = -128
 """The sign bit of a byte, as a number of 8 bits."""
+
+DISPATCH_SECONDS = 4e-6
+"""A dispatch of its own, and the barrier after it."""
+
+SAME = "s8 -> s32"
+"""The types by which schedules' rates know products of bytes of one sign."""
 
 
 class OtherSigns:
     """
     Tensors of bytes shifted by 128; each is made once.
 
-    `always` says that one is wanted whatever it costs.
+    `always` says that one is wanted whatever it costs; else the `target` says whether it pays.
     """
 
-    def __init__(self, always: bool) -> None:
+    def __init__(self, always: bool, target: Target | None = None) -> None:
         self.always = always
+        self.target = target
         self._known: dict[SSAValue, SSAValue] = {}
+
+    def pay(self, sizes: Sequence[Size], changed: SSAValue, summed: SSAValue) -> bool:
+        """
+        Whether a contraction over loops of these sizes is faster on matrices, by estimate, though
+        one operand has to be shifted and the other one summed up, each in a dispatch of its own.
+        """
+        target = self.target
+        if target is None or target.measured_copy is None or "dot" not in target.rates:
+            return False
+        matrices = max((each.rates.get(SAME, 0.0) for each in target.schedules), default=0.0)
+        if not matrices:
+            return False
+        products = 2e-12 * prod(map(typical, sizes))
+        saved = products / target.rates["dot"] - products / matrices
+        shifted, read = (prod(map(typical, extents(value))) for value in (changed, summed))
+        return saved > 2 * DISPATCH_SECONDS + (2 * shifted + read) / target.measured_copy
 
     def of(self, value: SSAValue) -> SSAValue:
         """The tensor `value xor 128`."""

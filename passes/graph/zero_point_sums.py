@@ -41,7 +41,7 @@ from xdsl_spirv.upstream.linalg_named import multiply_add
 def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
     """Makes bytes of two signs one, if asked to or if the target multiplies no others; or None."""
     if always or (target is not None and _multiplies_one_sign(target)):
-        return OtherSigns(always=always)
+        return OtherSigns(always, target)
     return None
 
 
@@ -126,13 +126,14 @@ class _Quantized:
         Take one operand with the other's sign, the unsigned one if it costs the same.
 
         Its zero point is multiplied with the sums of the other one, which cost nothing if they are
-        known, or if there was a zero point before.
+        known, or if there was a zero point before; other sums have to pay.
         """
         pairs = sorted(((self.a, self.b), (self.b, self.a)), key=lambda pair: pair[0].signed)
         free = [pair for pair in pairs if not pair[0].is_plain or self._is_known(pair[1])]
-        if not free and not signs.always:
+        changed, other = (free or pairs)[0]
+        sizes, *values = self._sizes(), *(self.values[each.input] for each in (changed, other))
+        if not (free or signs.always or (sizes is not None and signs.pay(sizes, *values))):
             return
-        changed, _ = (free or pairs)[0]
         self.values[changed.input] = signs.of(self.values[changed.input])
         if changed is self.a:
             self.a = changed.with_other_sign()

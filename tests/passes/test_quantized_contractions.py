@@ -443,6 +443,29 @@ def centred(zero: str, pad: bool) -> str:
 }}"""
 
 
+@pytest.mark.parametrize(("size", "types"), [(512, "u8 s8 s32"), (2048, "s8 s8 s32")])
+def test_two_signs_become_one_where_that_pays(size: int, types: str):
+    """Neither operand is known, so that one is summed up while the program runs."""
+    maps = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "k, n", "m, n"))
+    bytes, sums = (f"tensor<{size}x{size}x{type}>" for type in ("i8", "i32"))
+    text = f"""func.func @main(%a: {bytes}, %b: {bytes}, %c: {sums}) -> {sums} {{
+      %r = linalg.generic {{
+        indexing_maps = [{maps}],
+        iterator_types = ["parallel", "parallel", "reduction"]
+      }} ins(%a, %b : {bytes}, {bytes}) outs(%c : {sums}) {{
+      ^bb0(%x: i8, %y: i8, %acc: i32):
+        %xx = arith.extui %x : i8 to i32
+        %yy = arith.extsi %y : i8 to i32
+        %p = arith.muli %xx, %yy : i32
+        %s = arith.addi %acc, %p : i32
+        linalg.yield %s : i32
+      }} -> {sums}
+      return %r : {sums}
+    }}"""
+    assert contractions(rewritten(text, target="nvidia-h200")) == [types]
+    assert contractions(rewritten(text, target="lavapipe")) == ["u8 s8 s32"]
+
+
 @pytest.mark.parametrize("same_signs", [False, True])
 @pytest.mark.parametrize("pad", [False, True])
 @pytest.mark.parametrize("zero", ["", "1x3x"])
