@@ -4,9 +4,13 @@ Tuning on one device, on all of them, and while things go wrong: workers of a sc
     python benchmarks/many_devices.py --target nvidia-h200 --groups networks --most 24 -o two.json
 
 The same candidates of the same contractions are compiled on the cores and measured on the devices,
-three times: by a worker with one device, by one worker for each device with the same cores in all,
-and by these while a kernel never ends on each device, a worker is ended by `kill -9` and the
+three times: by a worker with one device, by one worker for each device with the same cores in all
+(`--first all`: by these before the one), and by these while a kernel never ends on each device, a worker is ended by `kill -9` and the
 scheduler too, and both are started again. Then the last store is used once more: nothing may run.
+
+What a driver or this package keeps of compiled kernels on disk is left out, so that nobody is
+helped by who came before. Beside each time stands where it went: the share of it in which each
+device was busy, when the first measurement began, and the seconds that cores took.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,10 +34,11 @@ from typing import Any
 from tuning import GROUPS, sources
 
 from xdsl_spirv.jobs.cluster import Cluster
-from xdsl_spirv.jobs.job import LAVAPIPE, Job
+from xdsl_spirv.jobs.job import LAVAPIPE, Job, Result
 from xdsl_spirv.jobs.places import here
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.cache import VARIABLE
 from xdsl_spirv.testing.faulty_jobs import FAULTY
 from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench
 from xdsl_spirv.tools.tuning.candidates import Source
@@ -90,12 +95,12 @@ class Machines:
         self.scheduler.kill()
         self.scheduler.wait()
 
-    def connected(self, workers: int) -> Cluster:
+    def connected(self, workers: int) -> Watched:
         """An engine, as soon as so many workers are there."""
         end = time.monotonic() + 60
         while True:
             try:
-                engine = Cluster(self.address)
+                engine = Watched(self.address)
                 break
             except ProgramError:
                 if time.monotonic() > end:
@@ -105,8 +110,40 @@ class Machines:
         return engine
 
 
+class Watched(Cluster):
+    """A cluster that remembers of each job its kind, worker, begin and seconds."""
+
+    def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
+        for job, result in super().perform(jobs):
+            begin = time.perf_counter() - result.seconds
+            self.spans.append((job.kind, result.worker, begin, result.seconds))
+            yield job, result
+
+    def watch(self) -> None:
+        """Forget what was."""
+        self.spans: list[tuple[str, str, float, float]] = []
+
+    def split(self, begun: float, seconds: float) -> dict[str, Any]:
+        """Where the time went that began then and lasted so long."""
+        on_devices = [span for span in self.spans if span[0] == MEASURE]
+        busy: Counter[str] = Counter()
+        on_cores: Counter[str] = Counter()
+        for kind, worker, _, took in self.spans:
+            if kind == MEASURE:
+                busy[worker] += took
+            else:
+                on_cores[kind] += took
+        return {
+            "busy_share_by_worker": [round(took / seconds, 3) for took in busy.values()],
+            "device_seconds": round(busy.total(), 1),
+            "first_measurement_after": round(min(span[2] for span in on_devices) - begun, 1),
+            "last_measurement_after": round(max(s[2] + s[3] for s in on_devices) - begun, 1),
+            "core_seconds": {kind: round(took, 1) for kind, took in on_cores.items()},
+        }
+
+
 def measured(
-    engine: Cluster, chosen: Sequence[Source], options: argparse.Namespace, store: Store | None
+    engine: Watched, chosen: Sequence[Source], options: argparse.Namespace, store: Store | None
 ) -> dict[str, Any]:
     """The first candidates of each contraction, compiled and measured; how long it took."""
     (resource,) = [name for name in engine.resources() if name == options.resource]
@@ -119,11 +156,14 @@ def measured(
         return Counter(outcome.status for outcome in outcomes)
 
     begun = time.perf_counter()
+    engine.watch()
     statuses: Counter[str] = Counter()
     with ThreadPoolExecutor(options.at_once) as threads:
         for counts in threads.map(search, chosen):
             statuses += counts
-    return {"seconds": round(time.perf_counter() - begun, 1), "candidates": dict(statuses)}
+    seconds = time.perf_counter() - begun
+    split = engine.split(begun, seconds) if any(s[0] == MEASURE for s in engine.spans) else {}
+    return {"seconds": round(seconds, 1), "candidates": dict(statuses), **split}
 
 
 def disturb(machines: Machines, store: Store, total: int, engine: Cluster, resource: str) -> None:
@@ -163,11 +203,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=18)
     parser.add_argument("--cores", type=int, default=28, help="of all workers (%(default)s)")
     parser.add_argument("--at-once", type=int, default=12, help="searches (%(default)s)")
+    parser.add_argument("--first", choices=("one", "all"), default="one", help="(%(default)s)")
     parser.add_argument("--undisturbed", action="store_true", help="nothing goes wrong")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
-    # What the driver keeps on disk would make whoever comes second faster.
-    os.environ["__GL_SHADER_DISK_CACHE"] = "0"
+    os.environ |= {"__GL_SHADER_DISK_CACHE": "0", VARIABLE: "0", "OPENBLAS_NUM_THREADS": "1"}
     places = here()
     gpus = [int(place.opens.partition(":")[2]) for place in places if place.is_gpu]
     place = next(place for place in places if place.is_gpu == bool(gpus))
@@ -184,6 +224,7 @@ def main() -> None:
         "contractions": len(chosen),
         "candidates": options.candidates,
         "cores": options.cores,
+        "first": options.first,
     }
 
     def run(name: str, devices: Sequence[int], disturbed: bool = False) -> None:
@@ -210,8 +251,9 @@ def main() -> None:
     machines = Machines()
     try:
         with TemporaryDirectory() as folder:
-            run("one", gpus[:1])
-            run("all", gpus)
+            runs = [("one", gpus[:1]), ("all", gpus)]
+            for name, devices in runs if options.first == "one" else reversed(runs):
+                run(name, devices)
             if not options.undisturbed:
                 run("disturbed", gpus, disturbed=True)
     finally:

@@ -7,6 +7,7 @@ the legal interval around the source's (docs/numerics.md), and the checks must f
 
     benchmarks/sweep.py --count 2000 [--seed 0] [--jobs 2] [--vulkan lavapipe]
     benchmarks/sweep.py --count 10000 --scheduler tcp://host:8786 --vulkan nvidia-h200=vulkan
+    ... --interpreter-every 8                              a third of the time for seven of eight
     benchmarks/sweep.py --only 17 --target lavapipe        one case, with its text
     benchmarks/sweep.py --workloads my_module:my_cases     cases of your own: see sweep_cases.py
 
@@ -94,7 +95,9 @@ def _jobs(arguments: argparse.Namespace, on_device: str, needs: str) -> Iterator
     for seed in range(first, first + count):
         for target in arguments.target:
             there = target == on_device
+            interpreted = not there or not seed % arguments.interpreter_every
             data = {"seed": seed, "target": target, "on_device": there, **common}
+            data["interpreted"] = interpreted
             yield Job("sweep", data, needs if there else CORES, SECONDS, shared=True)
 
 
@@ -124,6 +127,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes (%(default)s)")
     parser.add_argument("--target", nargs="+", default=["lavapipe", "nvidia-h200"])
     parser.add_argument("--vulkan", metavar="TARGET[=vulkan]", help="run its programs on a device")
+    parser.add_argument(
+        "--interpreter-every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the cases of --vulkan run one of N on the interpreter, too (%(default)s)",
+    )
     parser.add_argument("--workloads", default=DEFAULT, metavar="MODULE:FUNCTION")
     parser.add_argument("--only", type=int, metavar="SEED", help="one case, in detail")
     parser.add_argument("--fresh", action="store_true", help="forget the cases that were done")
@@ -163,6 +173,7 @@ def _summary(records: list[dict[str, Any]], arguments: Any) -> dict[str, Any]:
         "contractions": len({each["seed"] for each in records}),
         "runs": len(records),
         "on_device": sum(bool(each.get("on_device")) for each in records),
+        "on_interpreter": sum(bool(each.get("interpreted")) for each in records),
         "kernels": sum(each.get("kernels", 0) for each in records),
         "seconds": round(sum(each["seconds"] for each in records)),
         "status": counts("status"),

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import chain, zip_longest
+from itertools import zip_longest
+from math import exp, log, prod
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,14 @@ from contractions import cases
 from shape_families import families
 
 from xdsl_spirv.jobs.engine import Engine, Here
-from xdsl_spirv.jobs.job import LAVAPIPE
+from xdsl_spirv.jobs.job import LAVAPIPE, Job
 from xdsl_spirv.jobs.options import open_engine
 from xdsl_spirv.jobs.places import here
 from xdsl_spirv.jobs.store import Record, Store
 from xdsl_spirv.passes.schedule.tuned import path_for
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
-from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench
+from xdsl_spirv.tools.tuning.bench import LIST, MEASURE, DeviceBench
 from xdsl_spirv.tools.tuning.candidates import Source
 from xdsl_spirv.tools.tuning.page import write_page
 from xdsl_spirv.tools.tuning.results import (
@@ -49,7 +51,7 @@ from xdsl_spirv.tools.tuning.results import (
     write_table,
 )
 from xdsl_spirv.tools.tuning.search import Options, Search
-from xdsl_spirv.tools.tuning.together import Together, sources_of
+from xdsl_spirv.tools.tuning.together import Together
 
 
 def benchmark_products() -> list[Product]:
@@ -72,20 +74,33 @@ GROUPS = {
 }
 
 
-def _sources(product: Product, target: str) -> list[Source]:
-    weights = tuple(f"{name}_B" for name in product.weights) if product.is_weight else ()
-    return sources_of(product.text(None), target, weights, lambda text: None)
-
-
-def sources(chosen: Sequence[Product], target: str) -> dict[str, tuple[Source, Product]]:
+def sources(
+    chosen: Sequence[Product], target: str, cores: int | None = None
+) -> dict[str, tuple[Source, Product]]:
     """The contractions of products by key, once."""
+
+    def job(number: int, product: Product) -> Job:
+        weights = [f"{name}_B" for name in product.weights] if product.is_weight else []
+        data = {"text": product.text(None), "target": target, "weights": weights}
+        return Job(LIST, data, note=number)
+
+    with Here(cores or os.cpu_count() or 1, ()) as engine:
+        results = list(engine.run(job(*pair) for pair in enumerate(chosen)))
     table: dict[str, tuple[Source, Product]] = {}
-    with ProcessPoolExecutor() as pool:
-        listed = pool.map(_sources, chosen, [target] * len(chosen))
-        for product, found in zip(chosen, listed, strict=True):
-            for source in found:
-                table.setdefault(source.key, (source, product))
+    for listing, result in sorted(results, key=lambda pair: pair[0].note):
+        product = chosen[listing.note]
+        if not result.ok:
+            raise ProgramError(f"{result.status}: {result.cause}", str(product))
+        data = listing.data
+        for key in result.value:
+            source = Source(data["text"], target, key, tuple(data["weights"]))
+            table.setdefault(key, (source, product))
     return table
+
+
+def work_of(product: Product) -> int:
+    """Multiplications of a contraction."""
+    return prod(product.case.sizes.values())
 
 
 def record_of(product: Product, tried: Sequence[Outcome], search: Search | None) -> dict[str, Any]:
@@ -133,7 +148,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--at-once", type=int, default=4, help="searches a device (%(default)s)")
     parser.add_argument("--devices", type=int, default=8, help="at most (%(default)s)")
     parser.add_argument("--scheduler", help="of Dask, or local:N")
-    parser.add_argument("--most", type=int, default=1000, help="contractions (%(default)s)")
+    parser.add_argument("--most", type=int, default=1000, help="of each group (%(default)s)")
     parser.add_argument("--store", type=Path, default=Path("tuning.sqlite"))
     parser.add_argument(
         "--recorded", type=Path, nargs="*", default=[], help="write what these stores hold instead"
@@ -207,9 +222,13 @@ def recorded(paths: Sequence[Path]) -> tuple[dict[str, list[Outcome]], dict[str,
 
 def main(arguments: list[str] | None = None) -> int:
     options = parser(__doc__).parse_args(arguments)
-    listed = chain.from_iterable(GROUPS[group]() for group in options.groups.split(","))
-    chosen = sources([p for p in listed if options.only in str(p)], options.target)
-    chosen = dict(list(chosen.items())[: options.most])
+    chosen: dict[str, tuple[Source, Product]] = {}
+    for group in options.groups.split(","):
+        listed = [product for product in GROUPS[group]() if options.only in str(product)]
+        others = sources(listed, options.target, options.jobs)
+        chosen |= {k: v for k, v in list(others.items())[: options.most] if k not in chosen}
+    # The small ones are done first, while exact results of the others are computed.
+    chosen = dict(sorted(chosen.items(), key=lambda pair: work_of(pair[1][1])))
     print(f"{len(chosen)} contractions", file=sys.stderr)
     searches: Mapping[str, Search] = {}
     if options.recorded:
@@ -224,12 +243,16 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     for record in records:
         print(json.dumps({k: v for k, v in record.items() if k != "measured"}), flush=True)
+    gains = [record["gain"] for record in records if "gain" in record]
+    mean = exp(sum(map(log, gains)) / len(gains)) if gains else 1.0
+    print(f"{mean:.4f} times the default in the geometric mean of {len(gains)}", file=sys.stderr)
     if options.output is not None:
         document = {
             "what": (__doc__ or "").strip().splitlines()[0],
             "date": time.strftime("%Y-%m-%d"),
             "target": options.target,
             **where,
+            "mean_gain": round(mean, 4),
             "records": records,
         }
         options.output.write_text(json.dumps(document, indent=0) + "\n")

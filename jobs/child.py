@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 
 DEVICE_VARIABLE = "XDSL_SPIRV_JOBS_DEVICE"
 """The device that this process's jobs run on, as `open_device` takes it."""
+COMPUTE = (
+    *("Float16", "Float64", "Int8", "Int16", "Int64", "Int64Atomics", "DotProduct"),
+    *("StorageBuffer16BitAccess", "StoragePushConstant16", "StorageBuffer8BitAccess"),
+    *("UniformAndStorageBuffer16BitAccess", "UniformAndStorageBuffer8BitAccess"),
+    *("StoragePushConstant8", "VulkanMemoryModel", "VulkanMemoryModelDeviceScope"),
+    *("GroupNonUniformRotateKHR", "PhysicalStorageBufferAddresses", "VariablePointers"),
+    *("VariablePointersStorageBuffer", "WorkgroupMemoryExplicitLayoutKHR"),
+    *("WorkgroupMemoryExplicitLayout8BitAccessKHR", "WorkgroupMemoryExplicitLayout16BitAccessKHR"),
+    *("CooperativeMatrixKHR", "BFloat16TypeKHR", "BFloat16DotProductKHR"),
+    *("BFloat16CooperativeMatrixKHR", "AtomicFloat32AddEXT"),
+)
+"""What kernels of most jobs need of a device, where it has that."""
 SHOWN = 2000
 """Characters of a traceback that are kept."""
 FAULTS: dict[str, Status] = {
@@ -38,7 +50,10 @@ def opened() -> VulkanDevice:
     """The device of this process, for the functions of kinds that need one."""
     from xdsl_spirv.runtime.vulkan.device import open_device
 
-    return open_device(os.environ.get(DEVICE_VARIABLE) or None)
+    device = open_device(os.environ.get(DEVICE_VARIABLE) or None)
+    # Some drivers take 0.1 s and more for a logical device, one process after the other.
+    device.widen(COMPUTE)
+    return device
 
 
 @cache

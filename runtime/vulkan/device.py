@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -22,7 +22,7 @@ from xdsl_spirv.runtime.default_device import VARIABLE
 from xdsl_spirv.runtime.device_features import Feature
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.needs import Needs
-from xdsl_spirv.runtime.requires import Launch, Requires, requires_of
+from xdsl_spirv.runtime.requires import Launch, Requires, requirements, requires_of
 from xdsl_spirv.runtime.vulkan import physical
 from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError, VulkanError
 from xdsl_spirv.runtime.vulkan.features import Enabling
@@ -109,6 +109,7 @@ class VulkanDevice(Executor[LoadedWork]):
         super().__init__(timeout)
         self.logical: list[LogicalDevice] = []
         self.loaded: list[LoadedWork] = []
+        self.widens = False
         self.known_maps: dict[str, frozenset[Matrix]] = {}
         """By a target's name, the matrices that lie here as its component map says."""
 
@@ -127,6 +128,11 @@ class VulkanDevice(Executor[LoadedWork]):
         for device in self.logical:
             objects.update(device.live)
         return {kind: count for kind, count in objects.items() if count}
+
+    @property
+    def free_bytes(self) -> int:
+        """What is free of the largest heap, as the driver says."""
+        return max(physical.free_memory(self.instance, self.physical), default=0)
 
     def lacks(self, work: Work) -> list[str]:
         """What this device lacks for some work, in words; empty if it runs here."""
@@ -203,15 +209,29 @@ class VulkanDevice(Executor[LoadedWork]):
         if loaded in self.loaded:
             self.loaded.remove(loaded)
 
+    def widen(self, capabilities: Iterable[str]) -> None:
+        """
+        Have few logical devices: one with what these capabilities need, as far as it is there, and
+        further ones with the features of those before them.
+        """
+        self.widens = True
+        self._logical(self._completed(self.info.offer.enable(requirements(capabilities, ()))))
+
     def _enabling(self, needs: Collection[Needs], statistics: bool) -> Enabling:
         required = requires_of(dict(enumerate(needs)), None)
         enabling = self.info.offer.enable(required.features)
-        robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
-        for feature in (*WELCOME, *robust, *([STATISTICS] if statistics else [])):
-            self.info.offer.want(feature, enabling)
+        if statistics:
+            self.info.offer.want(STATISTICS, enabling)
         listed = self.info.matrices
         if any(matrix not in listed for need in needs for matrix in need.matrices):
             self.info.offer.want(FLEXIBLE, enabling)
+        return self._completed(enabling)
+
+    def _completed(self, enabling: Enabling) -> Enabling:
+        """With what is enabled always, and beside other features."""
+        robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
+        for feature in (*WELCOME, *robust):
+            self.info.offer.want(feature, enabling)
         for feature in list(enabling.features):
             # Its scalar layout is a feature of its own.
             if feature.member == "workgroupMemoryExplicitLayout":
@@ -225,6 +245,9 @@ class VulkanDevice(Executor[LoadedWork]):
         for device in self.logical:
             if device.usable and device.covers(enabling):
                 return device
+        for device in self.logical if self.widens else ():
+            enabling.features |= device.features
+            enabling.extensions |= device.extensions
         logical = LogicalDevice(self.instance, self.physical, enabling)
         self.logical.append(logical)
         return logical

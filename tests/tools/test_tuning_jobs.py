@@ -65,6 +65,7 @@ class Played:
     cold: int = 0
     busy: int = 0
     open: list[Loaded] = field(default_factory=list[Loaded])
+    free_bytes: int = 1 << 30
 
     def load(self, work: Work, statistics: bool = False) -> Loaded:
         self.open.append(Loaded(self, work, *self.works.pop(0)))

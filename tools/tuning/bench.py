@@ -18,7 +18,9 @@ from xdsl_spirv.tools.tuning.proposals import Measured, Proposals, Tried, subjec
 from xdsl_spirv.tools.tuning.results import UNMEASURED, Known, Outcome, outcome_of
 from xdsl_spirv.tools.tuning.search import Bench, Options
 
-PROPOSE, COMPILE, EXPECT, MEASURE = "tune-propose", "tune-compile", "tune-expect", "tune-measure"
+LIST, PROPOSE, COMPILE = "tune-list", "tune-propose", "tune-compile"
+EXPECT, MEASURE = "tune-expect", "tune-measure"
+KINDS[LIST] = Kind("xdsl_spirv.tools.tuning.kinds:list_contractions")
 KINDS[PROPOSE] = Kind("xdsl_spirv.tools.tuning.kinds:propose_candidates")
 KINDS[COMPILE] = Kind("xdsl_spirv.tools.tuning.kinds:compile_candidate")
 KINDS[EXPECT] = Kind("xdsl_spirv.tools.tuning.kinds:expect")

@@ -42,12 +42,14 @@ ATTEMPTS = 3
 """How often a candidate is timed whose reference does not stay as it was."""
 WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
 """The reference runs so long before the first timing: the device was idle while work was loaded."""
+FIRST_SECONDS = 0.1
+"""So long where nobody knows its shortest time yet; a clock that still rises shows as drift."""
 WARM = 1.04
 """How many times its shortest time the reference may take when the clock is high again."""
 REFERENCE_RUNS = 5
 """The least runs that the reference gets before, and again after a candidate."""
-KEPT = 4
-"""References that a device's process keeps loaded."""
+KEPT = 1 / 8
+"""Of a device's free memory: buffers of references that stay loaded. Inputs in as many bytes stay."""
 DEEP = 4096
 """Beyond this depth inputs are smaller, so that sums stay exact in 16 bits."""
 
@@ -64,6 +66,14 @@ def pricing_of(source: Source) -> Pricing:
         if key_of(contraction) == source.key:
             return Pricing(contraction, load(source.target))
     raise ProgramError("the module has no such contraction", source.key, "search it again")
+
+
+def list_contractions(data: Mapping[str, Any]) -> list[str]:
+    """The keys of a module's contractions that have schedules to search."""
+    from xdsl_spirv.tools.tuning.together import sources_of
+
+    weights = tuple(data["weights"])
+    return [s.key for s in sources_of(data["text"], data["target"], weights, lambda text: None)]
 
 
 def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +117,7 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
     bench = _bench(opened())
     reference = data["reference"] and bench.reference(data)
     loaded = bench.load(data["work"], data)
+    kept = False
     try:
         statistics = _statistics(loaded)
         if data["prune"] and reference:
@@ -121,12 +132,15 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
             _verify(data, outputs)
         own = reference or _Reference(loaded, digests, statistics)
         times = _beside(own, loaded, data)
-        if reference is None and not data["is_default"]:
+        if data["is_default"]:
+            kept = bench.keep(_key(data["work"], data), own)
+        elif reference is None:
             # Nothing to compare with: the default is not right.
             times["reference"] = 0.0
         return {"digests": digests, "statistics": statistics, **times}
     finally:
-        bench.device.unload(loaded)
+        if not kept:
+            bench.device.unload(loaded)
 
 
 def _beside(reference: _Reference, loaded: LoadedWork, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,6 +194,10 @@ class _Reference:
     statistics: list[dict[str, float]]
     shortest: float = 0.0
 
+    @property
+    def size(self) -> int:
+        return sum(buffer.size for buffer in self.loaded.work.buffers)
+
     def microseconds(self, count: int, timeout: float) -> float:
         took = sum(_microseconds(self.loaded, count, timeout).values())
         self.shortest = min(took, self.shortest or took)
@@ -188,7 +206,7 @@ class _Reference:
     def warm_up(self, timeout: float) -> None:
         """Run until the clock is as high as it was before, or for a while."""
         known = self.shortest
-        end = time.monotonic() + WARM_UP_SECONDS
+        end = time.monotonic() + (WARM_UP_SECONDS if known else FIRST_SECONDS)
         while time.monotonic() < end:
             self.loaded.time(1, timeout, STEP_SECONDS)
             if self.microseconds(REFERENCE_RUNS, timeout) < WARM * known:
@@ -200,10 +218,14 @@ class _Bench:
     """What a device's process keeps between jobs: references and inputs of the latest."""
 
     device: VulkanDevice
+    room: int
+    """Bytes of references, and of inputs."""
     references: OrderedDict[str, _Reference] = field(default_factory=OrderedDict[str, _Reference])
     given: OrderedDict[str, dict[str, tuple[bytes, str]]] = field(
         default_factory=OrderedDict[str, dict[str, tuple[bytes, str]]]
     )
+    shortest: dict[str, float] = field(default_factory=dict[str, float])
+    """Of references that were unloaded, too."""
 
     def inputs(self, data: Mapping[str, Any]) -> dict[str, bytes]:
         """The bytes of every input, by the recipe."""
@@ -213,10 +235,11 @@ class _Bench:
         """The bytes and the kind of all that is given to a program."""
         key = repr(inputs)
         if key not in self.given:
-            while len(self.given) >= KEPT:
-                self.given.popitem(last=False)
             values = values_of(inputs)
             self.given[key] = {name: (values[name].tobytes(), kind) for name, *_, kind in inputs}
+            sizes = [sum(len(v) for v, _ in given.values()) for given in self.given.values()]
+            for _ in range(_beyond(sizes, self.room)):
+                self.given.popitem(last=False)
         self.given.move_to_end(key)
         return self.given[key]
 
@@ -228,23 +251,52 @@ class _Bench:
 
     def reference(self, data: Mapping[str, Any]) -> _Reference:
         """The default schedule's work, loaded and run once."""
-        work = data["reference"]
-        key = hashlib.sha256(repr(sorted(work["kernels"].items())).encode()).hexdigest()
-        key += data["contraction"]
+        key = _key(data["reference"], data)
         if key not in self.references:
-            while len(self.references) >= KEPT:
-                self.device.unload(self.references.popitem(last=False)[1].loaded)
-            loaded = self.load(work, data)
+            loaded = self.load(data["reference"], data)
             outputs = loaded.run(self.inputs(data), data["timeout"])
             digests = {name: _digest(value) for name, value in outputs.items()}
-            self.references[key] = _Reference(loaded, digests, _statistics(loaded))
+            reference = _Reference(
+                loaded, digests, _statistics(loaded), self.shortest.get(key, 0.0)
+            )
+            self.keep(key, reference)
         self.references.move_to_end(key)
         return self.references[key]
+
+    def keep(self, key: str, reference: _Reference) -> bool:
+        """Leave a reference loaded, and unload the oldest ones beside it that are too much."""
+        if key in self.references:
+            return self.references[key] is reference
+        self.references[key] = reference
+        sizes = [reference.size for reference in self.references.values()]
+        for _ in range(_beyond(sizes, self.room)):
+            oldest, dropped = self.references.popitem(last=False)
+            self.shortest[oldest] = dropped.shortest
+            self.device.unload(dropped.loaded)
+        return True
+
+
+def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """What the reference of a contraction is kept under, by its kernels."""
+    return (
+        hashlib.sha256(repr(sorted(work["kernels"].items())).encode()).hexdigest()
+        + (data["contraction"])
+    )
+
+
+def _beyond(sizes: Sequence[int], room: int) -> int:
+    """How many of the first are more than there is room for; the last stays."""
+    total = sum(sizes)
+    for count, size in enumerate(sizes[:-1]):
+        if total <= room:
+            return count
+        total -= size
+    return len(sizes) - 1
 
 
 @cache
 def _bench(device: VulkanDevice) -> _Bench:
-    return _Bench(device)
+    return _Bench(device, int(KEPT * device.free_bytes))
 
 
 def values_of(inputs: Sequence[Sequence[Any]]) -> dict[str, Array]:
