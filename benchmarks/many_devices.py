@@ -5,8 +5,9 @@ Tuning on one device, on all of them, and while things go wrong: workers of a sc
 
 The same candidates of the same contractions are compiled on the cores and measured on the devices,
 three times: by a worker with one device, by one worker for each device with the same cores in all
-(`--first all`: by these before the one), and by these while a kernel never ends on each device, a worker is ended by `kill -9` and the
-scheduler too, and both are started again. Then the last store is used once more: nothing may run.
+(`--first all`: by these before the one), and by these while a kernel never ends on each device, a
+worker is ended by `kill -9` and the scheduler too, and both are started again. Then the last store
+is used once more: nothing may run.
 
 What a driver or this package keeps of compiled kernels on disk is left out, so that nobody is
 helped by who came before. Beside each time stands where it went: the share of it in which each

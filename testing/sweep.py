@@ -2,8 +2,8 @@
 The kind of job `sweep`: a generated program compiled for a target, run and compared.
 
 Every binary has to pass spirv-val; the program runs on the interpreter with all checks on and on
-the process's device, each where that is asked for; each result has to lie in the legal interval around
-the source's.
+the process's device, each where that is asked for; each result has to lie in the legal interval
+around the source's.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ WARM = 1.04
 REFERENCE_RUNS = 5
 """The least runs that the reference gets before, and again after a candidate."""
 KEPT = 1 / 8
-"""Of a device's free memory: buffers of references that stay loaded. Inputs in as many bytes stay."""
+"""Of a device's free memory: buffers of references that stay loaded; as many bytes of inputs."""
 DEEP = 4096
 """Beyond this depth inputs are smaller, so that sums stay exact in 16 bits."""
 
