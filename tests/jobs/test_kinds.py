@@ -44,6 +44,7 @@ def data_of(folder: Path, function: str) -> dict[str, Any]:
         "workloads": f"own_cases:{function}",
         "folder": str(folder),
         "on_device": True,
+        "interpreted": True,
         "text": True,
     }
 
