@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import operator
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import BFloat16Type, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -36,6 +36,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     require,
 )
 from xdsl_spirv.dialects.spirv.directives import PairAndMembers
+from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.dialects.spirv.folding import Compute, IntegerFoldable, divide
 from xdsl_spirv.dialects.spirv.signedness import IntegerBinary, IntegerUnary
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, MatrixType, StructType
@@ -449,3 +450,8 @@ class DotOp(SPIRVOp):
     def verify_(self) -> None:
         vector = _float_vector(self, self.vector_1.type)
         _expect(self, "result", vector.element_type, self.result.type)
+
+    def capabilities(self) -> Iterable[tuple[Capability, str]]:
+        """BF-02: on bfloat16."""
+        if isinstance(self.result.type, BFloat16Type):
+            yield Capability.BFloat16DotProductKHR, f"{self.name} on bf16"

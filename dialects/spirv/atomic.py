@@ -8,9 +8,10 @@ the type of the values follows an untyped pointer's: `!spirv.untyped_ptr<Storage
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.irdl.declarative_assembly_format import (
@@ -33,7 +34,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_integer,
     is_numeric,
 )
-from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
+from xdsl_spirv.dialects.spirv.enums import Capability, MemorySemantics, Scope
 from xdsl_spirv.dialects.spirv.pointers import POINTER
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
@@ -118,6 +119,12 @@ class AtomicOperation(SPIRVOp, ABC):
                 raise VerifyException(
                     f"{self.name}: values have the pointee's type {pointee}, not {value.type}"
                 )
+
+    def capabilities(self) -> Iterable[tuple[Capability, str]]:
+        """Integers of 64 bits need one of their own."""
+        type_ = self._value_type
+        if isinstance(type_, IntegerType) and type_.width.data == 64:
+            yield Capability.Int64Atomics, f"{self.name} on 64 bits"
 
 
 class AtomicUpdate(AtomicOperation, ABC):

@@ -14,13 +14,16 @@ snake case (`Vector 1` is `vector_1`). Where MLIR's spelling departs from that, 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.ir import Operation
 
 from xdsl_spirv.upstream import lazy_formats
 from xdsl_spirv.upstream.placement import PlacedOperation
+
+if TYPE_CHECKING:
+    from xdsl_spirv.dialects.spirv.enums import Capability
 
 lazy_formats.install()
 
@@ -42,6 +45,10 @@ class SPIRVOp(PlacedOperation, ABC):
     or stands around the operation: they are then checked once for each signature
     (upstream/signatures.py).
     """
+
+    def capabilities(self) -> Iterable[tuple[Capability, str]]:
+        """The capabilities that depend on the operation's types, each with what needs it."""
+        return ()
 
 
 def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:

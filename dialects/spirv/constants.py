@@ -49,7 +49,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.dense import DenseLiteral
 from xdsl_spirv.dialects.spirv.folding import Foldable, integer_attribute
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -113,6 +112,8 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
         attributes = parser.parse_optional_attr_dict()
+        from xdsl_spirv.dialects.spirv.dense import DenseLiteral
+
         literal = DenseLiteral.parse_optional(parser)
         if literal is None:
             value = _parse_value(parser)

@@ -50,7 +50,6 @@ from xdsl_spirv.dialects.spirv.attributes import (
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
-from xdsl_spirv.dialects.spirv.canonicalization import SelectionOfConstant
 from xdsl_spirv.dialects.spirv.enums import LoopControl, SelectionControl
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.upstream.kept_bodies import AllBlocksLive
@@ -279,6 +278,8 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from xdsl_spirv.dialects.spirv.canonicalization import SelectionOfConstant
+
         return (SelectionOfConstant(),)
 
     @property

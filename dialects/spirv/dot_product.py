@@ -8,10 +8,11 @@ the SU forms allow, it follows: `spirv.SUDot %a, %b : vector<4xsi8>, vector<4xui
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import ClassVar
 
+from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -26,7 +27,7 @@ from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import PackedVectorFormatAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.directives import OneOrTwoTypes, SameType
-from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
+from xdsl_spirv.dialects.spirv.enums import Capability, PackedVectorFormat
 
 
 class DotSignedness(Enum):
@@ -65,6 +66,20 @@ class IntegerDotOperation(SPIRVOp, ABC):
         if self.SIGNEDNESS is DotSignedness.UNSIGNED:
             rules.dot_08_unsigned((vector_1, vector_2), self.result.type)
         rules.dot_07_result_width(vector_1, self.result.type)
+
+    def capabilities(self) -> Iterable[tuple[Capability, str]]:
+        """The one for the vectors' type (DOT-03 to DOT-05)."""
+        vector = self.vector_1.type
+        if not isinstance(vector, VectorType):
+            capability = Capability.DotProductInput4x8BitPacked
+        elif vector.get_shape() == (4,) and vector.element_type in _BYTES:
+            capability = Capability.DotProductInput4x8Bit
+        else:
+            capability = Capability.DotProductInputAll
+        yield capability, f"{self.name} on {vector}"
+
+
+_BYTES = tuple(IntegerType(8, signedness) for signedness in Signedness)
 
 
 def _packed(packed: PackedVectorFormat | PackedVectorFormatAttr | None) -> Attribute | None:

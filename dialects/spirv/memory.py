@@ -38,7 +38,6 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.canonicalization import ChainOfChains
 from xdsl_spirv.dialects.spirv.constants import (
     CONSTANT_INSTRUCTIONS,
     verify_lengths,
@@ -419,6 +418,8 @@ class AccessChain(SPIRVOp, HasCanonicalizationPatternsInterface, ABC):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from xdsl_spirv.dialects.spirv.canonicalization import ChainOfChains
+
         return (ChainOfChains(),)
 
     def verify_(self) -> None:

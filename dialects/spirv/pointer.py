@@ -8,7 +8,7 @@ untyped.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
@@ -33,6 +33,7 @@ from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
 from xdsl_spirv.dialects.spirv.directives import MemoryOperands
 from xdsl_spirv.dialects.spirv.enums import (
+    Capability,
     MemoryAccess,
     RawAccessChainOperands,
     StorageClass,
@@ -43,7 +44,7 @@ from xdsl_spirv.dialects.spirv.memory_operands import (
     SCOPE,
     MemoryOperand,
 )
-from xdsl_spirv.dialects.spirv.pointers import POINTER
+from xdsl_spirv.dialects.spirv.pointers import POINTER, VARYING
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
 
@@ -77,6 +78,12 @@ class TwoPointers(SPIRVOp, ABC):
                 f"{self.name} does not take physical pointers: compare the numbers that "
                 "spirv.ConvertPtrToU gives"
             )
+
+    def capabilities(self) -> Iterable[tuple[Capability, str]]:
+        """Pointers are compared where they may vary, by storage class (SPIR-V 2.16.1)."""
+        storage = storage_class(self.operand_1.type).data
+        if storage in VARYING:
+            yield VARYING[storage], f"{self.name} in {storage.name}"
 
 
 class PointerComparison(TwoPointers, ABC):

@@ -4,7 +4,7 @@ Pointers in operations: which kinds there are, how they are written, where index
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, SSAValue
@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.enums import Capability, StorageClass
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -30,6 +30,13 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 POINTER = BaseAttr(PointerType) | BaseAttr(UntypedPointerType)
 """A pointer of either kind."""
+
+VARYING: Mapping[StorageClass, Capability] = {
+    StorageClass.StorageBuffer: Capability.VariablePointersStorageBuffer,
+    StorageClass.Workgroup: Capability.VariablePointers,
+    StorageClass.PhysicalStorageBuffer: Capability.PhysicalStorageBufferAddresses,
+}
+"""What pointers into a storage class need to be computed, not only formed in place."""
 
 
 def pointer_type(value: SSAValue) -> PointerType:

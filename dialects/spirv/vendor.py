@@ -8,7 +8,7 @@ SPV_QCOM_cooperative_matrix_conversion, Qualcomm's bfloat16 multiply-add. None i
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -43,6 +43,7 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
 from xdsl_spirv.dialects.spirv.directives import MemoryOperands
 from xdsl_spirv.dialects.spirv.effects import ReadsMemory
+from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
@@ -210,6 +211,17 @@ class MixedDotProduct(SPIRVOp, ABC):
             raise VerifyException(
                 f"{self.name} gives {' or '.join(t.name for t in self.RESULTS)}, not {result}"
             )
+
+    def capabilities(self) -> Iterable[tuple[Capability, str]]:
+        """Of those for two components the one for their type."""
+        if self.COMPONENTS != 2:
+            return
+        if isinstance(rules.element_of(self.vector_1.type), BFloat16Type):
+            yield Capability.DotProductBFloat16AccVALVE, self.name
+        elif Float32Type in self.RESULTS:
+            yield Capability.DotProductFloat16AccFloat32VALVE, self.name
+        else:
+            yield Capability.DotProductFloat16AccFloat16VALVE, self.name
 
 
 @irdl_op_definition

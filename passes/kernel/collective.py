@@ -39,14 +39,10 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Multiplier, Operand, multiply_tiles
-from xdsl_spirv.passes.kernel.packed import PackedOperand, StagedFragments, lower_pack
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.kernel.unpacked import UnpackedOperand
-from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
@@ -95,6 +91,9 @@ def lower_packs(pass_name: str, module: ModuleOp, for_attention: bool = False) -
     for collective in [c for c in module.walk() if isinstance(c, CollectiveOp)]:
         op = collective.body.block.last_op
         if isinstance(op, PackOp) and (FOR_ATTENTION in op.attributes) == for_attention:
+            from xdsl_spirv.passes.kernel.packed import lower_pack
+            from xdsl_spirv.passes.schedule.packing import plan_packing
+
             packing_plan = plan_packing(op.source, op.packing, target_of(module, pass_name))
             source, destination = op.source, op.destination
             lower_pack(
@@ -161,8 +160,12 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
         at = place.batch, index, place.invocation, plan.invocations, subgroup
         buffers = 2 if plan.alternates or plan.pipelines else 1
         if tile.in_fragments:
+            from xdsl_spirv.passes.kernel.packed import StagedFragments
+
             operand = StagedFragments(b, stored, tile, at, place.lane, buffers)
         elif tile.unpacking is not None:
+            from xdsl_spirv.passes.kernel.unpacked import UnpackedOperand
+
             operand = UnpackedOperand(b, tile.unpacking, tile, *at, buffers)
         else:
             operand = StagedOperand(b, stored, tile, *at, buffers)
@@ -173,7 +176,11 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
     first = b.plus(b.times(index, in_tile), b.times(subgroup, count))
     part = count, plan.slice_depth
     if isinstance(tile, UnpackedTile):
+        from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
+
         return UnpackedFragments(b, tile, place.batch, first, place.lane, part, place.slice)
+    from xdsl_spirv.passes.kernel.packed import PackedOperand
+
     return PackedOperand(b, stored, tile, place.batch, first, place.lane, part, place.slice)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -26,8 +27,10 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives, lower_packs
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
 from xdsl_spirv.passes.kernel.result_tile import Place
-from xdsl_spirv.passes.kernel.slices import SliceSums
 from xdsl_spirv.passes.schedule.plan import Plan
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.kernel.slices import SliceSums
 
 SIGNED = (
     CooperativeMatrixOperands.MatrixASignedComponentsKHR,
@@ -58,6 +61,8 @@ class CooperativeCore:
         self.init: SSAValue | None = None
         self.slices: SliceSums | None = None
         if plan.schedule.slices > 1:
+            from xdsl_spirv.passes.kernel.slices import SliceSums
+
             self.slices = SliceSums(builder, plan, place, self.types[2])
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType
 from xdsl.ir import SSAValue
@@ -28,11 +28,12 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.kernel.matrices import MatrixCode
-from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 
@@ -61,7 +62,11 @@ class FragmentTile(ResultTile):
                 MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
             )
         self._scratch_row = builder.times(place.subgroup, self.m) if self.scratch else 0
-        self._strips = ResultStrips(self, self.code) if plan.stores_rows else None
+        self._strips: ResultStrips | None = None
+        if plan.stores_rows:
+            from xdsl_spirv.passes.kernel.result_strips import ResultStrips
+
+            self._strips = ResultStrips(self, self.code)
 
     @property
     def direct(self) -> bool:
@@ -152,6 +157,8 @@ class FragmentTile(ResultTile):
         """Fragments to where they begin in the result, inside which they lie."""
         b = self.builder
         if not self.plan.contraction.epilogue.is_empty:
+            from xdsl_spirv.passes.kernel.matrices import MatrixCode
+
             code = MatrixCode(b, self, self.code)
             for at, value in zip(corners, values, strict=True):
                 code.store(*at, value)

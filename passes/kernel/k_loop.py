@@ -21,21 +21,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import lcm
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.packed import PackedOperand
 from xdsl_spirv.passes.kernel.staging import TileInMemory
-from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
 from xdsl_spirv.passes.schedule.plan import Plan
 
-DirectOperand: TypeAlias = PackedOperand | UnpackedFragments
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.kernel.packed import PackedOperand
+    from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
 
-Operand: TypeAlias = TileInMemory | DirectOperand
+Operand: TypeAlias = "TileInMemory | PackedOperand | UnpackedFragments"
 
 Values: TypeAlias = Sequence[SSAValue]
 
@@ -90,7 +90,7 @@ class _KLoop:
         self.ahead = [
             operand
             for operand in operands
-            if isinstance(operand, DirectOperand) and operand.tile.ahead
+            if not isinstance(operand, TileInMemory) and operand.tile.ahead
         ]
 
     def plain(self, accumulators: Values) -> Values:
@@ -110,8 +110,7 @@ class _KLoop:
     def _within(self, within: bool) -> None:
         """Tell the operands whether the tiles loaded from now on lie inside K."""
         for operand in self.operands:
-            if not isinstance(operand, PackedOperand):
-                operand.within_k = within
+            operand.within_k = within
 
     def _trip(self, k: Index, carried: Values) -> Values:
         b, plan = self.builder, self.plan
@@ -267,5 +266,5 @@ class _KLoop:
 
     def _enter(self, k: Index, following: Index | None) -> None:
         for operand in self.operands:
-            if isinstance(operand, DirectOperand):
+            if not isinstance(operand, TileInMemory):
                 operand.enter(k, following)

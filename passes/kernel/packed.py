@@ -158,6 +158,7 @@ class PackedOperand:
         """
         b = builder
         self.builder, self.tile = builder, tile
+        self.within_k = True
         self.share = Share(builder, source, tile)
         self.count, self.depth = part
         _, inner_count, outer_count, _ = tile.packing.shape

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, VectorType, i8, i32
 from xdsl.ir import Attribute, SSAValue
@@ -33,9 +34,11 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.addresses import Address, address_along, origin
 from xdsl_spirv.passes.kernel.inline_bodies import apply_prologue, pack_elements, unpack_elements
-from xdsl_spirv.passes.schedule.k_order import KOrder
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.schedule.k_order import KOrder
 
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 

@@ -51,7 +51,6 @@ from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
-from xdsl_spirv.passes.schedule.k_order import orders_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -465,6 +464,8 @@ def _whole(
     ):
         if unpacking is None:
             continue
+        from xdsl_spirv.passes.schedule.k_order import orders_of
+
         fragment = target.fragment(use, matrix, bit_width(element)) if name in direct else None
         orders = () if fragment is None else orders_of(fragment, unpacking.sizes)
         sizes.append(min((order.group for order in orders), default=unpacking.size))

@@ -15,7 +15,6 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
-from xdsl_spirv.passes.schedule.k_order import orders_of
 from xdsl_spirv.passes.schedule.plan import (
     STRIP_BYTES,
     UNROLLED,
@@ -248,6 +247,8 @@ def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
         return
     size = tile.unpacking.size
     if tile.order is None:
+        from xdsl_spirv.passes.schedule.k_order import orders_of
+
         groups = [order.group for order in orders_of(tile.fragment, tile.unpacking.sizes)]
         yield (
             f"{name}: direct, but the operand is unpacked: K = {plan.slice_depth} of a subgroup's "

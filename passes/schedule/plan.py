@@ -22,14 +22,12 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
-from xdsl_spirv.passes.analysis.componentwise import is_componentwise
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     fill_of,
     packing_of,
 )
 from xdsl_spirv.passes.analysis.layout import Layout, walk_size
-from xdsl_spirv.passes.schedule.k_order import k_order
 from xdsl_spirv.passes.schedule.tiles import (
     BATCH,
     COLUMNS,
@@ -224,9 +222,11 @@ class Plan:
     @cached_property
     def is_componentwise(self) -> bool:
         """Whether the epilogue is computed on whole fragments."""
-        return self.is_cooperative and is_componentwise(
-            self.contraction, self.schedule.instruction.sizes, self.target
-        )
+        if not self.is_cooperative:
+            return False
+        from xdsl_spirv.passes.analysis.componentwise import is_componentwise
+
+        return is_componentwise(self.contraction, self.schedule.instruction.sizes, self.target)
 
     def _result_steps_are_multiples(self, of_bytes: int) -> bool:
         """Of everything that separates the rows of fragments of a row-major result."""
@@ -438,6 +438,8 @@ def _unpacked(
         if unpacking is None or not isinstance(path, DirectAttr):
             tiles.append(None)
             continue
+        from xdsl_spirv.passes.schedule.k_order import k_order
+
         element = contraction.element_types[operand]
         fragment = target.fragment(use, shape, bit_width(element))
         depth = schedule.tile[2] // schedule.slices

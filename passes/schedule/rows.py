@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
 from xdsl.ir import Attribute
@@ -27,9 +28,11 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
-from xdsl_spirv.passes.analysis.leaves import Leaf, leaves_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.analysis.leaves import Leaf
 
 TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 """Element types of operands."""
@@ -90,6 +93,8 @@ class RowsPlan:
     @cached_property
     def leaves(self) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
         """What A and B are read from; raises `NotAContraction` for what is no such operand."""
+        from xdsl_spirv.passes.analysis.leaves import leaves_of
+
         contraction = self.contraction
         a, b = (
             leaves_of(value, map, contraction.sizes)

@@ -8,7 +8,7 @@ that more than one pass needs, computed from the operand's layout and its path i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.dialects.builtin import IntegerType, VectorType, i32
 from xdsl.ir import Attribute
@@ -18,8 +18,10 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_multi
 from xdsl_spirv.passes.analysis.contraction import Prologue, element_type
 from xdsl_spirv.passes.analysis.layout import Axis, Layout
 from xdsl_spirv.passes.analysis.unpacking import Unpacking
-from xdsl_spirv.passes.schedule.k_order import KOrder
 from xdsl_spirv.targets import Fragment
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.schedule.k_order import KOrder
 
 
 def vector_type(element_type: Attribute, count: int) -> Attribute:

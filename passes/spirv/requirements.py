@@ -4,8 +4,8 @@ What a `spirv.module` must declare before it may say what it says.
 Most of it is the grammar's: an instruction, and every enumerant among its operands, names the
 capabilities of which one enables it, and the extensions that provide it before some version of
 SPIR-V. What the grammar cannot say, because it depends on types, is here: the widths of numbers and
-vectors, 8- and 16-bit data by the storage it lies in, bfloat16 and float8, what integer dot
-products take (DOT-03 to DOT-05), which atomics and variable pointers need what.
+vectors, 8- and 16-bit data by the storage it lies in, bfloat16 and float8, variable pointers. What
+depends on the types of one operation, its class says (`SPIRVOp.capabilities`).
 
 Data of 8 and 16 bits that is only loaded, stored and converted needs a storage capability and no
 arithmetic one (SPIR-V 2.16.2), so that a device without 8-bit arithmetic runs the kernel.
@@ -33,13 +33,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute, TypedAttribute
 
-from xdsl_spirv.dialects.spirv import dot_product
 from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, MemoryModelAttr
-from xdsl_spirv.dialects.spirv.base import instruction_of
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
 from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel, Scope, StorageClass
-from xdsl_spirv.dialects.spirv.pointer import TwoPointers, storage_class
-from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.dialects.spirv.pointers import VARYING
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import ModuleVariable
 from xdsl_spirv.dialects.spirv.types import (
@@ -335,12 +333,12 @@ def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
     return requirement.needs
 
 
-NAMING = ("OpName", "OpMemberName")
+NAMING = (StringAttr("OpName"), StringAttr("OpMemberName"))
 """Debug instructions: the types that they name need nothing for it."""
 
 
 def _operation(op: Operation, requirement: Requirement) -> None:
-    if isinstance(op, RawGlobalOp) and op.instruction.data in NAMING:
+    if op.name == "spirv.RawGlobal" and op.properties["instruction"] in NAMING:
         return
     in_set, name = instruction_of(op)
     table = grammar()
@@ -365,6 +363,8 @@ def _operation(op: Operation, requirement: Requirement) -> None:
         for block in region.blocks:
             for argument in block.args:
                 requirement.type(argument.type, computed=True)
+    for capability, what in op.capabilities() if isinstance(op, SPIRVOp) else ():
+        requirement.capability(capability, what)
     for special in SPECIAL:
         special(op, requirement)
 
@@ -409,17 +409,10 @@ def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
         width = scalar.bitwidth if isinstance(scalar, FloatType) else 0
         named = f"{'Vector' if isinstance(result, VectorType) else f'Float{width}'}"
         return tuple(c for c in capabilities if named in c) or capabilities
-    if isinstance(result, PointerType) and result.storage_class.data in POINTER_CAPABILITIES:
-        wanted = POINTER_CAPABILITIES[result.storage_class.data].name
+    if isinstance(result, PointerType) and result.storage_class.data in VARYING:
+        wanted = VARYING[result.storage_class.data].name
         return (wanted,) if wanted in capabilities else capabilities
     return capabilities
-
-
-POINTER_CAPABILITIES: Mapping[StorageClass, Capability] = {
-    StorageClass.StorageBuffer: Capability.VariablePointersStorageBuffer,
-    StorageClass.Workgroup: Capability.VariablePointers,
-    StorageClass.PhysicalStorageBuffer: Capability.PhysicalStorageBufferAddresses,
-}
 
 
 def _variable_pointers(op: Operation, requirement: Requirement) -> None:
@@ -432,29 +425,7 @@ def _variable_pointers(op: Operation, requirement: Requirement) -> None:
         if isinstance(value.type, PointerType):
             storage = value.type.storage_class.data
             if storage in (StorageClass.StorageBuffer, StorageClass.Workgroup):
-                requirement.capability(POINTER_CAPABILITIES[storage], f"{op.name} of {value.type}")
-
-
-def _pointer_comparisons(op: Operation, requirement: Requirement) -> None:
-    """Pointers are compared where they may vary, by storage class (SPIR-V 2.16.1)."""
-    if isinstance(op, TwoPointers):
-        storage = storage_class(op.operand_1.type).data
-        if storage in POINTER_CAPABILITIES:
-            requirement.capability(POINTER_CAPABILITIES[storage], f"{op.name} in {storage.name}")
-
-
-def _dot_products(op: Operation, requirement: Requirement) -> None:
-    """DOT-03 to DOT-05: the capability for the operands' type."""
-    if not isinstance(op, dot_product.IntegerDotOperation):
-        return
-    vector = op.vector_1.type
-    if not isinstance(vector, VectorType):
-        capability = Capability.DotProductInput4x8BitPacked
-    elif vector.get_shape() == (4,) and list(small_widths(vector)) == [8]:
-        capability = Capability.DotProductInput4x8Bit
-    else:
-        capability = Capability.DotProductInputAll
-    requirement.capability(capability, f"{op.name} on {vector}")
+                requirement.capability(VARYING[storage], f"{op.name} of {value.type}")
 
 
 def _matrix_use(op: Operation, requirement: Requirement) -> None:
@@ -468,32 +439,6 @@ def _matrix_use(op: Operation, requirement: Requirement) -> None:
             requirement.capability(capability, f"{op.name} to another use")
 
 
-def _mixed_dot_products(op: Operation, requirement: Requirement) -> None:
-    """Of the alternatives the one for the components' type."""
-    if op.name.startswith("spirv.VALVE.FDot2"):
-        capability = (
-            Capability.DotProductFloat16AccFloat32VALVE
-            if "32" in op.name
-            else Capability.DotProductFloat16AccFloat16VALVE
-        )
-        if isinstance(element_of(op.operands[0].type), BFloat16Type):
-            capability = Capability.DotProductBFloat16AccVALVE
-        requirement.capability(capability, op.name)
-
-
-def _bfloat16_dot(op: Operation, requirement: Requirement) -> None:
-    """BF-02: OpDot on bfloat16."""
-    if op.name == "spirv.Dot" and isinstance(op.results[0].type, BFloat16Type):
-        requirement.capability(Capability.BFloat16DotProductKHR, "spirv.Dot on bf16")
-
-
-def _wide_atomics(op: Operation, requirement: Requirement) -> None:
-    if op.name.startswith("spirv.Atomic"):
-        types = [v.type for v in (*op.operands, *op.results)]
-        if any(isinstance(t, IntegerType) and t.width.data == 64 for t in types):
-            requirement.capability(Capability.Int64Atomics, f"{op.name} on 64 bits")
-
-
 def _specialization_constant(op: Operation, requirement: Requirement) -> None:
     """The type of a specialization constant, which only its default value states."""
     default = op.properties.get("default_value")
@@ -503,12 +448,7 @@ def _specialization_constant(op: Operation, requirement: Requirement) -> None:
 
 SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (
     _variable_pointers,
-    _pointer_comparisons,
-    _dot_products,
-    _mixed_dot_products,
     _matrix_use,
-    _bfloat16_dot,
-    _wide_atomics,
     _specialization_constant,
 )
-"""Rules that depend on an operation's types, each a line or two of the specification."""
+"""Rules about several operations, each a line or two of the specification."""

@@ -32,7 +32,6 @@ from xdsl_spirv.grammar.extensions import RULES, WRITTEN_FOR
 from xdsl_spirv.passes.analysis.target import TARGET, target_of
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.requirements import Need, needs_of, requirements
-from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
 from xdsl_spirv.targets import Target
 
 VULKAN_1_3: Version = (1, 6)
@@ -73,6 +72,8 @@ def parse_version(text: str) -> Version:
 def update(module: ModuleOp, version: Version = VULKAN_1_3) -> None:
     """Give the module the triple that its contents need, and the memory model they need."""
     if needs_vulkan_memory_model(module):
+        from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
+
         use_vulkan_memory_model(module)
     module.vce_triple = deduce(module, version)
 

@@ -14,6 +14,7 @@ is behind it, in the section of types and constants.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
@@ -31,38 +32,18 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
-from xdsl_spirv.dialects.spirv.constants import (
-    ConstantNullOp,
-    ConstantOp,
-    ReferenceOfOp,
-    SpecConstantCompositeOp,
-    SpecConstantOp,
-    SpecConstantOperationOp,
-    UndefOp,
-)
 from xdsl_spirv.dialects.spirv.control_flow import LoopOp, SelectionOp
 from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
-from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
-from xdsl_spirv.dialects.spirv.replicated import (
-    ConstantCompositeReplicateOp,
-    ConstantDataOp,
-    SpecConstantCompositeReplicateOp,
-    SpecConstantDataOp,
-    constituent_type,
-)
 from xdsl_spirv.dialects.spirv.structure import (
-    AddressOfOp,
     EntryPointOp,
     ExecutionModeOp,
     FuncOp,
-    GlobalVariableOp,
     ModuleOp,
     ModuleVariable,
     UntypedGlobalVariableOp,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.grammar import grammar
-from xdsl_spirv.serialization.encode.carried import Carrier
 from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.functions import FunctionEncoder
@@ -78,6 +59,8 @@ from xdsl_spirv.serialization.encode.types import (
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
 
 if TYPE_CHECKING:
+    from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
+    from xdsl_spirv.serialization.encode.carried import Carrier
     from xdsl_spirv.serialization.encode.origins import Origins
 
 INTERFACE_OF_ALL = (1, 4)
@@ -113,10 +96,8 @@ class ModuleEncoder:
         self.ids = Ids()
         self.decorations = Decorations(self.words, self.operand)
         declarations = Declarations(self.words, self.ids)
-        self.types = TypeTable(declarations, self.decorations, self.operand)
+        self.types = TypeTable(declarations, self.decorations, self.operand, self._carried_type)
         self.constants = ConstantTable(declarations, self.types, self.symbol)
-        self.carrier = Carrier(self)
-        self.types.carried(self.carrier)
         if names:
             self.types.name = self._name
         self.declarations = declarations
@@ -137,26 +118,27 @@ class ModuleEncoder:
         self._uses: dict[str, set[str]] = {}
         """Function -> the symbols that it refers to."""
         self._in_use: set[str] = set()
-        self._without_instruction: dict[type[Operation], Callable[[SSAValue, Operation], int]] = {
-            ConstantOp: self._constant,
-            ConstantNullOp: self._null,
-            UndefOp: self._undefined,
-            ConstantCompositeReplicateOp: self._replicated,
-            ConstantDataOp: self._constant_data,
-            AddressOfOp: self._address,
-            ReferenceOfOp: self._reference,
-            SpecConstantOperationOp: self._spec_constant_operation,
-            SelectionOp: self._merged,
-            LoopOp: self._merged,
+        # By name: most modules have few of these, and the others' classes are not imported.
+        self._without_instruction: dict[str, Callable[[SSAValue, Operation], int]] = {
+            "spirv.Constant": self._constant,
+            "spirv.ConstantNull": self._null,
+            "spirv.Undef": self._undefined,
+            "spirv.EXT.ConstantCompositeReplicate": self._replicated,
+            "spirv.KHR.ConstantData": self._constant_data,
+            "spirv.mlir.addressof": self._address,
+            "spirv.mlir.referenceof": self._reference,
+            "spirv.SpecConstantOperation": self._spec_constant_operation,
+            "spirv.mlir.selection": self._merged,
+            "spirv.mlir.loop": self._merged,
         }
-        self._definitions: dict[type[Operation], Callable[[Operation], int]] = {
-            GlobalVariableOp: self._global_variable,
-            UntypedGlobalVariableOp: self._untyped_variable,
-            SpecConstantOp: self._spec_constant,
-            SpecConstantCompositeOp: self._spec_constant_composite,
-            SpecConstantCompositeReplicateOp: self._spec_replicated,
-            SpecConstantDataOp: self._spec_data,
-            RawGlobalOp: self._carried_definition,
+        self._definitions: dict[str, Callable[[Operation], int]] = {
+            "spirv.GlobalVariable": self._global_variable,
+            "spirv.KHR.UntypedGlobalVariable": self._untyped_variable,
+            "spirv.SpecConstant": self._spec_constant,
+            "spirv.SpecConstantComposite": self._spec_constant_composite,
+            "spirv.EXT.SpecConstantCompositeReplicate": self._spec_replicated,
+            "spirv.KHR.SpecConstantData": self._spec_data,
+            "spirv.RawGlobal": self._carried_definition,
         }
         # What encoders call most, without a level between.
         self.type = self.types.id
@@ -175,9 +157,9 @@ class ModuleEncoder:
                     entry_points.append(op)
                 case ExecutionModeOp():
                     self._execution_mode(op)
-                case RawGlobalOp() if op.sym_name is None:
-                    self.carrier.write(op, None)
-                case _ if type(op) in self._definitions:
+                case _ if op.name == "spirv.RawGlobal" and "sym_name" not in op.properties:
+                    self._carried_global(op, None)
+                case _ if op.name in self._definitions:
                     self.symbol(self._name_of(op), op)
                 case _:
                     raise SPIRVEncodeError("the operation has no place outside a function", op)
@@ -208,11 +190,10 @@ class ModuleEncoder:
         known = self.values.get(id(value))
         if known is None:
             owner = value.owner
-            alias = self._without_instruction.get(type(owner))  # pyright: ignore
-            if alias is not None and isinstance(owner, Operation):
-                known = alias(value, owner)
-            else:
-                known = self.ids.fresh()
+            alias = None
+            if isinstance(owner, Operation):
+                alias = self._without_instruction.get(owner.name)
+            known = self.ids.fresh() if alias is None else alias(value, owner)
             self.values[id(value)] = known
             if self.names and value.name_hint:
                 self._name(known, value.name_hint)
@@ -233,11 +214,11 @@ class ModuleEncoder:
             raise SPIRVEncodeError(f"@{name} is not defined in the module", op)
         if name in self._defining:
             raise SPIRVEncodeError(f"the definition of @{name} refers to itself", op)
-        define = self._definitions.get(type(definition))
+        define = self._definitions.get(definition.name)
         self._defining.add(name)
         id = self.ids.fresh() if define is None else define(definition)
         self._symbol_ids[name] = id
-        if self.names and not isinstance(definition, RawGlobalOp):
+        if self.names and definition.name != "spirv.RawGlobal":
             self._name(id, name)
         return id
 
@@ -247,11 +228,10 @@ class ModuleEncoder:
 
         Its id is known before its operands are: those of debug information refer to each other.
         """
-        assert isinstance(op, RawGlobalOp)
         name = self._name_of(op)
         id = self._reserved.pop(name, None) or self.ids.fresh()
         self._symbol_ids[name] = id
-        self.carrier.write(op, id)
+        op = self._carried_global(op, id)
         if op.instruction.data == "OpString" and isinstance(op.layout.data[0], StringAttr):
             self._files.setdefault(op.layout.data[0].data, id)
         elif self.names and op.constant_like:
@@ -259,16 +239,40 @@ class ModuleEncoder:
         self._decorate_all(id, op, ("sym_name", "instruction", "layout", "type"))
         return id
 
+    @cached_property
+    def _carrier(self) -> Carrier:
+        from xdsl_spirv.serialization.encode.carried import Carrier
+
+        return Carrier(self)
+
+    def _carried_type(self, type: Attribute, op: Operation | None) -> int:
+        from xdsl_spirv.dialects.spirv.raw import RawType
+
+        assert isinstance(type, RawType)
+        return self._carrier(type, op)
+
+    def _carried_global(self, op: Operation, id: int | None) -> RawGlobalOp:
+        """Write an instruction outside of functions."""
+        from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+
+        assert isinstance(op, RawGlobalOp)
+        self._carrier.write(op, id)
+        return op
+
     def forward(self, name: str) -> int:
         """The id of a symbol that an instruction may refer to before it is defined."""
         known = self._symbol_ids.get(name) or self._reserved.get(name)
-        if known is None and isinstance(self._symbols.get(name), RawGlobalOp):
+        if (
+            known is None
+            and name in self._symbols
+            and self._symbols[name].name == "spirv.RawGlobal"
+        ):
             known = self._reserved[name] = self.ids.fresh()
         return self.symbol(name, None) if known is None else known
 
     def carried(self, op: Carried) -> Sequence[int]:
         """The words of a carried instruction of a function."""
-        return self.carrier.words(op)
+        return self._carrier.words(op)
 
     def extended_set(self, name: str) -> int:
         known = self._extended_sets.get(name)
@@ -303,8 +307,7 @@ class ModuleEncoder:
 
     def is_declaration(self, op: Operation) -> bool:
         """Whether an operation makes no instruction where it stands; it is defined here then."""
-        owner = type(op)
-        if owner not in self._without_instruction or owner is SelectionOp or owner is LoopOp:
+        if op.name not in self._without_instruction or isinstance(op, SelectionOp | LoopOp):
             return False
         self.value(op.results[0])
         return True
@@ -338,6 +341,11 @@ class ModuleEncoder:
         return self.constants.undefined(value.type, op)
 
     def _replicated(self, value: SSAValue, op: Operation) -> int:
+        from xdsl_spirv.dialects.spirv.replicated import (
+            ConstantCompositeReplicateOp,
+            constituent_type,
+        )
+
         assert isinstance(op, ConstantCompositeReplicateOp)
         return self.constants.replicated(op.value, constituent_type(op, value.type), value.type, op)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -27,13 +27,9 @@ from xdsl_spirv.dialects.spirv.control_flow import (
     LoopOp,
     MergeOp,
     SelectionOp,
-    SwitchOp,
 )
-from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
 from xdsl_spirv.dialects.spirv.memory import VariableOp
-from xdsl_spirv.dialects.spirv.raw import Carried, DecorateOp, RawOp, RawTerminatorOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
-from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
 from xdsl_spirv.grammar import decoration_of, grammar
 from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
@@ -46,6 +42,10 @@ from xdsl_spirv.serialization.encode.operations import (
 )
 from xdsl_spirv.serialization.encode.types import scalar_words
 from xdsl_spirv.serialization.raw.words import instruction
+
+if TYPE_CHECKING:
+    from xdsl_spirv.dialects.spirv.exits import ExitOp
+    from xdsl_spirv.dialects.spirv.raw import Carried
 
 SELECTION_MERGE, LOOP_MERGE = "spirv.selection_merge", "spirv.loop_merge"
 """
@@ -208,19 +208,19 @@ class FunctionEncoder:
         """Identities of the blocks that are written, or being written."""
         self._known_edges: dict[int, Sequence[Edge]] = {}
         self._line: tuple[int, int, int] | None = None
-        self._handlers: dict[type[Operation], Callable[[Operation], None]] = {
-            BranchOp: self._branch,
-            BranchConditionalOp: self._branch_conditional,
-            SwitchOp: self._switch,
-            SelectionOp: self._selection,
-            LoopOp: self._loop,
-            VariableOp: self._variable,
-            UntypedVariableOp: self._variable,
-            BreakOp: self._exit,
-            ContinueOp: self._exit,
-            RawOp: self._carried,
-            RawTerminatorOp: self._carried,
-            DecorateOp: self._decorate,
+        self._handlers: dict[str, Callable[[Operation], None]] = {
+            "spirv.Branch": self._branch,
+            "spirv.BranchConditional": self._branch_conditional,
+            "spirv.Switch": self._switch,
+            "spirv.mlir.selection": self._selection,
+            "spirv.mlir.loop": self._loop,
+            "spirv.Variable": self._variable,
+            "spirv.KHR.UntypedVariable": self._variable,
+            "spirv.mlir.break": self._exit,
+            "spirv.mlir.continue": self._exit,
+            "spirv.Raw": self._carried,
+            "spirv.RawTerminator": self._carried,
+            "spirv.Decorate": self._decorate,
         }
         table = grammar()
         self._op_line = table.instruction("OpLine").opcode
@@ -285,7 +285,7 @@ class FunctionEncoder:
         if incoming is None:
             incoming = self._incoming(blocks)
         for block in blocks:
-            if _is_exit(block) and all(_dissolves(use.operation) for use in block.uses):
+            if _only_exits(block) and all(_dissolves(use.operation) for use in block.uses):
                 continue
             self._begin(block, incoming)
             first, last = merging.get(id(block), ((), ())) if merging else ((), ())
@@ -308,7 +308,7 @@ class FunctionEncoder:
 
     def _find_exits(self, func: FuncOp) -> None:
         for op in func.walk():
-            if isinstance(op, ExitOp):
+            if _is_exit(op):
                 target = op.target
                 if target is None:
                     raise SPIRVEncodeError("there is no construct to go to", op)
@@ -318,7 +318,7 @@ class FunctionEncoder:
         """The ways into a block by one exit."""
         block = leaving.parent_block()
         assert block is not None
-        uses = [use.operation for use in block.uses] if _is_exit(block) else []
+        uses = [use.operation for use in block.uses] if _only_exits(block) else []
         dissolving = [op for op in uses if _dissolves(op)]
         entries: list[Entry] = []
         if not uses or len(dissolving) < len(uses):
@@ -350,7 +350,7 @@ class FunctionEncoder:
         for target in terminator.successors:
             values, rest = rest[: len(target.args)], rest[len(target.args) :]
             leaving = target.last_op
-            if dissolves and _is_exit(target) and isinstance(leaving, ExitOp):
+            if dissolves and _only_exits(target) and _is_exit(leaving):
                 assert leaving.target is not None
                 target, values = leaving.target, operands_of(leaving)
             same = [e for e in edges if e.target is target]
@@ -431,7 +431,7 @@ class FunctionEncoder:
 
     def _operation(self, op: Operation) -> None:
         """An operation with a handler of its own, or the first of its class in the module."""
-        handler = self._handlers.get(type(op))
+        handler = self._handlers.get(op.name)
         if handler is not None:
             handler(op)
         elif not isinstance(op, MergeOp):
@@ -449,11 +449,13 @@ class FunctionEncoder:
         )
 
     def _exit(self, op: Operation) -> None:
-        assert isinstance(op, ExitOp)
+        assert _is_exit(op)
         assert op.target is not None
         self._branch_to(self.labels.begin(op.target))
 
     def _carried(self, op: Operation) -> None:
+        from xdsl_spirv.dialects.spirv.raw import Carried
+
         assert isinstance(op, Carried)
         self.words += self.module.carried(op)
 
@@ -550,10 +552,17 @@ class FunctionEncoder:
         self._blocks(order[1:], {id(header): (merging, ())}, self._incoming(order))
 
 
-def _is_exit(block: Block) -> bool:
+EXITS = ("spirv.mlir.break", "spirv.mlir.continue")
+
+
+def _is_exit(op: Operation | None) -> TypeGuard[ExitOp]:
+    """Whether an operation leaves a construct."""
+    return op is not None and op.name in EXITS
+
+
+def _only_exits(block: Block) -> bool:
     """Whether a block does nothing but leave a construct."""
-    last = block.last_op
-    return isinstance(last, ExitOp) and block.first_op is last and not block.args
+    return _is_exit(block.last_op) and block.first_op is block.last_op and not block.args
 
 
 def _dissolves(terminator: Operation) -> bool:

@@ -45,7 +45,6 @@ from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 from xdsl_spirv.dialects.spirv.constants import constituent_types
 from xdsl_spirv.dialects.spirv.enums import Decoration, FPEncoding, StorageClass
 from xdsl_spirv.dialects.spirv.literals import literal_words
-from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawType
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -159,10 +158,13 @@ class TypeTable:
         declarations: Declarations,
         decorations: Decorations,
         size_id: Callable[[Attribute, Operation | None], int],
+        carried: Callable[[Attribute, Operation | None], int],
     ):
+        """`carried` declares a type that the dialect does not model."""
         self._declarations = declarations
         self._decorations = decorations
         self._size_id = size_id
+        self._carried = carried
         self._by_identity: dict[int, tuple[int, Attribute]] = {}
         self._by_attribute: dict[Attribute, int] = {}
         self._forward: dict[tuple[str, int, int], int] = {}
@@ -194,6 +196,8 @@ class TypeTable:
             maker: Callable[..., int] | None = self._makers.get(type(attribute))
             if isinstance(attribute, DeclaredType):
                 maker = self._declared
+            elif attribute.name == "spirv.raw":
+                maker = self._carried
             if maker is None:
                 raise SPIRVEncodeError(
                     f"the type {attribute} has no SPIR-V form; convert it to a type of the spirv "
@@ -204,10 +208,6 @@ class TypeTable:
         # The attribute is kept, so that its identity is not given to another one.
         self._by_identity[id(attribute)] = (number, attribute)
         return number
-
-    def carried(self, carrier: Callable[[RawType, Operation | None], int]) -> None:
-        """How to declare a type that the dialect does not model."""
-        self._makers[RawType] = carrier
 
     def _nothing(self, t: Attribute, op: Operation | None) -> int:
         return self.void()
@@ -346,7 +346,10 @@ class ConstantTable:
             return self.integer(attribute.value.data)
         if isinstance(attribute, SymbolRefAttr):
             return self._symbol_id(attribute.string_value(), op)
-        if isinstance(attribute, ConstantRefAttr):
+        if attribute.name == "spirv.constant_ref":
+            from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr
+
+            assert isinstance(attribute, ConstantRefAttr)
             return self.id(attribute.value, attribute.type, op)
         if isinstance(attribute, ArrayAttr):
             return self.id(attribute, ArrayType(len(attribute), I32), op)
