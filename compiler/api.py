@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.model import compile_model, load_gguf, load_model, refuse_options
-from xdsl_spirv.frontends.model import is_gguf, is_onnx
+from xdsl_spirv.frontends import is_gguf, is_onnx
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.program import Program
 

@@ -67,7 +67,7 @@ from xdsl_spirv.runtime.program import (
     Program,
 )
 from xdsl_spirv.runtime.program_requires import program_requires, push_constant_bytes
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import load
 from xdsl_spirv.upstream.collection import without_collection
 from xdsl_spirv.upstream.passes_on_demand import run

@@ -28,8 +28,7 @@ from xdsl_spirv.compiler.signature import argument_name, argument_type, result_n
 from xdsl_spirv.compiler.size_equations import Names, names_of
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import functions_of, states_of
-from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
-from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
+from xdsl_spirv.dialects.schedule.push_constants import NUMBER_BYTES, SIZE_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.local_sizes import is_size_check, is_size_op
@@ -47,7 +46,7 @@ from xdsl_spirv.runtime.program import (
     Dispatch,
     PushConstant,
 )
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 Triple = tuple[int, int, int]
 

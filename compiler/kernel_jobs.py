@@ -19,13 +19,12 @@ from typing import BinaryIO
 
 from xdsl.context import Context
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, ModuleOp, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.compiler.pipeline import Passes
-from xdsl_spirv.compiler.spec_constants import spec_constants
-from xdsl_spirv.dialects.schedule.numbers import NUMBERS
-from xdsl_spirv.dialects.schedule.sizes import sizes_of
+from xdsl_spirv.dialects.schedule.push_constants import NUMBERS, sizes_of
+from xdsl_spirv.dialects.spirv.constants import SpecConstantOp
 from xdsl_spirv.dialects.spirv.structure import entry_points
 from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
 from xdsl_spirv.progress import stage
@@ -244,3 +243,20 @@ def _part(
         if name in mine
     ]
     return kernels, changed
+
+
+def spec_constants(module: Operation) -> tuple[SpecConstant, ...]:
+    """The specialization constants of a module that have an id, in the order of their ids."""
+    constants: list[SpecConstant] = []
+    for op in module.walk():
+        if not isinstance(op, SpecConstantOp):
+            continue
+        default = op.default_value
+        if op.spec_id is None or not isinstance(default, IntegerAttr | FloatAttr):
+            continue
+        value: int | float | bool = default.value.data
+        if default.type == IntegerType(1):
+            value = bool(value)
+        name = op.sym_name.data
+        constants.append(SpecConstant(op.spec_id, str(default.type), value, name))
+    return tuple(sorted(constants, key=lambda constant: constant.id))

@@ -21,7 +21,8 @@ from xdsl_spirv.compiler.signature import argument_name, argument_type, result_n
 from xdsl_spirv.compiler.size_equations import names_of
 from xdsl_spirv.compiler.weights import lift_weights, weights_of
 from xdsl_spirv.dialects.program import state_of, states_of
-from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, is_gguf, is_onnx
+from xdsl_spirv.frontends import is_gguf, is_onnx
+from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits

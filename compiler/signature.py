@@ -16,8 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
-from xdsl_spirv.dialects.program import VALUE
-from xdsl_spirv.frontends.model import NAME, TYPE
+from xdsl_spirv.dialects.program import NAME, TYPE, VALUE
 
 
 def _note(name: str, argument: SSAValue) -> DictionaryAttr:

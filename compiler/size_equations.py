@@ -21,8 +21,8 @@ from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.dialects.places import place
+from xdsl_spirv.dialects.program import SIZES
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
-from xdsl_spirv.frontends.model import SIZES
 from xdsl_spirv.passes.analysis.local_sizes import is_size_check
 from xdsl_spirv.passes.analysis.sizes import extent, number
 from xdsl_spirv.runtime.errors import ProgramError

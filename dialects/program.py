@@ -1,5 +1,6 @@
 """
-Attributes of a host function's arguments that say what is known of them in every run.
+Attributes of a host function and its arguments: the model's names and types, and what is known of
+an argument in every run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,19 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
+
+NAME = "program.name"
+"""What the model calls an argument or a result."""
+
+TYPE = "program.type"
+"""The element type that the model says; MLIR's integers have no sign."""
+
+SIZES = "program.sizes"
+"""What the dimensions of an argument are called, nothing for static ones."""
+
+FLOATS = "program.floats"
+"""The widest float that a model computes in: what is wider in its module is the importer's choice.
+"""
 
 VALUE = "program.value"
 """An argument's value, a constant's attribute: of a weight in every run, of a state in the first.

@@ -8,6 +8,7 @@ Names are imported when they are used: PyTorch's and StableHLO's doors need torc
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.stablehlo_import import import_stablehlo
     from xdsl_spirv.frontends.torch_import import import_torch
 
-__all__ = ["FrontendError", "ImportedModel", "import_onnx", "import_stablehlo", "import_torch"]
+__all__ = [
+    "FrontendError",
+    "ImportedModel",
+    "import_onnx",
+    "import_stablehlo",
+    "import_torch",
+    "is_gguf",
+    "is_model",
+    "is_onnx",
+]
 
 _HOMES = {
     "FrontendError": "errors",
@@ -34,3 +44,18 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"xdsl_spirv.frontends.{_HOMES[name]}"), name)
+
+
+def is_onnx(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is an ONNX model, by its name."""
+    return os.fspath(path).endswith(".onnx")
+
+
+def is_gguf(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a GGUF model, by its name."""
+    return os.fspath(path).endswith(".gguf")
+
+
+def is_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a model that we import ourselves, by its name."""
+    return is_onnx(path) or is_gguf(path)

@@ -8,7 +8,6 @@ results: `program.name` and `program.type`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,6 +16,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from xdsl_spirv.dialects.program import NAME, SIZES, TYPE
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -24,28 +25,7 @@ if TYPE_CHECKING:
 else:
     Array = Any
 
-NAME = "program.name"
-TYPE = "program.type"
-SIZES = "program.sizes"
-FLOATS = "program.floats"
-"""The widest float that a model computes in: what is wider in its module is the importer's choice.
-"""
 FUNCTION = "main"
-
-
-def is_onnx(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is an ONNX model, by its name."""
-    return os.fspath(path).endswith(".onnx")
-
-
-def is_gguf(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a GGUF model, by its name."""
-    return os.fspath(path).endswith(".gguf")
-
-
-def is_model(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a model that we import ourselves, by its name."""
-    return is_onnx(path) or is_gguf(path)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.weights import Weights, with_declarations, without_weights
 from xdsl_spirv.frontends.onnx.wire import refuse_strange
 from xdsl_spirv.progress import stage
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 ELEMENT_TYPES = {
     "FLOAT": "f32",

@@ -18,9 +18,10 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.frontends.children import with_parent
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import FLOATS, Array, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.model import Array, ImportedModel, Value, annotate
 from xdsl_spirv.frontends.torch_mlir_text import parse_linalg
 
 TIMEOUT = 600.0

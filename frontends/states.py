@@ -26,10 +26,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.program import STATE, VALUE
+from xdsl_spirv.dialects.program import NAME, STATE, VALUE
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import NAME
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 
 def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:

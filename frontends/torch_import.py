@@ -16,8 +16,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import FLOATS, FUNCTION, Array, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.model import FUNCTION, Array, ImportedModel, Value, annotate
 from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.frontends.torch_mlir_text import locate, parse_linalg
 

@@ -350,3 +350,44 @@ def decoration_of(field: str) -> Enumerant | None:
     'DescriptorSet'
     """
     return _decorations_by_field().get(field)
+
+
+def integer_words(value: int, width: int, signed: bool = False) -> list[int]:
+    """
+    An integer literal of `width` bits: low word first, a narrow one extended to a word.
+
+    The extension is by sign if the type is signed and by zeros if not (SPIR-V 2.2.1).
+
+    >>> integer_words(-1, 8), integer_words(-1, 8, signed=True), integer_words(1 << 32, 64)
+    ([255], [4294967295], [0, 1])
+    """
+    value &= (1 << width) - 1
+    if signed and value >> (width - 1):
+        value -= 1 << width
+    count = max(1, (width + 31) // 32)
+    return [value >> 32 * i & 0xFFFFFFFF for i in range(count)]
+
+
+RULES: Mapping[str, str] = {
+    "BFloat16CooperativeMatrixKHR": "BF-03",
+    "BFloat16DotProductKHR": "BF-02",
+    "BFloat16TypeKHR": "BF-01",
+    "CooperativeMatrixKHR": "CM-01",
+    "DotProduct": "DOT-02",
+    "DotProductInput4x8Bit": "DOT-04",
+    "DotProductInput4x8BitPacked": "DOT-03",
+    "DotProductInputAll": "DOT-05",
+    "GroupNonUniformRotateKHR": "ROT-01",
+    "SPV_KHR_bfloat16": "BF-01",
+    "SPV_KHR_cooperative_matrix": "CM-01",
+    "SPV_KHR_integer_dot_product": "DOT-01",
+    "SPV_KHR_subgroup_rotate": "ROT-01",
+}
+"""Capability or extension -> the rule of docs/rules.md that asks for it."""
+
+WRITTEN_FOR: Mapping[str, Version] = {
+    "SPV_KHR_cooperative_matrix": (1, 6),
+    "SPV_KHR_subgroup_rotate": (1, 3),
+    "SPV_NV_cooperative_matrix2": (1, 6),
+}
+"""Versions that extensions are written against. Compilers use them below, and drivers take it."""

@@ -16,7 +16,7 @@ from xdsl_spirv.runtime.elements import Array, dtype_of, scalar_bytes
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
 from xdsl_spirv.runtime.program import GIVEN, Dispatch, Program
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -25,12 +25,6 @@ WEIGHTS_HEADER_BYTES = 100 << 20
 """Of what a safetensors file holds beside its tensors (the format's own limit)."""
 
 
-def is_inside(name: str) -> bool:
-    """Whether a file name of a manifest stays inside the program's folder, on any system."""
-    parts = name.split("/")
-    return all(parts) and not {".", ".."} & {*parts} and not set("\\:") & {*name}
-
-
 class Folder:
     """A program's folder."""
 

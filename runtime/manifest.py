@@ -20,7 +20,6 @@ from xdsl_spirv.runtime.elements import (
 )
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
-from xdsl_spirv.runtime.folder import is_inside
 from xdsl_spirv.runtime.requires import Requires
 
 SCHEMA = "xdsl-spirv-program"
@@ -408,3 +407,9 @@ class Manifest:
 def _known(name: str, names: Container[str], what: str, place: str) -> None:
     if name not in names:
         raise ProgramError(f"there is no {what} {name!r}", place, "compile the program again")
+
+
+def is_inside(name: str) -> bool:
+    """Whether a file name of a manifest stays inside the program's folder, on any system."""
+    parts = name.split("/")
+    return all(parts) and not {".", ".."} & {*parts} and not set("\\:") & {*name}

@@ -22,13 +22,6 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.folder import (
-    KERNEL_BYTES,
-    MANIFEST_BYTES,
-    SOURCE_BYTES,
-    WEIGHTS_HEADER_BYTES,
-    Folder,
-)
 from xdsl_spirv.runtime.manifest import (
     GIVEN,
     INDEX,
@@ -56,11 +49,11 @@ from xdsl_spirv.runtime.manifest import (
     SpecValue,
 )
 from xdsl_spirv.runtime.records import from_json, to_json
-from xdsl_spirv.runtime.weights import save_weights, weights_of
 from xdsl_spirv.serialization.files import beside, put_in_place
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 if TYPE_CHECKING:
+    from xdsl_spirv.runtime.folder import Folder
     from xdsl_spirv.runtime.layers import Layer
     from xdsl_spirv.runtime.session import Session
 
@@ -290,6 +283,8 @@ class Program:
             if kernel.text is not None:
                 (folder / kernel.text).write_text(self.code[kernel.name].text, encoding="utf-8")
         if self.manifest.weights is not None:
+            from xdsl_spirv.runtime.weights import save_weights
+
             save_weights(folder / self.manifest.weights, self.weights)
         if self.manifest.source is not None:
             (folder / self.manifest.source).write_text(self.source or "", encoding="utf-8")
@@ -308,6 +303,8 @@ class Program:
 
         `unsafe`: believe that kernels are valid and what the manifest says they are.
         """
+        from xdsl_spirv.runtime.folder import KERNEL_BYTES, MANIFEST_BYTES, SOURCE_BYTES, Folder
+
         base = Folder(folder)
         text = base.read(MANIFEST, MANIFEST_BYTES)
         manifest = _manifest_of(text, str(base.path / MANIFEST))
@@ -408,6 +405,7 @@ def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
     """What is known of the dispatches: a runner needs none of it, so it may be missing."""
     if not base.has(LAYERS):
         return ()
+    from xdsl_spirv.runtime.folder import MANIFEST_BYTES
     from xdsl_spirv.runtime.layers import from_text
 
     path = str(base.path / LAYERS)
@@ -422,7 +420,9 @@ def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
 
 def _load_weights(manifest: Manifest, base: Folder) -> dict[str, Array]:
     """The weights, of which the file holds no more than the manifest says."""
+    from xdsl_spirv.runtime.folder import WEIGHTS_HEADER_BYTES
     from xdsl_spirv.runtime.memory import refuse_beyond_memory
+    from xdsl_spirv.runtime.weights import weights_of
 
     functions = (manifest, *map(manifest.of, manifest.functions))
     kept = {b.name: b for f in functions for b in f.buffers if b.kind in SHARED and b.first is None}

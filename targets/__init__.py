@@ -14,8 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xdsl_spirv.speech import spoken
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean, spoken
 
 SCHEMA_VERSION = 1
 

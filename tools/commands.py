@@ -13,12 +13,12 @@ from xdsl.parser import Parser
 
 from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.signature import argument_name
-from xdsl_spirv.frontends.model import is_model
+from xdsl_spirv.frontends import is_model
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import names_in
 from xdsl_spirv.runtime.modules import context, parse, verify
 from xdsl_spirv.runtime.program import INDEX, Buffer, Program
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.report import note

@@ -7,15 +7,18 @@ It imports the compiler only: no interpreter, no driver, and no pass that has no
 from __future__ import annotations
 
 import argparse
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.frontends.model import is_model
+from xdsl_spirv.frontends import is_model
 from xdsl_spirv.runtime.program import check_place
-from xdsl_spirv.runtime.weights import load_weights
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.report import note_row
-from xdsl_spirv.tools.trace import tracing
+
+if TYPE_CHECKING:
+    from xdsl_spirv.tools.trace import Trace
 
 
 def compile(arguments: argparse.Namespace) -> int:
@@ -25,8 +28,12 @@ def compile(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.models import compile as compile_model
 
         return compile_model(arguments)
-    weights = load_weights(Path(arguments.weights)) if arguments.weights else None
-    with tracing(arguments.trace_passes, arguments.input) as trace:
+    weights = None
+    if arguments.weights:
+        from xdsl_spirv.runtime.weights import load_weights
+
+        weights = load_weights(Path(arguments.weights))
+    with _traced(arguments) as trace:
         program = compile_module(
             arguments.input,
             arguments.target,
@@ -49,3 +56,12 @@ def compile(arguments: argparse.Namespace) -> int:
             f"{dispatch.kernel}.{dispatch.entry_point}: {grid} workgroups, {size} bytes of SPIR-V"
         )
     return 0
+
+
+def _traced(arguments: argparse.Namespace) -> AbstractContextManager[Trace | None]:
+    """The trace of `--trace-passes`; None without."""
+    if arguments.trace_passes is None:
+        return nullcontext()
+    from xdsl_spirv.tools.trace import tracing
+
+    return tracing(arguments.trace_passes, arguments.input)

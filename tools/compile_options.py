@@ -9,7 +9,7 @@ import argparse
 from xdsl_spirv.compiler.kernel_jobs import usable_processors
 from xdsl_spirv.passes.schedule.paths import PATHS, Limits
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits:

@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.vulkan.device import parse_name
 from xdsl_spirv.runtime.vulkan.memory import readable
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.worker import list_devices
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import note

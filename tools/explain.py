@@ -16,8 +16,9 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.compiler.compiler import UnknownLayerError
 from xdsl_spirv.compiler.model import compile_model, load_model
+from xdsl_spirv.frontends import is_onnx
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import Node, is_onnx
+from xdsl_spirv.frontends.model import Node
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.records import to_json

@@ -20,8 +20,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from xdsl_spirv.progress import Display, shown_on
-from xdsl_spirv.speech import as_command
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import as_command, did_you_mean
 from xdsl_spirv.tools.failing import end_by_exception, guarded, open_streams
 from xdsl_spirv.upstream.collection import lasting
 

@@ -18,7 +18,7 @@ import numpy as np
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.manifest import Buffer
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 TEXT = ".txt"

@@ -21,7 +21,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import TargetError
 from xdsl_spirv.tools.failing import ENVIRONMENT, OURSELVES, REFUSED, of_the_system
 

@@ -25,12 +25,13 @@ from xdsl_spirv.compiler.model import (
     load_model,
     run_reference,
 )
-from xdsl_spirv.frontends.model import ImportedModel, is_onnx
+from xdsl_spirv.frontends import is_onnx
+from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import DEVICES
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.arrays import (
     constants_of,

@@ -25,7 +25,7 @@ from xdsl_spirv.runtime.modules import reading, verify, verifying
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.pass_help import passes_help
 from xdsl_spirv.tools.trace import Trace, tracing

@@ -21,7 +21,7 @@ from xdsl_spirv.compiler.compiler import said_of_passes
 from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import text_of, verify
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.ir_diff import Row, diff
 from xdsl_spirv.tools.trace import units_of
 

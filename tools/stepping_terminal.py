@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from xdsl_spirv.compare.translation import broken
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import names as target_names
 from xdsl_spirv.tools.ir_diff import Row, hunks, summary
 from xdsl_spirv.tools.messages import failure

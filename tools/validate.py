@@ -17,7 +17,7 @@ from xdsl_spirv.serialization.validation import ENVIRONMENTS, Finding, Severity
 from xdsl_spirv.serialization.validation import validate as validate_binary
 from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.serialization.validation.validator import environment_of
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools import khronos
 from xdsl_spirv.tools.report import note
 

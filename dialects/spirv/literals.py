@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, Signedness
 from xdsl.ir import Attribute
 
-from xdsl_spirv.grammar.literals import integer_words
+from xdsl_spirv.grammar import integer_words
 
 
 def literal_words(value: IntegerAttr | FloatAttr, type: Attribute) -> list[int]:

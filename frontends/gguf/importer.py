@@ -22,12 +22,13 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
+from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
-from xdsl_spirv.frontends.model import FLOATS, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder, erase_unused
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I32, Array, Element, Tensor
 from xdsl_spirv.frontends.states import tie_states

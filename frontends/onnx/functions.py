@@ -21,10 +21,11 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region
 
+from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import FLOATS, Node, Value, annotate
+from xdsl_spirv.frontends.model import Node, Value, annotate
 from xdsl_spirv.frontends.onnx.building import erase_unused
 from xdsl_spirv.frontends.onnx.nodes import (
     MOST_ELEMENTS,

@@ -20,7 +20,7 @@ from typing import Any
 
 from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 PAST = "past"
 """What the number of earlier tokens is called."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.source.location import SourceLocation, inlined, quoted
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 CHECKS: dict[str, str] = {
     "rules": "dynamic rules of the extensions: full scopes, uniform operands, strides, clusters",

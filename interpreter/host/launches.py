@@ -12,8 +12,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp
-from xdsl_spirv.dialects.schedule.numbers import bytes_of, numbers_of
-from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, sizes_of
+from xdsl_spirv.dialects.schedule.push_constants import SIZE_BYTES, bytes_of, numbers_of, sizes_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
 from xdsl_spirv.interpreter.errors import InterpreterError

@@ -1,5 +1,6 @@
 """
-What is known of a value before the program runs.
+What is known of a value before the program runs: whether it is zero, and whether it is the same in
+every run, as constants are, arguments that are weights, and what is computed of them alone.
 """
 
 from __future__ import annotations
@@ -7,9 +8,15 @@ from __future__ import annotations
 from math import copysign
 
 from xdsl.dialects import arith
+from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.dialects.tensor import CollapseShapeOp, ConcatOp, ExpandShapeOp
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from xdsl_spirv.dialects.program import value_of
+from xdsl_spirv.dialects.schedule import DispatchOp
 
 
 def is_zero(value: SSAValue) -> bool:
@@ -43,3 +50,23 @@ def _broadcast(op: GenericOp) -> SSAValue | None:
     if isinstance(value, BlockArgument) and value.owner is op.body.block:
         return op.inputs[value.index] if value.index < len(op.inputs) else None
     return value
+
+
+def is_weight(value: SSAValue) -> bool:
+    """Whether a value of a dispatch, or of a host function, is the same in every run."""
+    while True:
+        owner = value.owner
+        if isinstance(owner, CollapseShapeOp | ExpandShapeOp):
+            value = owner.operands[0]
+            continue
+        if isinstance(owner, ConcatOp | DispatchOp):
+            # What only weights decide is computed once.
+            return all(map(is_weight, owner.operands))
+        if not isinstance(owner, Block):
+            return isinstance(owner, ConstantOp)
+        assert isinstance(value, BlockArgument)
+        parent = owner.parent_op()
+        if isinstance(parent, DispatchOp):
+            value = parent.inputs[value.index]
+            continue
+        return isinstance(parent, FuncOp) and value_of(parent, value.index) is not None

@@ -36,8 +36,8 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     SymbolicSize,
     is_dynamic,
 )
-from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
 from xdsl_spirv.passes.analysis.sizes import DIVISIONS, OPERATIONS, extent, number
+from xdsl_spirv.passes.analysis.uses import erase_unused_ops
 
 INDEX = IndexType()
 

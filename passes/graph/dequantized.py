@@ -46,10 +46,10 @@ from xdsl_spirv.passes.analysis.body import (
     without_extensions,
 )
 from xdsl_spirv.passes.analysis.constants import is_zero
-from xdsl_spirv.passes.analysis.dead_code import erase_dead
 from xdsl_spirv.passes.analysis.factors import own_map
 from xdsl_spirv.passes.analysis.local_sizes import empty_of
 from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.uses import erase_dead
 from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
 
 LARGEST_SUM = 1 << 31

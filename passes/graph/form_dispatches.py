@@ -47,7 +47,6 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     storage,
 )
-from xdsl_spirv.passes.analysis.dead_code import erase_unused, erase_unused_ops
 from xdsl_spirv.passes.analysis.local_sizes import is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.pointwise import (
     body_ops,
@@ -63,9 +62,8 @@ from xdsl_spirv.passes.analysis.pointwise import (
 )
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.unpacking import unpacks
-from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.analysis.uses import erase_unused, erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
-from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
 
 MOST_RESULTS = 2
 """Results of a contraction's dispatch: more would need as many passes over its fragments."""
@@ -112,7 +110,10 @@ def form(block: Block) -> None:
     for op in list(block.ops):
         if SCHEDULE not in op.attributes:
             generalized(op)
-    sink_reshapes(block)
+    if any(isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp) for op in block.ops):
+        from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
+
+        sink_reshapes(block)
     for op in list(block.ops):
         contraction = _contraction(op)
         if contraction is not None:

@@ -16,10 +16,9 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorTy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
-from xdsl_spirv.passes.analysis.dead_code import erase_unused
 from xdsl_spirv.passes.analysis.local_sizes import is_size, localize_sizes
 from xdsl_spirv.passes.analysis.pointwise import is_plain
-from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.analysis.uses import erase_unused, operands_of
 
 
 def users_of(value: SSAValue, block: Block) -> set[Operation]:

@@ -24,7 +24,6 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import (
     INNER,
@@ -34,7 +33,7 @@ from xdsl_spirv.passes.analysis.loops_nests import (
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
-from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.analysis.uses import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
 
 MOVES = (

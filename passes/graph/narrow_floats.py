@@ -21,13 +21,10 @@ from xdsl.dialects.builtin import FloatAttr, StringAttr, f32, f64, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.passes.analysis.ranges import Range
 from xdsl_spirv.passes.analysis.value_ranges import ValueRanges
 from xdsl_spirv.passes.graph.narrow_bodies import takes_narrow
-
-FLOATS = "program.floats"
-"""A function's attribute, from the front ends: the widest float that the model itself computes in.
-"""
 
 WHOLE = Range(-(1 << 24), 1 << 24)
 """Integers that f32 has."""

@@ -38,9 +38,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.passes.analysis.dead_code import erase_unused
 from xdsl_spirv.passes.analysis.local_sizes import is_given, resolve_sizes
-from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.analysis.uses import erase_unused, operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 
 

@@ -25,9 +25,9 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.contraction import Contraction
-from xdsl_spirv.passes.analysis.dead_code import erase_dead
 from xdsl_spirv.passes.analysis.pointwise import is_permutation, is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.unpacking import unpacks
+from xdsl_spirv.passes.analysis.uses import erase_dead
 
 
 @dataclass(frozen=True)

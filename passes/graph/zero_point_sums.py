@@ -25,11 +25,11 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
 from xdsl_spirv.passes.analysis.body import NotAContraction, clone_into, factors_of
-from xdsl_spirv.passes.analysis.dead_code import erase_dead
+from xdsl_spirv.passes.analysis.constants import is_weight
 from xdsl_spirv.passes.analysis.factors import own_map
 from xdsl_spirv.passes.analysis.local_sizes import empty_of
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
-from xdsl_spirv.passes.analysis.weights import is_weight
+from xdsl_spirv.passes.analysis.uses import erase_dead
 from xdsl_spirv.passes.graph.dequantized import with_integers
 from xdsl_spirv.passes.graph.known_tensors import constant_of, known_tensor, sums_of
 from xdsl_spirv.passes.graph.signs import OtherSigns

@@ -38,6 +38,7 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import TYPICAL, TYPICAL_SIZE, typical
+from xdsl_spirv.passes.analysis.constants import is_weight
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -47,7 +48,6 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
-from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of

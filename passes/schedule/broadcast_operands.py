@@ -20,8 +20,8 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.dead_code import erase_dead
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
+from xdsl_spirv.passes.analysis.uses import erase_dead
 from xdsl_spirv.passes.schedule.plan import row_stride
 
 Dims: TypeAlias = list[AffineExpr | None]

@@ -23,18 +23,17 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from xdsl_spirv.passes.analysis.body import factors_of
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     canonical_form,
     contraction_of,
 )
-from xdsl_spirv.passes.analysis.factors import with_pure_factors
-from xdsl_spirv.passes.graph.unpacked_operands import with_unpacked_operands
-from xdsl_spirv.passes.schedule.broadcast_operands import without_broadcasts
 
 HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 
@@ -54,12 +53,35 @@ class LinalgToContractionPass(ModulePass):
         ]
         for candidate in candidates:
             try:
-                contraction = contraction_of(without_broadcasts(with_pure_factors(candidate)))
+                contraction = contraction_of(_simplified(candidate))
             except NotAContraction:
                 continue
-            unpacked = with_unpacked_operands(contraction_of(_canonical(contraction)))
+            form = _canonical(contraction)
+            if not _reads_computed(form):
+                continue
+            from xdsl_spirv.passes.graph.unpacked_operands import with_unpacked_operands
+
+            unpacked = with_unpacked_operands(contraction_of(form))
             if unpacked is not None:
                 _canonical(contraction_of(unpacked))
+
+
+def _simplified(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
+    """The operation that reads what its operands repeat, and multiplies nothing else."""
+    if len(op.inputs) != 2 or not all(factor.is_pure for factor in factors_of(op.body.block)):
+        from xdsl_spirv.passes.analysis.factors import with_pure_factors
+
+        op = with_pure_factors(op)
+    if _reads_computed(op):
+        from xdsl_spirv.passes.schedule.broadcast_operands import without_broadcasts
+
+        op = without_broadcasts(op)
+    return op
+
+
+def _reads_computed(op: LinalgStructuredOperation) -> bool:
+    """Whether an operand is no argument: only then it may repeat or unpack another value."""
+    return any(isinstance(value.owner, Operation) for value in op.inputs)
 
 
 def _canonical(contraction: Contraction) -> LinalgStructuredOperation:

@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
-from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, mark_sizes
+from xdsl_spirv.dialects.schedule.push_constants import SIZE_BYTES, mark_sizes
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import Decoration, LoopControl, StorageClass
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp

@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, NUMBERS, mark_numbers
+from xdsl_spirv.dialects.schedule.push_constants import NUMBER_BYTES, NUMBERS, mark_numbers
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.conversion import SConvertOp

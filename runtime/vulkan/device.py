@@ -35,7 +35,7 @@ from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
 from xdsl_spirv.runtime.vulkan.work import SHARED, Matrix, Step, Work
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 NAME = "vulkan"
 TIMEOUT = 300.0

@@ -190,10 +190,10 @@ class ModuleEncoder:
         known = self.values.get(id(value))
         if known is None:
             owner = value.owner
-            alias = None
-            if isinstance(owner, Operation):
-                alias = self._without_instruction.get(owner.name)
-            known = self.ids.fresh() if alias is None else alias(value, owner)
+            known = None
+            if isinstance(owner, Operation) and owner.name in self._without_instruction:
+                known = self._without_instruction[owner.name](value, owner)
+            known = self.ids.fresh() if known is None else known
             self.values[id(value)] = known
             if self.names and value.name_hint:
                 self._name(known, value.name_hint)

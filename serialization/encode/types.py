@@ -56,8 +56,7 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
-from xdsl_spirv.grammar import grammar
-from xdsl_spirv.grammar.literals import integer_words
+from xdsl_spirv.grammar import grammar, integer_words
 from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section

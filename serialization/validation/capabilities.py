@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from xdsl_spirv.grammar import Category, Requirements, Version, grammar
-from xdsl_spirv.grammar.extensions import RULES, WRITTEN_FOR
+from xdsl_spirv.grammar import RULES, WRITTEN_FOR, Category, Requirements, Version, grammar
 from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.ids import is_non_semantic
 from xdsl_spirv.serialization.validation.instructions import Instruction

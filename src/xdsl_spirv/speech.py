@@ -1,7 +1,8 @@
 """
-How errors name what a user can give: as options on the command line, as arguments in Python.
+How errors name what a user can give, and what a user may have meant.
 
-Errors are written with the command's options. Whoever reads them in Python reads arguments.
+Errors are written with the command's options. Whoever reads them in Python reads arguments. Every
+error about an unknown name suggests known ones in the same words (`did_you_mean`).
 
 >>> spoken("give --dim n=N --dim h=N")
 'give dims={"n": N, "h": N}'
@@ -13,7 +14,7 @@ Errors are written with the command's options. Whoever reads them in Python read
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -69,3 +70,31 @@ def _mapping(match: re.Match[str]) -> str:
 
 def _name(option: str) -> str:
     return NAMES.get(option, option.replace("-", "_"))
+
+
+MOST = 3
+"""Names in one suggestion."""
+TIE = 0.05
+"""What is so much less alike than the best is not mentioned."""
+
+
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that are most like one, best first; at most `MOST`."""
+    from difflib import SequenceMatcher, get_close_matches
+
+    folded: dict[str, str] = {}
+    for candidate in known:
+        folded.setdefault(candidate.casefold(), candidate)
+    wanted = name.casefold()
+    close = get_close_matches(wanted, folded, MOST)
+    ratios = [SequenceMatcher(None, other, wanted).ratio() for other in close]
+    close = [other for other, ratio in zip(close, ratios, strict=True) if ratio > ratios[0] - TIE]
+    # `h200` for `nvidia-h200`: too short to be alike, but a part of it.
+    parts = [other for other in folded if len(wanted) > 2 and wanted in other]
+    return [folded[other] for other in dict.fromkeys((*close, *parts))][:MOST]
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The remedy for an unknown name: those that are like it, or else `otherwise`."""
+    close = similar(name, known)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else otherwise

@@ -100,6 +100,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "form-attention": ("math.exp", "math.exp2", "linalg.exp"),
     "join-products": ("schedule.attention",),
     "update-states": ("program.state",),
+    "join-dispatches": ("several schedule.dispatch",),
     "fold-norms": ("schedule.rows",),
     "fold-elements": ("schedule.rows",),
     "pack-operands": (

@@ -13,8 +13,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.speech import as_command, spoken
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import as_command, did_you_mean, spoken
 from xdsl_spirv.targets import TargetError, load
 from xdsl_spirv.tools.main import main
 

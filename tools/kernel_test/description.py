@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.suggestions import did_you_mean
+from xdsl_spirv.speech import did_you_mean
 
 FAILED, MISUSED = 1, 2
 """Exit statuses: a launch did not do what it should; a test is described wrongly."""
