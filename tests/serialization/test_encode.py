@@ -9,8 +9,9 @@ from xdsl.parser import Parser
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, FPEncoding, MemoryAccess
 from xdsl_spirv.grammar import grammar
-from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.encoder import ModuleEncoder, encode
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.functions import EXITS, FunctionEncoder
 from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.serialization.raw.binary import RawInstruction, decode
 
@@ -522,3 +523,13 @@ def test_attributes_that_are_decorations():
 def test_errors(text: str, message: str):
     with pytest.raises(SPIRVEncodeError, match=message):
         encode(parse(text))
+
+
+def test_the_encoders_name_operations_that_there_are():
+    encoder = ModuleEncoder(parse("spirv.module Logical GLSL450 {}"), names=False, lines=False)
+    function = FunctionEncoder(encoder)
+    names = "_without_instruction", "_definitions", "_handlers"
+    tables = [getattr(e, n) for e in (encoder, function) for n in names if hasattr(e, n)]
+    assert len(tables) == 3
+    named = set(EXITS).union(*tables)
+    assert named <= set(SPIRV.names)
