@@ -9,7 +9,9 @@ their range), B a weight, which is packed once and not timed; packing A is. Wher
 sit in a cache, a program multiplies by several matrices that are together larger. Measured are the
 default schedule and each of `--variants` ({"case": ["#schedule...", ...]}). Every result is
 compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact. PyTorch's time
-is a twelfth of a graph of twelve products; ours are single dispatches, each with its 3 us of start.
+is a twelfth of a graph of twelve products. Ours are single dispatches between timestamps, each with
+its 3 us of start (`us`, `pack_us`, `ratio`), and a share of twelve products in a submission, each
+waiting for the one before (`following_us`, `following_ratio`).
 """
 
 from __future__ import annotations
@@ -302,10 +304,13 @@ def measure(device: Any, product: Product, data: Data, program: Program, name: s
         result = next(iter(device.execute(program, inputs).values()))
         record["ok"] = data.right(result)
         times = device.times(program, RUNS, WARM_UP)
+        runs = max(1, COPIES // product.count)
+        whole = np.median(device.times_of_runs(program, runs, RUNS)) / runs
     except Exception as error:
         return record | {"error": f"{type(error).__name__}: {error}"[:400]}
     finally:
         program.weights.clear()
+    record["following_us"] = round(float(whole) / product.count / 1e3, 2)
     timed = list(zip(times, program.manifest.dispatches, strict=True))
     own = [t.median for t, d in timed if not d.once and not d.entry_point.startswith("pack_")]
     packing = [t.median for t, d in timed if not d.once and d.entry_point.startswith("pack_")]
@@ -315,6 +320,7 @@ def measure(device: Any, product: Product, data: Data, program: Program, name: s
     record["tflops"] = round(product.case.flops * product.count / sum(own) / 1e3, 1)
     if data.graph_us:
         record["ratio"] = round(data.graph_us / (record["us"] + record["pack_us"]), 3)
+        record["following_ratio"] = round(data.graph_us / record["following_us"], 3)
     return record
 
 
@@ -366,10 +372,11 @@ def main(arguments: list[str] | None = None) -> int:
             if "error" in record and not isinstance(program, str):
                 device.close()
                 device = open_isolated(options.device)
-    ratios = [r["ratio"] for r in records if r["schedule"] == "default" and r.get("ratio")]
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"geometric mean of {len(ratios)}: {mean:.3f}", flush=True)
+    for name in ("ratio", "following_ratio"):
+        ratios = [r[name] for r in records if r["schedule"] == "default" and r.get(name)]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            print(f"geometric mean of {len(ratios)}, {name}: {mean:.3f}", flush=True)
     if options.output is not None:
         document = {
             "what": (__doc__ or "").strip().splitlines()[0],

@@ -359,6 +359,42 @@ class LoadedWork:
         Before them the steps run for `warm_up` seconds: an idle device has a low clock. Raises
         `VulkanError` where the queue keeps no time.
         """
+        stamps = len(self.work.steps) + 1
+        rounds = self._rounds("timed", self._record_timed, stamps, count, timeout, warm_up)
+        return [
+            Time(step.kernel, step.entry_point, tuple(run[i] for run in rounds))
+            for i, step in enumerate(self.work.steps)
+        ]
+
+    def time_runs(self, runs: int, count: int, timeout: float, warm_up: float = 0.0) -> list[float]:
+        """
+        The device's time of `runs` runs that follow each other in a submission, `count` times.
+
+        Every step waits for the one before, without a timestamp between them, which costs
+        microseconds; steps that have run for good are left out. See `time`.
+        """
+        steps = [index for index, step in enumerate(self.work.steps) if not step.once]
+
+        def record(commands: int) -> None:
+            self._record_start(commands, 2)
+            for index in steps * runs:
+                self._record(commands, self.work.steps[index], self.steps[index], self.sets[index])
+                self._barrier(commands, COMPUTED, COMPUTING)
+            self._record_stamp(commands, 1)
+
+        rounds = self._rounds(f"{runs} runs", record, 2, count, timeout, warm_up)
+        return [nanoseconds for (nanoseconds,) in rounds]
+
+    def _rounds(
+        self,
+        name: str,
+        record: Callable[[int], None],
+        stamps: int,
+        count: int,
+        timeout: float,
+        warm_up: float,
+    ) -> list[list[float]]:
+        """Between the timestamps that `record` writes, in `count` submissions."""
         import time
 
         queue = self.device.info.queue
@@ -368,37 +404,34 @@ class LoadedWork:
             )
         if not self.queries:
             create = QueryPoolCreateInfo(
-                queryType=QueryType.TIMESTAMP, queryCount=len(self.work.steps) + 1
+                queryType=QueryType.TIMESTAMP, queryCount=max(2, len(self.work.steps) + 1)
             )
             self.queries = self.device.made("QueryPool", create)
         end = time.perf_counter() + warm_up
         while time.perf_counter() < end:
             self.repeat(timeout)
-        commands = self._recorded("timed", self._record_timed)
+        commands = self._recorded(name, record)
         rounds: list[list[float]] = []
         for _ in range(count):
             self.device.submit([commands], timeout)
-            rounds.append(self._differences(queue.timestamp_bits))
-        return [
-            Time(step.kernel, step.entry_point, tuple(run[i] for run in rounds))
-            for i, step in enumerate(self.work.steps)
-        ]
+            rounds.append(self._differences(stamps, queue.timestamp_bits))
+        return rounds
+
+    def _record_stamp(self, commands: int, index: int) -> None:
+        last = PipelineStage.BOTTOM_OF_PIPE
+        self.device.call("vkCmdWriteTimestamp", commands, last, self.queries, index)
+
+    def _record_start(self, commands: int, stamps: int) -> None:
+        self.device.call("vkCmdResetQueryPool", commands, self.queries, 0, stamps)
+        self._barrier(commands, COMPUTED, COMPUTING)
+        self._record_stamp(commands, 0)
 
     def _record_timed(self, commands: int) -> None:
-        call, queries = self.device.call, self.queries
+        self._record_start(commands, len(self.work.steps) + 1)
+        self._record_steps(commands, lambda index: self._record_stamp(commands, index + 1))
 
-        def stamp(index: int) -> None:
-            last = PipelineStage.BOTTOM_OF_PIPE
-            call("vkCmdWriteTimestamp", commands, last, queries, index)
-
-        call("vkCmdResetQueryPool", commands, queries, 0, len(self.work.steps) + 1)
-        self._barrier(commands, COMPUTED, COMPUTING)
-        stamp(0)
-        self._record_steps(commands, lambda index: stamp(index + 1))
-
-    def _differences(self, valid_bits: int) -> list[float]:
+    def _differences(self, count: int, valid_bits: int) -> list[float]:
         """Nanoseconds between consecutive timestamps, which may have wrapped once."""
-        count = len(self.work.steps) + 1
         data = (c.c_uint64 * count)()
         self.device.call(
             "vkGetQueryPoolResults",

@@ -92,6 +92,10 @@ class Loaded(Protocol):
 
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]: ...
 
+    def time_runs(
+        self, runs: int, count: int, timeout: float, warm_up: float = 0.0
+    ) -> list[float]: ...
+
 
 L = TypeVar("L", bound=Loaded)
 
@@ -173,3 +177,9 @@ class Executor(ABC, Generic[L]):
     def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:
         """The device's time of each dispatch in `count` runs over the buffers as they are."""
         return self.ready(program).time(count, self.timeout, warm_up)
+
+    def times_of_runs(
+        self, program: Program, runs: int, count: int, warm_up: float = 0.0
+    ) -> list[float]:
+        """Nanoseconds of `runs` runs that follow each other on the device, `count` times."""
+        return self.ready(program).time_runs(runs, count, self.timeout, warm_up)

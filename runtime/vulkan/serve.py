@@ -73,6 +73,9 @@ class _Server:
     def time(self, number: int, count: int, timeout: float, warm_up: float) -> list[Time]:
         return self.works[number].time(count, timeout, warm_up)
 
+    def time_runs(self, number: int, *arguments: Any) -> list[float]:
+        return self.works[number].time_runs(*arguments)
+
     def executables(self, number: int) -> list[list[dict[str, int | float | bool]]]:
         return self.works[number].executables()
 

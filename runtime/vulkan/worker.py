@@ -38,6 +38,7 @@ STAGES = {
     "run": "running on the device",
     "run_routine": "running on the device",
     "time": "timing on the device",
+    "time_runs": "timing on the device",
 }
 """What is said of messages that may take long."""
 
@@ -70,6 +71,10 @@ class RemoteWork:
 
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
         return self.worker.call("time", self.number, count, timeout, warm_up, seconds=timeout * 2)
+
+    def time_runs(self, runs: int, count: int, timeout: float, warm_up: float = 0.0) -> list[float]:
+        arguments = self.number, runs, count, timeout, warm_up
+        return self.worker.call("time_runs", *arguments, seconds=timeout * 2)
 
     def run_routine(
         self,

@@ -86,6 +86,8 @@ def test_steps_in_one_submission(facts: dict[str, Any]):
     assert found["in_one_go"]
     assert len(found["times"]) == 6
     assert all(0 < time < 1e9 for time in found["times"])
+    assert len(found["times_of_runs"]) == 3
+    assert all(0 < time < 1e9 for time in found["times_of_runs"])
     # Input, output and two of the five temporaries, which take turns.
     assert found["allocated"] == 4 * 4096
     assert found["live"]["Buffer"] == 8

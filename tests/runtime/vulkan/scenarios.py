@@ -89,6 +89,7 @@ def one_submission(device: VulkanDevice) -> dict[str, Any]:
     assert work.buffers is not None
     taken = work.buffers.allocated
     times = work.time(3, TIMEOUT)
+    of_runs = work.time_runs(2, 3, TIMEOUT)
     live = dict(device.live)
     device.unload(work)
     return {
@@ -96,6 +97,7 @@ def one_submission(device: VulkanDevice) -> dict[str, Any]:
         "allocated": taken,
         "in_one_go": work.in_one_go,
         "times": [min(t.nanoseconds) for t in times],
+        "times_of_runs": of_runs,
         "live": live,
         "left": device.live,
     }
