@@ -61,7 +61,9 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "nothing": Kind("xdsl_spirv.jobs.kinds:nothing"),
     "differential": Kind("xdsl_spirv.testing.differential.comparing:compare"),
+    "fuzz": Kind("xdsl_spirv.testing.fuzzing.batch:fuzz"),
     "graph": Kind("xdsl_spirv.testing.differential.onnx_judging:graph_job"),
+    "judge": Kind("xdsl_spirv.testing.judging:judge"),
     "node case": Kind("xdsl_spirv.testing.node_cases:node_case"),
     "sweep": Kind("xdsl_spirv.testing.sweep:sweep"),
 }

@@ -7,129 +7,77 @@ Gives readers damaged and hostile files until something breaks, and keeps what b
     python scripts/fuzz.py --time 60 --reader onnx --reader gguf
     python scripts/fuzz.py --replay FILE --reader onnx  # one input again, with its traceback
 
+    python scripts/fuzz.py --time 600 --scheduler tcp://host:8786 --jobs 64 --store fuzz.db
+
 Each reader of testing/fuzzing/readers.py gets its share of the processor's time. It begins with
 what the tests are made of and with tests/fuzzing (or the files of `--seeds`); an input that reaches
 lines no other has reached is damaged further (Python 3.12 and later, which tell). Reported are
 faults of ours, what takes more than `SLOW` seconds or `MEMORY` bytes, and what ends the process:
 two inputs of each kind go to `--out`, with the traceback, as soon as they are found. summary.json
 has the figures, renewed every ten seconds and on SIGTERM. The exit status is 1 if anything was
-found.
+found. Batches of inputs are jobs (docs/tuning.md): `--jobs` of them run at a time, here or on the
+workers of a scheduler.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
-import gc
 import hashlib
 import json
-import mmap
-import multiprocessing
 import random
-import resource
 import signal
 import sys
+import threading
 import time
-import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from xdsl_spirv.jobs.engine import Engine
+from xdsl_spirv.jobs.job import Job, Result
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store
+from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.testing.fuzzing.batch import FUZZ, HANGS, attempt, readers_of, seeds_of
 from xdsl_spirv.testing.fuzzing.coverage import Coverage, Line
-from xdsl_spirv.testing.fuzzing.damage import damage_bytes
-from xdsl_spirv.testing.fuzzing.readers import READERS, Reader
-from xdsl_spirv.tools.failing import OURSELVES
-from xdsl_spirv.tools.messages import failure
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "fuzzing"
-SLOW = 5.0
-"""Seconds of processor time that no input may take in one reader."""
-
-HANGS = 30.0
-"""Seconds after which a process that is still at one input is ended."""
+READERS = "xdsl_spirv.testing.fuzzing.readers:READERS"
 
 MEMORY = 4 << 30
-"""Bytes of address space of a process: what asks for more breaks, not the machine."""
+"""Bytes of memory of a process: what asks for more breaks, not the machine."""
 
 BATCH = 100
-"""Inputs of one reader before the next one's turn."""
+"""Inputs of a job."""
 
-LARGEST = 1 << 16
-"""Bytes of an input; what was damaged often is cut."""
+GROWN, GIVEN = 300, 8
+"""Inputs that a reader's corpus grows by (then one takes an older one's place); of these a job has
+so many, drawn by lot."""
 
-GROWN = 300
-"""Inputs that a reader's corpus grows by, in a process; then one takes an older one's place."""
-
-TOLD = 10.0
-"""Seconds between summaries."""
-
-
-class Late(Exception):
-    """An input takes too long."""
+TOLD, END = 10.0, 2.0
+"""Seconds between summaries, and for batches that still run at the end."""
 
 
 @dataclass
 class Work:
-    """A reader in one process: what it damages, and what came of it."""
+    """A reader: how many inputs it was given, in which time, and what has grown."""
 
     name: str
-    reader: Reader
-    seeds: list[bytes]
+    share: float
     seconds: float = 0.0
-    first: int = 0
-    """How many of the seeds are files; the rest has grown."""
-
-    def __post_init__(self) -> None:
-        self.first = len(self.seeds)
-
-    def damaged(self, rng: random.Random) -> bytes:
-        """An input; what grew of damage may be no file that can be taken apart: then any bytes."""
-        try:
-            return self.reader.damage(rng, self.seeds)[:LARGEST]
-        except Exception:
-            return damage_bytes(rng, rng.choice(self.seeds))[:LARGEST]
+    last: float = 0.01
+    """Seconds of the latest batch."""
+    inputs: int = 0
+    grown: list[bytes] = field(default_factory=list[bytes])
 
     def grow(self, rng: random.Random, data: bytes) -> None:
-        if len(self.seeds) - self.first < GROWN:
-            self.seeds.append(data)
+        if len(self.grown) < GROWN:
+            self.grown.append(data)
         else:
-            self.seeds[rng.randrange(self.first, len(self.seeds))] = data
-
-
-def seeds_of(kind: str, folder: Path | None) -> list[bytes]:
-    """The files of a kind in a folder; without one, those of this checkout."""
-    from xdsl_spirv.testing.fuzzing.seeds import all_of, in_folder
-
-    return all_of(kind) if folder is None else in_folder(folder / kind)
-
-
-def attempt(reader: Reader, data: bytes) -> tuple[str, str]:
-    """What became of an input, and the traceback if that is a fault."""
-    before = time.process_time()
-    signal.setitimer(signal.ITIMER_VIRTUAL, SLOW)
-    try:
-        outcome = reader.read(data)
-    except (Exception, RecursionError) as error:
-        if reader.strict or isinstance(error, Late | MemoryError):
-            return "BROKEN", traceback.format_exc()
-        if failure(error)[1] == OURSELVES:
-            return "BROKEN", traceback.format_exc()
-        outcome = "refused"
-    except BaseException as error:
-        # xDSL's ArgSpecParseError is one.
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        outcome = "refused"
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    seconds = time.process_time() - before
-    if seconds > SLOW:
-        return "BROKEN", f"it took {seconds:.1f} s\nSlow"
-    return outcome, ""
+            self.grown[rng.randrange(GROWN)] = data
 
 
 def class_of(trace: str) -> str:
@@ -140,91 +88,12 @@ def class_of(trace: str) -> str:
     return f"{kind} {ours[-1] if ours else ''}"
 
 
-class Notes:
-    """What a process is at, where its parent sees it although the process is gone."""
-
-    def __init__(self):
-        self.memory = mmap.mmap(-1, LARGEST + 64)
-
-    def write(self, number: int, data: bytes) -> None:
-        head = f"{number} {len(data)} {time.monotonic()}\n".encode()
-        self.memory[: len(head)] = head
-        self.memory[64 : 64 + len(data)] = data
-
-    def read(self) -> tuple[int, bytes, float]:
-        """The reader's number, its input, and since when; -1 before there was any."""
-        head = bytes(self.memory[:64]).partition(b"\n")[0].split()
-        if len(head) != 3:
-            return -1, b"", time.monotonic()
-        return int(head[0]), bytes(self.memory[64 : 64 + int(head[1])]), float(head[2])
-
-
-def _late(number: int, frame: FrameType | None) -> None:
-    raise Late
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process of the fuzzer: which readers, and which random numbers."""
-
-    readers: tuple[str, ...]
-    seed: int
-    seeds: Path | None
-
-    def run(self, notes: Notes, queue: Any) -> None:
-        """Work until it is ended; the queue gets findings, what has grown, and counts."""
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        signal.signal(signal.SIGVTALRM, _late)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        rng = random.Random(self.seed)
-        works = list(self._works(queue))
-        gc.collect()
-        gc.freeze()  # The grammar and the dialect stay: no later collection needs to look at them.
-        coverage = Coverage()
-        queue.put(("ready", [work.name for work in works], self.seed))
-        while works:
-            work = min(works, key=lambda w: w.seconds / w.reader.share)
-            self._batch(work, rng, coverage, notes, queue)
-
-    def _works(self, queue: Any) -> Iterator[Work]:
-        for name in self.readers:
-            reader = READERS[name]
-            try:
-                seeds = seeds_of(reader.seeds, self.seeds)
-                attempt(reader, seeds[0])  # What it imports is not the first input's time.
-            except ImportError as error:
-                queue.put(("missing", name, str(error)))
-                continue
-            yield Work(name, reader, seeds)
-
-    def _batch(
-        self, work: Work, rng: random.Random, coverage: Coverage, notes: Notes, queue: Any
-    ) -> None:
-        number = list(READERS).index(work.name)
-        outcomes: collections.Counter[str] = collections.Counter()
-        begun = time.process_time()
-        for _ in range(BATCH):
-            data = work.damaged(rng)
-            notes.write(number, data)
-            coverage.news()
-            outcome, trace = attempt(work.reader, data)
-            outcomes[outcome] += 1
-            if trace:
-                queue.put(("found", work.name, data, trace))
-            elif lines := coverage.news():
-                work.grow(rng, data)
-                queue.put(("grown", work.name, data, lines))
-        spent = time.process_time() - begun
-        work.seconds += spent
-        queue.put(("counts", work.name, dict(outcomes), spent))
-
-
 class Summary:
     """What was found, on disk as soon as it is known."""
 
     def __init__(self, out: Path, arguments: argparse.Namespace):
         self.out = out
+        self.readers = readers_of(arguments.readers)
         self.begun = time.monotonic()
         self.outcomes: dict[str, collections.Counter[str]] = {}
         self.seconds: collections.Counter[str] = collections.Counter()
@@ -234,21 +103,24 @@ class Summary:
         self.missing: dict[str, str] = {}
         self.seed: int = arguments.seed
 
-    def hear(self, kind: str, name: str, *rest: Any) -> None:
-        """A message of a process."""
-        if kind == "counts":
-            self.outcomes.setdefault(name, collections.Counter()).update(rest[0])
-            self.seconds[name] += rest[1]
-        elif kind == "found":
-            self.find(name, *rest)
-        elif kind == "grown":
-            data, lines = rest
+    def hear(self, name: str, value: dict[str, Any]) -> list[bytes]:
+        """What a batch came to; returns the inputs that reached new lines."""
+        if "missing" in value:
+            self.missing[name] = value["missing"]
+            return []
+        self.outcomes.setdefault(name, collections.Counter()).update(value["outcomes"])
+        self.seconds[name] += value["seconds"]
+        for data, trace in value["found"]:
+            self.find(name, data, trace)
+        fresh: list[bytes] = []
+        for data, listed in value["grown"]:
+            lines = {(file, line) for file, line in listed}
             if not self.lines.issuperset(lines):
                 self.lines.update(lines)
                 self.grown[name] += 1
-                self.keep(self.out / "grown" / READERS[name].seeds, data)
-        elif kind == "missing":
-            self.missing[name] = rest[0]
+                self.keep(self.out / "grown" / self.readers[name].seeds, data)
+                fresh.append(data)
+        return fresh
 
     def find(self, name: str, data: bytes, trace: str) -> None:
         """Keep the first inputs of a class."""
@@ -297,101 +169,140 @@ class Summary:
         path.with_suffix(".new").replace(path)
 
 
-class Fleet:
-    """The processes; one that hangs or dies has its input kept and is started again."""
+class Fuzzer:
+    """Threads that give an engine one batch after the other, of the reader whose turn it is."""
 
-    def __init__(self, arguments: argparse.Namespace, summary: Summary):
-        self.arguments = arguments
-        self.summary = summary
-        self.queue: Any = multiprocessing.SimpleQueue()
-        self.started = 0
-        self.running: list[tuple[Any, Notes]] = []
+    def __init__(self, arguments: argparse.Namespace, summary: Summary, engine: Engine):
+        self.arguments, self.summary, self.engine = arguments, summary, engine
+        self.rng = random.Random(arguments.seed)
+        readers = readers_of(arguments.readers)
+        self.works = [Work(name, readers[name].share) for name in arguments.reader]
+        self.lock = threading.Lock()
+        self.ended = threading.Event()
+        self.error: ProgramError | None = None
 
-    def start(self) -> None:
-        a = self.arguments
-        process = Process(tuple(a.reader), a.seed * 1_000_003 + self.started, a.seeds)
-        self.started += 1
-        notes = Notes()
-        worker = multiprocessing.Process(target=process.run, args=(notes, self.queue), daemon=True)
-        worker.start()
-        self.running.append((worker, notes))
+    def run(self, store: Store | None) -> None:
+        """Batches until the end, or until no reader is left."""
+        try:
+            while not self.ended.is_set() and (turn := self.next_batch()):
+                work, job = turn
+                ((_, result),) = self.engine.run([job], store)
+                if result.ok:
+                    self.hear(work, result.value)
+                    continue
+                if self.ended.is_set():
+                    return
+                # Its process died, or was ended: each input in a process of its own.
+                apart = Job(FUZZ, {**job.data, "apart": True}, seconds=2 * HANGS, memory=MEMORY)
+                ((_, again),) = self.engine.run([apart], store)
+                self.hear_apart(work, result, again)
+        except ProgramError as error:
+            self.error = error
+            self.ended.set()
+        except RuntimeError:
+            # The engine is closed.
+            if not self.ended.is_set():
+                raise
 
-    def watch(self) -> None:
-        """Hear what there is, then look at every process."""
-        while not self.queue.empty():
-            kind, *rest = self.queue.get()
-            if kind != "ready":
-                self.summary.hear(kind, *rest)
-        for worker, notes in list(self.running):
-            number, data, since = notes.read()
-            hangs = time.monotonic() - since > HANGS
-            if worker.is_alive() and not hangs:
-                continue
-            self.running.remove((worker, notes))
-            if worker.exitcode == 0:
-                continue
-            how = f"it hangs for {HANGS} s\nHangs" if hangs else f"status {worker.exitcode}\nDied"
-            worker.kill()
-            worker.join()
-            if number >= 0:
-                self.summary.find(list(READERS)[number], data, how)
-                self.start()
+    def next_batch(self) -> tuple[Work, Job] | None:
+        with self.lock:
+            if not self.works:
+                return None
+            work = min(self.works, key=lambda w: (w.seconds + w.last) / w.share)
+            work.seconds += work.last
+            first, work.inputs = work.inputs, work.inputs + BATCH
+            given = min(GIVEN, len(work.grown))
+            data = {
+                "readers": self.arguments.readers,
+                "reader": work.name,
+                "seed": self.arguments.seed,
+                "seeds": self.arguments.seeds and str(self.arguments.seeds.resolve()),
+                "first": first,
+                "count": BATCH,
+                "grown": self.rng.sample(work.grown, given),
+                "apart": False,
+            }
+            return work, Job(FUZZ, data, seconds=2 * HANGS, memory=MEMORY)
 
-    def end(self) -> None:
-        for worker, _ in self.running:
-            worker.kill()
+    def hear(self, work: Work, value: dict[str, Any]) -> None:
+        with self.lock:
+            for data in self.summary.hear(work.name, value):
+                work.grow(self.rng, data)
+            if "missing" in value:
+                self.works = [other for other in self.works if other is not work]
+                return
+            work.seconds += value["seconds"] - work.last
+            work.last = value["seconds"]
+
+    def hear_apart(self, work: Work, first: Result, again: Result) -> None:
+        """What a batch that killed its process came to, one input at a time."""
+        if again.ok:
+            self.hear(work, again.value)
+        if not again.ok or not again.value["found"]:
+            with self.lock:
+                how = f"{first.status}: {first.cause}, then {again.status}: {again.cause}"
+                self.summary.find(work.name, b"", f"{how}\nNot again")
 
 
 def fuzz(arguments: argparse.Namespace) -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     summary = Summary(arguments.out, arguments)
-    fleet = Fleet(arguments, summary)
-    ended: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda n, _: ended.append(n))
-    for _ in range(arguments.jobs):
-        fleet.start()
-    told = time.monotonic()
-    while fleet.running and not ended:
-        time.sleep(0.05)
-        fleet.watch()
-        if time.monotonic() - told > TOLD:
+    with (
+        open_engine(arguments.scheduler, arguments.jobs) as engine,
+        open_store(arguments.store) as store,
+    ):
+        fuzzer = Fuzzer(arguments, summary, engine)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda n, _: fuzzer.ended.set())
+        threads = [
+            threading.Thread(target=fuzzer.run, args=(store,), daemon=True)
+            for _ in range(arguments.jobs)
+        ]
+        for thread in threads:
+            thread.start()
+        told = time.monotonic()
+        while any(thread.is_alive() for thread in threads) and not fuzzer.ended.wait(0.05):
+            if time.monotonic() - told > TOLD:
+                with fuzzer.lock:
+                    summary.write()
+                told = time.monotonic()
+            if arguments.count and summary.executions >= arguments.count:
+                break
+            if arguments.time and time.monotonic() - summary.begun > arguments.time:
+                break
+        fuzzer.ended.set()
+        for thread in threads:
+            thread.join(END / len(threads))
+        with fuzzer.lock:
             summary.write()
-            told = time.monotonic()
-        if arguments.count and summary.executions >= arguments.count:
-            break
-        if arguments.time and time.monotonic() - summary.begun > arguments.time:
-            break
-    fleet.end()
-    with contextlib.suppress(EOFError):
-        fleet.watch() if not fleet.running else None
-    summary.write()
-    print(json.dumps(summary.figures(), indent=2))
+            print(json.dumps(summary.figures(), indent=2))
+    if fuzzer.error is not None:
+        raise fuzzer.error
     return 1 if summary.classes else 0
 
 
-def replay(names: Sequence[str], path: Path) -> int:
+def replay(arguments: argparse.Namespace) -> int:
     """Read one input again."""
-    signal.signal(signal.SIGVTALRM, _late)
     status = 0
-    for name in names:
-        outcome, trace = attempt(READERS[name], path.read_bytes())
+    for name in arguments.reader:
+        reader = readers_of(arguments.readers)[name]
+        outcome, trace = attempt(reader, arguments.replay.read_bytes())
         print(f"{name}: {outcome}\n{trace}".rstrip())
         status |= bool(trace)
     return status
 
 
-def reduce(names: Sequence[str], grown: Path, seeds: Path | None) -> int:
+def reduce(arguments: argparse.Namespace, names: Sequence[str]) -> int:
     """Keep what of `grown` reaches lines that neither the seeds do nor what is kept before it."""
     if sys.version_info < (3, 12):
         raise SystemExit("error: only Python 3.12 and later tell which lines run")
-    signal.signal(signal.SIGVTALRM, _late)
     for name in names:
-        reader, coverage = READERS[name], Coverage()
-        for data in seeds_of(reader.seeds, seeds):
+        reader, coverage = readers_of(arguments.readers)[name], Coverage()
+        for data in seeds_of(reader.seeds, arguments.seeds and str(arguments.seeds)):
             attempt(reader, data)
         coverage.news()
-        for path in sorted((grown / reader.seeds).glob("*.bin"), key=lambda p: p.stat().st_size):
+        grown = (arguments.reduce / reader.seeds).glob("*.bin")
+        for path in sorted(grown, key=lambda p: p.stat().st_size):
             attempt(reader, data := path.read_bytes())
             if coverage.news():
                 (CORPUS / reader.seeds).mkdir(parents=True, exist_ok=True)
@@ -404,22 +315,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("count", type=int, nargs="?", default=0, help="about so many inputs in all")
     parser.add_argument("--time", type=float, default=0, help="stop after so many seconds")
-    parser.add_argument("--reader", action="append", choices=READERS, help="all, if not given")
+    parser.add_argument("--reader", action="append", help="all, if not given")
+    parser.add_argument("--readers", default=READERS, metavar="MODULE:NAME", help="a table of them")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=Path, help="a folder of sound files by kind")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "fuzz-output")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="read this input again")
     parser.add_argument("--reduce", type=Path, metavar="GROWN", help="into tests/fuzzing")
+    add_options(parser)
     arguments = parser.parse_args()
-    arguments.reader = arguments.reader or list(READERS)
+    known = list(readers_of(arguments.readers))
+    if unknown := set(arguments.reader or ()) - set(known):
+        parser.error(f"no reader {', '.join(sorted(unknown))}: there are {', '.join(known)}")
+    arguments.reader = arguments.reader or known
     if arguments.replay is not None:
-        return replay(arguments.reader, arguments.replay)
+        return replay(arguments)
     if arguments.reduce is not None:
-        return reduce(arguments.reader, arguments.reduce, arguments.seeds)
+        return reduce(arguments, arguments.reader)
     if not arguments.count and not arguments.time:
         arguments.count = 10_000
-    return fuzz(arguments)
+    try:
+        return fuzz(arguments)
+    except ProgramError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

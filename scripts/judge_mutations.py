@@ -4,6 +4,7 @@ Judges damaged modules beside spirv-val, and counts where the two disagree, by c
 
     python scripts/judge_mutations.py 20000 --jobs 2       # of the validator's cases
     python scripts/judge_mutations.py 20000 a.spv b.spv --seed 7
+    python scripts/judge_mutations.py 200000 --scheduler tcp://host:8786 --store judged.db
 
 Each module has one change of meaning, a quarter of them several of any kind. A class of
 disagreement is a rule of ours that spirv-val does not know, or what spirv-val says where we say
@@ -15,50 +16,21 @@ from __future__ import annotations
 
 import argparse
 import collections
-import multiprocessing
-import random
-import re
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.jobs.job import Job
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.text.assembler import assemble
-from xdsl_spirv.serialization.validation import Severity, validate
-from xdsl_spirv.serialization.validation.differences import known_difference
-from xdsl_spirv.testing.mutation import check_printed, mutate
-from xdsl_spirv.testing.semantic_mutation import mutate_meaning
-from xdsl_spirv.tools.khronos import spirv_val
 
 ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = "vulkan1.3"
-NUMBERS = re.compile(r"'?\d+\[%[^\]]*\]'?|%?\d+|'[^']*'")
-
-
-def judged(job: tuple[int, bytes]) -> tuple[str, str, str]:
-    """The verdicts, what the dialect makes of it, and the class of a disagreement with its text."""
-    seed, data = job
-    rng = random.Random(seed)
-    changed = mutate(rng, data) if seed % 4 == 0 else mutate_meaning(rng, data)
-    theirs = spirv_val(changed, ENVIRONMENT)
-    try:
-        ours = [f for f in validate(changed, ENVIRONMENT) if f.severity is Severity.ERROR]
-        refusal = f"{ours[0].rule}: {ours[0].cause}" if ours else ""
-        rule, cause = (ours[0].rule, ours[0].cause) if ours else ("", "")
-    except SPIRVDecodeError as error:
-        refusal, rule, cause = str(error), "decode", error.cause
-    verdict = ("refused" if refusal else "valid") + (", refused" if theirs else ", valid")
-    text = ""
-    if bool(refusal) != bool(theirs):
-        said = theirs.splitlines()[0] if theirs else cause
-        known = known_difference(rule, said, ENVIRONMENT)
-        plain = NUMBERS.sub("N", said)[:110]
-        text = f"{'known' if known else 'NEW'} | {rule or 'spirv-val'} | {known or plain} | {seed}"
-    try:
-        printed = check_printed(changed)
-    except Exception as error:
-        printed = f"BROKEN, seed {seed}: {type(error).__name__}: {error}"
-    return verdict, printed, text
+TOGETHER = 20
+"""Modules of a job."""
+SECONDS = 120.0
+"""For a job."""
 
 
 def cases() -> list[bytes]:
@@ -68,6 +40,13 @@ def cases() -> list[bytes]:
     return [assemble(text).encode() for text in texts]
 
 
+def jobs(modules: Sequence[bytes], seeds: range) -> Iterator[Job]:
+    for first in seeds[::TOGETHER]:
+        some = range(first, min(first + TOGETHER, seeds.stop))
+        listed = [[seed, modules[seed % len(modules)]] for seed in some]
+        yield Job("judge", {"cases": listed}, seconds=SECONDS, note=first)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("count", type=int)
@@ -75,29 +54,44 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--time", type=float, help="stop after about this many seconds")
-    arguments = parser.parse_args()
+    add_options(parser)
+    try:
+        return judge(parser.parse_args())
+    except ProgramError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def judge(arguments: argparse.Namespace) -> int:
     modules = [path.read_bytes() for path in arguments.modules] or cases()
     first = arguments.seed * 1_000_003
-    jobs = ((seed, modules[seed % len(modules)]) for seed in range(first, first + arguments.count))
+    seeds = range(first, first + arguments.count)
     verdicts: collections.Counter[str] = collections.Counter()
     dialect: collections.Counter[str] = collections.Counter()
     classes: collections.Counter[str] = collections.Counter()
-    seeds: dict[str, str] = {}
+    example: dict[str, str] = {}
     start = time.perf_counter()
-    with multiprocessing.Pool(arguments.jobs) as pool:
-        for verdict, printed, text in pool.imap_unordered(judged, jobs, 20):
-            verdicts[verdict] += 1
-            dialect[printed] += 1
-            if text:
-                known, _, seed = text.rpartition(" | ")
-                classes[known] += 1
-                seeds.setdefault(known, seed)
+    with (
+        open_engine(arguments.scheduler, arguments.jobs) as engine,
+        open_store(arguments.store) as store,
+    ):
+        for job, result in engine.run(jobs(modules, seeds), store):
+            if not result.ok:
+                dialect[f"BROKEN, seeds from {job.note}: {result.status}: {result.cause}"] += 1
+                continue
+            for verdict, printed, text in result.value:
+                verdicts[verdict] += 1
+                dialect[printed] += 1
+                if text:
+                    known, _, seed = text.rpartition(" | ")
+                    classes[known] += 1
+                    example.setdefault(known, seed)
             if arguments.time and time.perf_counter() - start > arguments.time:
                 break
-    print(f"{sum(verdicts.values())} modules; ours, spirv-val's: {dict(verdicts)}")
+    print(f"{verdicts.total()} modules; ours, spirv-val's: {dict(verdicts)}")
     print(f"the dialect: {dict(dialect)}")
     for name, count in classes.most_common():
-        print(f"{count} | {name} | seed {seeds[name]}")
+        print(f"{count} | {name} | seed {example[name]}")
     return int(any(name.startswith(("NEW", "BROKEN")) for name in (*classes, *dialect)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.testing.fuzzing.readers import READERS
 from xdsl_spirv.testing.fuzzing.seeds import KINDS
 
@@ -64,10 +66,8 @@ def test_all_that_reached_more_lines(name: str, fuzz: Any):
 
 
 FAULTY = """
-import os, sys
-sys.path.insert(0, "scripts")
-import fuzz
-from xdsl_spirv.testing.fuzzing.readers import Reader, READERS
+import os
+from xdsl_spirv.testing.fuzzing.readers import Reader
 
 def read(data):
     first = data[0] if data else 0
@@ -79,17 +79,24 @@ def read(data):
         bytes(1 << 40)
     return "read"
 
-READERS.clear()
-READERS["faulty"] = Reader("expression", lambda rng, seeds: rng.randbytes(2), read, 1)
-sys.exit(fuzz.main())
+READERS = {"faulty": Reader("expression", lambda rng, seeds: rng.randbytes(2), read, 1)}
 """
 
 
 def test_faults_are_found_and_kept(tmp_path: Path):
     """An exception, a process that dies and one that asks for too much; each is kept twice."""
-    command = [sys.executable, "-c", FAULTY, "2000", "--out", str(tmp_path)]
+    (tmp_path / "faulty_readers.py").write_text(FAULTY)
+    script = [sys.executable, "scripts/fuzz.py", "2000", "--readers", "faulty_readers:READERS"]
+    command = [*script, "--out", str(tmp_path), "--store", str(tmp_path / "fuzz.db")]
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=1000, cwd=ROOT, check=False
+        command,
+        capture_output=True,
+        text=True,
+        timeout=1000,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        check=False,
     )
     assert done.returncode == 1, done.stderr
     summary = json.loads((tmp_path / "summary.json").read_text())
@@ -98,3 +105,5 @@ def test_faults_are_found_and_kept(tmp_path: Path):
     kept = list((tmp_path / "findings" / "faulty").glob("*.bin"))
     assert {path.read_bytes()[0] for path in kept} == {1, 2, 3}
     assert len(kept) == 6
+    with Store(tmp_path / "fuzz.db") as store:
+        assert {record.result.status for record in store.records("fuzz")} == {"ok", "crashed"}
