@@ -3,7 +3,8 @@
 
 Where Vulkan leaves open what `arith` defines, a sequence stands for the operation: the remainder of
 negative integers, what a minimum gives for a NaN, ordered comparisons that need no OpenCL. What
-`arith` calls poison (a division by 0, a float that does not fit an integer) stays undefined.
+`arith` calls poison (a division by 0, a float that does not fit an integer of 32 bits) stays
+undefined; what does not fit 64 bits becomes the nearest integer that does.
 """
 
 from __future__ import annotations
@@ -226,11 +227,27 @@ def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
 
 
 def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Toward 0, by way of 32 bits where the result is smaller."""
+    """Toward 0, by way of 32 bits where the result is smaller, to the nearest of 64 bits."""
     x = wide(v.code, x, x.type)
-    if width_of(v.type) >= 32:
-        return v.op(conversion.ConvertFToSOp if sign else conversion.ConvertFToUOp, x)
-    return resized(v, v.as_type(i32).op(conversion.ConvertFToSOp, x), True)
+    if width_of(v.type) < 32:
+        return resized(v, v.as_type(i32).op(conversion.ConvertFToSOp, x), True)
+    whole = v.op(conversion.ConvertFToSOp if sign else conversion.ConvertFToUOp, x)
+    return whole if width_of(v.type) == 32 else _saturated(v, x, whole, sign)
+
+
+def _saturated(v: Values, x: SSAValue, whole: SSAValue, sign: bool) -> SSAValue:
+    """
+    An integer of 64 bits where its float is in range, else the last one there, and 0 for NaN.
+
+    ONNX's casts have it so (docs/numerics.md). It is decided here, since before it a range of the
+    float may show that 32 bits will do.
+    """
+    floats = Values(v.code, x.type)
+    low, end = (floats.number(n) for n in ((-(2.0**63), 2.0**63) if sign else (0.0, 2.0**64)))
+    least, most = (v.number(n) for n in ((-(1 << 63), (1 << 63) - 1) if sign else (0, -1)))
+    below = v.select(floats.test(logic.FOrdLessThanOp, x, low), least, v.number(0))
+    inside = v.select(floats.test(logic.FOrdGreaterThanEqualOp, x, low), whole, below)
+    return v.select(floats.test(logic.FOrdGreaterThanEqualOp, x, end), most, inside)
 
 
 def by_sign(compute: Callable[[Values, SSAValue, bool], SSAValue], sign: bool) -> Compute:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.compiler.model import compile_model
+from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.runtime.errors import ProgramError
@@ -216,3 +216,32 @@ def test_bytes_of_two_signs(inputs: Any, weights: Any):
         (name,) = (buffer.name for buffer in program.manifest.inputs)
         (result,) = run(program, {name: x}).values()
         np.testing.assert_array_equal(result, evaluator.run(None, {"x": x})[0])
+
+
+FAR = 1 << 62
+
+
+def test_slices_of_open_sizes_lie_where_those_of_numbers_do():
+    """Backwards from before the start they are from the start, in a dimension of any size."""
+    bounds = [
+        (start, end, step)
+        for start in (1, -1, -2, -4, -FAR)
+        for end in (0, 2, -1, -3, -20, -FAR)
+        for step in (1, -1, -3)
+    ]
+    names = ", ".join(f"float[s{i}] z{i}" for i in range(len(bounds)))
+    nodes = "\n".join(
+        f"b{i} = Constant<value_ints = [{start}]>() e{i} = Constant<value_ints = [{end}]>() "
+        f"t{i} = Constant<value_ints = [{step}]>() z{i} = Slice(x, b{i}, e{i}, o, t{i})"
+        for i, (start, end, step) in enumerate(bounds)
+    )
+    model = model_of(f"(float[n] x) => ({names}) <int64[1] o = {{0}}> {{ {nodes} }}")
+    imported = import_onnx(model, dynamic=True)
+    for size in (1, 2, 4, 7):
+        data = data_of(model, {"n": size})
+        results = run_reference(imported, data)
+        for i, (start, end, step) in enumerate(bounds):
+            first = max(start, -size) if step < 0 else start
+            last = None if step < 0 and end < -size else end
+            expected = data["x"][first:last:step]
+            np.testing.assert_array_equal(results[f"z{i}"], expected, f"{size}: {bounds[i]}")
