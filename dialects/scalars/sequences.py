@@ -315,12 +315,13 @@ def copysign(v: Values, x: SSAValue, sign: SSAValue) -> SSAValue:
 def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     """
     exp2(y log2|x|) with pow's sign: negative x to an odd power is negative, to a power that is no
-    integer no number; x^0 and 1^y are 1.
+    integer no number unless x is infinite; x^0, 1^y and (-1)^infinity are 1.
     """
     a, one, zero = v.magnitude(x), v.number(1.0), v.number(0.0)
     size = v.op(glsl.GLExp2Op, v.mul(y, v.op(glsl.GLLog2Op, a)))
     rising = v.select(v.less(zero, y), zero, v.number(inf))
     size = v.select(v.test(logic.FOrdEqualOp, a, zero), rising, size)
+    size = v.select(v.test(logic.FOrdEqualOp, a, one), one, size)
     half = v.mul(y, v.number(0.5))
     odd = v.test(logic.FOrdNotEqualOp, v.op(glsl.GLTruncOp, half), half)
     whole = v.test(logic.FOrdEqualOp, v.op(glsl.GLTruncOp, y), y)
@@ -328,13 +329,12 @@ def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     odd = boolean.op(logic.LogicalAndOp, odd, whole)
     integer = v.as_type(i32)
     negative = integer.test(logic.SLessThanOp, v.bits(x), integer.number(0))
-    below = v.less(x, zero)
+    below = boolean.op(logic.LogicalAndOp, v.less(x, zero), is_finite(v, x))
     flipped = boolean.op(logic.LogicalAndOp, negative, odd)
     result = v.select(flipped, v.negated(size), size)
     no_number = boolean.op(logic.LogicalAndOp, below, boolean.op(logic.LogicalNotOp, whole))
     result = v.select(no_number, v.number(nan), result)
-    simple = v.either(v.test(logic.FOrdEqualOp, y, zero), v.test(logic.FOrdEqualOp, x, one))
-    return v.select(simple, one, result)
+    return v.select(v.test(logic.FOrdEqualOp, y, zero), one, result)
 
 
 def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
@@ -348,7 +348,7 @@ def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     rest = v.select(v.less(rest, v.number(0.0)), v.add(rest, b), rest)
     over = v.test(logic.FOrdGreaterThanEqualOp, rest, b)
     rest = v.select(over, v.sub(rest, b), rest)
-    rest = v.select(v.test(logic.FOrdEqualOp, b, v.number(inf)), a, rest)
+    rest = v.select(v.less(a, b), a, rest)
     return v.with_sign(rest, x)
 
 

@@ -9,7 +9,7 @@ expanded where ONNX defines it by others. Every refusal names the node.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, cast
 
@@ -90,6 +90,9 @@ class Nodes(TensorBuilder):
         self.node: Any = None
         self.folded: set[str] = set()
         """The nodes whose results are known now."""
+        self.written = 0
+        """How many nodes of graphs inside nodes have been imported."""
+        self._once: dict[int, tuple[Any, dict[str, Tensor]]] = {}
         self.slices: dict[tuple[object, ...], Tensor] = {}
         """Parts of tables that several nodes read."""
 
@@ -103,6 +106,13 @@ class Nodes(TensorBuilder):
             operator=node.op_type,
             node=node.name,
         )
+
+    def once(self, graph: Any, compute: Callable[[Any], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Tensors that a graph has in every round, computed in the first."""
+        if id(graph) not in self._once:
+            # With the graph, so that no other one can have its id.
+            self._once[id(graph)] = graph, compute(graph)
+        return self._once[id(graph)][1]
 
     def run(self, nodes: Sequence[Any]) -> None:
         """Import nodes in their order."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,16 +30,32 @@ def test_as_onnxruntime(name: str, onnx: Any):
     np.testing.assert_allclose(result, with_onnxruntime(edge), rtol=edge.rtol)
 
 
-def test_floats_that_no_integer_holds(onnx: Any):
-    """The nearest integer that there is, and 0 for NaN."""
-    edge = AT_EDGES["Cast to int32"]
-    result = run_reference(import_onnx(edge.model()), edge.inputs())["r"]
-    given = {float(x): int(r) for x, r in zip(edge.numbers[1:], result[1:], strict=True)}
-    assert result[0] == 0
-    assert given[np.inf] == given[LARGEST] == given[2.0**31] == 2**31 - 1
-    assert given[-np.inf] == given[-LARGEST] == -(2**31)
-    assert given[2.5] == 2
-    assert given[-2.5] == -2
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+def test_floats_that_no_integer_holds(dtype: str, onnx: Any):
+    """The nearest integer that there is, and 0 for NaN; compiled the same."""
+    edge, limits = AT_EDGES[f"Cast to {dtype}"], np.iinfo(dtype)
+    imported = run_reference(import_onnx(edge.model()), edge.inputs())
+    compiled = run(edge_program(f"Cast to {dtype}", "lavapipe"), edge.inputs())
+    for result in (*imported.values(), *compiled.values()):
+        given = {float(x): int(r) for x, r in zip(edge.numbers[1:], result[1:], strict=True)}
+        assert result[0] == 0
+        assert given[np.inf] == given[LARGEST] == given[float(limits.max + 1)] == limits.max
+        assert given[-np.inf] == given[-LARGEST] == limits.min
+        assert given[2.5] == 2
+        assert given[-2.5] == max(-2, limits.min)
+
+
+@pytest.mark.vulkan
+@pytest.mark.long
+def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: Any):
+    """All in one process; results below the smallest normal number may be 0."""
+    script = Path(__file__).parents[1] / "runtime" / "vulkan" / "edges.py"
+    command = [lavapipe, sys.executable, script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["executed"] == len(AT_EDGES)
+    assert found["differ"] == []
 
 
 @pytest.mark.long

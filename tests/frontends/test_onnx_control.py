@@ -8,6 +8,7 @@ import pytest
 from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.frontends.onnx.operators import control
 from xdsl_spirv.runtime.execution import run
 
 onnx = pytest.importorskip("onnx")
@@ -124,3 +125,26 @@ def test_a_program_stops_where_data_says() -> None:
 def test_what_no_program_can_do_is_refused(body: str, message: str) -> None:
     with pytest.raises(FrontendError, match=message):
         import_onnx(model_of("", body))
+
+
+def test_rounds_within_rounds_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4,096 rounds of 4,096 rounds would be written out as millions of nodes."""
+    monkeypatch.setattr(control, "MOST_WRITTEN", 50)
+    inner = ROUND.replace("body = g", "body = h").replace("t = Tanh(v)", "t = Tanh(u)")
+    inner = inner.replace("(int64 i, bool c, float[3] v)", "(int64 j, bool f, float[3] u)")
+    inner = inner.replace("d = Identity(c)", "d = Identity(f)")
+    body = (
+        f"k = Constant<value_int = 9>() z = Loop<body = g (int64 i, bool c, float[3] v) => "
+        f"(bool e, float[3] y) {{ e = Identity(c) y = Loop<{inner}>(k, , v) }}>(k, , x)"
+    )
+    with pytest.raises(FrontendError, match="written out as more than 50 nodes"):
+        import_onnx(model_of("", body))
+
+
+def test_weights_of_a_round_are_there_once() -> None:
+    body = """k = Constant<value_int = 20>()
+        z = Loop<body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w)
+            <float[3] u = {7, 8, 9}> { d = Identity(c) w = Add(v, u) }>(k, , x)"""
+    text = str(import_onnx(model_of("", body)).module)
+    assert text.count("linalg.generic") == 20
+    assert text.count("tensor<3xf32>}") + text.count("dense<[7.0") == 1, text

@@ -24,6 +24,9 @@ from xdsl_spirv.frontends.onnx.weights import array_of
 MOST_ROUNDS = 4096
 """Rounds of a loop that are written out."""
 
+MOST_WRITTEN = 32_768
+"""Nodes of graphs inside nodes, counted each time they are written out: half a minute's work."""
+
 MOVES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, tensor.CastOp)
 """Operations whose result has elements of their first operand and no others."""
 
@@ -34,13 +37,22 @@ def run_graph(b: Nodes, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
     b.values = dict(around)
     for value, given in zip(graph.input, inputs, strict=False):
         b.values[value.name] = given
-    for weight in graph.initializer:
-        b.values[weight.name] = Tensor.of(array_of(weight), weight.name)
+    b.values |= b.once(graph, _weights_of)
+    b.written += len(graph.node)
+    if b.written > MOST_WRITTEN:
+        b.refuse(
+            f"loops are written out as more than {MOST_WRITTEN} nodes",
+            "make fewer rounds, or import the body alone and call it once a round",
+        )
     try:
         b.run(graph.node)
         return [b.values[value.name] for value in graph.output]
     finally:
         b.values, b.node, b.location = around, node, location
+
+
+def _weights_of(graph: Any) -> dict[str, Tensor]:
+    return {weight.name: Tensor.of(array_of(weight), weight.name) for weight in graph.initializer}
 
 
 def chosen(b: Nodes, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import operator as python
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from xdsl.dialects import math
 
@@ -365,7 +366,11 @@ def shift(b: Nodes, x: Tensor, y: Tensor, /, *, direction: str) -> Tensor:
 
 @operator("Clip")
 def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = None, /) -> Tensor:
-    """NaN stays NaN; an upper bound below the lower one wins."""
+    """NaN stays NaN; an upper bound below the lower one wins; one not given is the last number."""
+    if x.element.is_float:
+        limits = ml_dtypes.finfo(x.element.dtype)
+        min = min or Tensor.of(np.array(limits.min, x.element.dtype))
+        max = max or Tensor.of(np.array(limits.max, x.element.dtype))
     if min is not None:
         x = b.elementwise(lambda s, low, x: s.maximum(x, low), b.convert(min, x.element), x)
     if max is not None:
