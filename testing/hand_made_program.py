@@ -93,8 +93,7 @@ OpDecorate %out Binding 5
 %vf = OpLoad %f32 %pf
 %pl = OpAccessChain %to_long %push %one
 %vl = OpLoad %i64 %pl
-%wide = OpSConvert %i64 %more
-%both = OpIAdd %i64 %vl %wide
+%both = OpIAdd %i64 %vl %more
 %vi = OpConvertSToF %f32 %both
 %product = OpFMul %f32 %va %factor
 %s1 = OpFAdd %f32 %product %vb
@@ -112,7 +111,7 @@ def program(weight: Array, integer: str = "i64") -> Program:
     """
     `y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`, which is computed once.
 
-    `integer` is the type of the specialization constant 5.
+    `integer` is the type of the specialization constant 5; with "i32" there are no i64 at all.
     """
     bound = [("w", "w", "t"), ("x", "t", "y")]
     buffers = (
@@ -132,10 +131,10 @@ def program(weight: Array, integer: str = "i64") -> Program:
             (COUNT // 8, 1, 1),
             (Binding(0, 0, a), Binding(1, 2, b), Binding(0, 5, out)),
             constants,
-            (PushConstant(0, "f32", number), PushConstant(8, "i64", integer)),
+            (PushConstant(0, "f32", number), PushConstant(8, integer, added)),
             once,
         )
-        for (a, b, out), (constants, (number, integer), once) in zip(bound, settings, strict=True)
+        for (a, b, out), (constants, (number, added), once) in zip(bound, settings, strict=True)
     )
     constants = (
         SpecConstant(0, "f32", 1.5),
@@ -143,9 +142,12 @@ def program(weight: Array, integer: str = "i64") -> Program:
         SpecConstant(7, integer, 0),
     )
     text = KERNEL.replace("{integer}", f"%{integer}")
-    if integer == "i64":
-        text = text.replace("%wide = OpSConvert %i64 %more\n", "").replace("%wide", "%more")
+    if integer == "i32":
+        for line in ("OpCapability Int64\n", "%i64 = OpTypeInt 64 1\n"):
+            text = text.replace(line, "")
+        text = text.replace("%i64", "%i32")
     binary = assemble(text).encode()
+    entry_point = EntryPoint("scale", (8, 1, 1), 16 if integer == "i64" else 12)
     manifest = Manifest(
         schema=SCHEMA,
         version=VERSION,
@@ -156,9 +158,7 @@ def program(weight: Array, integer: str = "i64") -> Program:
         arguments=("x",),
         results=("y",),
         buffers=buffers,
-        kernels=(
-            Kernel("scale", "scale.spv", None, (EntryPoint("scale", (8, 1, 1), 16),), constants),
-        ),
+        kernels=(Kernel("scale", "scale.spv", None, (entry_point,), constants),),
         dispatches=dispatches,
         weights=WEIGHTS,
         memory=256 + 4 * COUNT,

@@ -42,6 +42,8 @@ ELSEWHERE = {
     "source": "fish",
     "cc": "gcc",
     "cp": "coreutils",
+    "node": "nodejs",
+    "npm": "npm",
     "dask": "distributed",
     "./runner": "",
     "pytest": "pytest",

@@ -51,10 +51,15 @@ WEIGHT = np.random.default_rng(5).uniform(-1, 1, (8, 8)).astype("f4")
 FUNCTIONS = ("prefill", "decode")
 
 
-def compiled(capacity: int = 32, weight: Array = WEIGHT, first: str = "dense<0.0>") -> Program:
+def compiled(
+    capacity: int = 32,
+    weight: Array = WEIGHT,
+    first: str = "dense<0.0>",
+    target: str = "lavapipe",
+) -> Program:
     functions = (scores(n, r, capacity, first) for n, r in zip(FUNCTIONS, "?1", strict=True))
     module = parse_text(MAPS + "\n".join(functions))
-    return compile_module(module, "lavapipe", weights={"w": weight}, functions=FUNCTIONS)
+    return compile_module(module, target, weights={"w": weight}, functions=FUNCTIONS)
 
 
 def rows(n: int, seed: int = 1) -> Array:

@@ -102,7 +102,8 @@ def small_model(path: Path) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout's examples, and what a user has: a model and a kernel."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    packages = shutil.ignore_patterns("node_modules")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=packages)
     shutil.copy(ROOT / "examples" / "sum.comp", tmp_path / "mine.comp")
     shutil.copy(ROOT / "examples" / "matmul.mlir", tmp_path)
     small_model(tmp_path / "model.onnx")

@@ -183,7 +183,7 @@ def _(mo):
     ## Keep it
 
     A program on disk is a folder: `program.json`, the kernels, the weights. Any runtime can run it;
-    there is [one in C](../examples/runner-c.md).
+    there are [one in C](../examples/runner-c.md) and [one in JavaScript](../examples/runner-js.md).
     """)
     return
 
