@@ -16,10 +16,10 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from xdsl_spirv.dialects.spirv import arithmetic, control_flow, conversion, exits, logic
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.numbers import F16, Array, narrow, round_to_half, widener
 from xdsl_spirv.interpreter.semantics import Function, semantics_of
-from xdsl_spirv.interpreter.unit import Unit
 
 Convert: TypeAlias = Callable[[Array], Array]
 
@@ -55,8 +55,8 @@ class WidenedValues:
     it elsewhere (a store after a loop) gets it narrowed.
     """
 
-    def __init__(self, unit: Unit, enabled: bool = True):
-        self.unit = unit
+    def __init__(self, context: Context, enabled: bool = True):
+        self.context = context
         self.enabled = enabled
         self._held: dict[SSAValue, bool] = {}
 
@@ -72,7 +72,7 @@ class WidenedValues:
     def _is_half(self, value: SSAValue) -> bool:
         if str(value.type.name) not in ("f16", "vector"):
             return False
-        form = self.unit.form(value.type)
+        form = self.context.form(value.type)
         return isinstance(form, Plain) and form.dtype == F16
 
     def _decide(self, value: SSAValue) -> bool:

@@ -1,13 +1,13 @@
 """
 A function compiled once into closures over a list of values.
 
-Every SSA value has a slot of the list, `env`; slot 0 holds the wave. A step is a closure that reads
-its operands' slots and writes its results': no dictionary is looked up and no type examined while
-a kernel runs. A value that dies inside its block gives its slot to a later one, so the list holds
+Every SSA value has a slot of the list, `env`; slot 0 holds the batch. A step is a closure that
+reads its operands' slots and writes its results': no dictionary is looked up and no type examined
+while a kernel runs. A value that dies inside its block gives its slot to a later one, so the list holds
 no more arrays than are alive at once.
 
 A value used in a block other than its own may be defined under one mask and used under another.
-When the wave says that the region has parted its lanes, it is merged with what the slot held
+When the batch says that the region has parted its lanes, it is merged with what the slot held
 before.
 """
 
@@ -19,20 +19,20 @@ from typing import Any, TypeAlias
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.binary16 import WidenedValues
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Merge, lane_bytes, merger
 from xdsl_spirv.interpreter.semantics import Env, Function, semantics_of
 from xdsl_spirv.interpreter.suspension import CallFrame, RunningRegion, Suspended
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 Step: TypeAlias = Callable[[Env], None]
 Slots: TypeAlias = tuple[int, ...]
 
 WAVE = 0
 RETURNED = 1
-"""The slots of the wave and of what the function returns."""
+"""The slots of the batch and of what the function returns."""
 
 TEMPORARIES = 4
 """How many arrays of the largest value's size an instruction may need beside its operands."""
@@ -79,7 +79,7 @@ class Steps:
         self.steps[-1] = step
 
     def run(self, env: Env) -> None:
-        """Execute the steps for the lanes of the wave's mask."""
+        """Execute the steps for the lanes of the batch's mask."""
         self._run(env, self.steps)
 
     def run_from(self, env: Env, number: int) -> None:
@@ -115,7 +115,7 @@ class Steps:
 
 
 class Code:
-    """A compiled function: call it with a wave and the arguments."""
+    """A compiled function: call it with a batch and the arguments."""
 
     def __init__(self, compiler: Compiler, arguments: Slots, body: Function):
         self.template = compiler.template
@@ -123,46 +123,46 @@ class Code:
         self.body = body
         self.lane_bytes = compiler.lane_bytes + TEMPORARIES * compiler.largest
 
-    def __call__(self, wave: Wave, arguments: Sequence[Any]) -> Any:
+    def __call__(self, batch: Batch, arguments: Sequence[Any]) -> Any:
         """The returned value, None if there is none. The mask is the caller's again afterwards."""
-        if wave.resuming:
-            return self.resume(wave)[RETURNED]
+        if batch.resuming:
+            return self.resume(batch)[RETURNED]
         env = self.template.copy()
-        env[WAVE] = wave
+        env[WAVE] = batch
         for slot, argument in zip(self.arguments, arguments, strict=True):
             env[slot] = argument
-        self.execute(env, wave, wave.mask, wave.partial)
+        self.execute(env, batch, batch.mask, batch.partial)
         return env[RETURNED]
 
-    def resume(self, wave: Wave) -> Env:
-        """Go on where the wave was suspended."""
-        frame = wave.resuming.pop()
+    def resume(self, batch: Batch) -> Env:
+        """Go on where the batch was suspended."""
+        frame = batch.resuming.pop()
         assert isinstance(frame, CallFrame)
         if frame.finished:
-            wave.mask, wave.partial = frame.mask, frame.partial
+            batch.mask, batch.partial = frame.mask, frame.partial
         else:
-            self.execute(frame.env, wave, frame.mask, frame.partial)
+            self.execute(frame.env, batch, frame.mask, frame.partial)
         return frame.env
 
-    def execute(self, env: Env, wave: Wave, mask: Mask, partial: bool) -> None:
-        """Run the body, from its beginning or on; the wave is as its caller left it afterwards."""
+    def execute(self, env: Env, batch: Batch, mask: Mask, partial: bool) -> None:
+        """Run the body, from its beginning or on; the batch is as its caller left it afterwards."""
         try:
             self.body(env)
         except Suspended as suspended:
             suspended.leave_call(env, mask, partial)
             raise
-        wave.mask, wave.partial, wave.nobody = mask, partial, False
+        batch.mask, batch.partial, batch.nobody = mask, partial, False
 
 
 class Compiler:
     """Gives the values of one function their slots and makes its steps."""
 
-    def __init__(self, unit: Unit):
-        self.unit = unit
+    def __init__(self, context: Context):
+        self.context = context
         self.template: Env = [None, None]
         self.lane_bytes = 0.0
         self.largest = 8.0
-        self.widened = WidenedValues(unit, self._widens_binary16())
+        self.widened = WidenedValues(context, self._widens_binary16())
         self.flows: dict[Region, RunningRegion] = {}
         self._slots: dict[SSAValue, int] = {}
         self._free: list[int] = []
@@ -172,7 +172,7 @@ class Compiler:
 
     def _widens_binary16(self) -> bool:
         """Whether binary16 may stay binary32 between instructions: not where values are shown."""
-        return self.unit.debug is None
+        return self.context.debug is None
 
     def new_slot(self, initial: Any = None) -> int:
         """A slot that is never given to another value."""
@@ -185,7 +185,7 @@ class Compiler:
         """
         if lasting or not self._free:
             slot = self.new_slot()
-            size = lane_bytes(self.unit.form(value.type), self.unit.geometry.lanes)
+            size = lane_bytes(self.context.form(value.type), self.context.geometry.lanes)
             self.lane_bytes += size * (1 + self.widened.held(value))
             self.largest = max(self.largest, size)
         else:
@@ -227,7 +227,8 @@ class Compiler:
     def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:
         """How to merge each escaping value with its slot; None for those of one block."""
         return [
-            merger(self.unit.form(value.type)) if self.escapes(value) else None for value in values
+            merger(self.context.form(value.type)) if self.escapes(value) else None
+            for value in values
         ]
 
     def code(self, arguments: Slots, body: Function) -> Code:
@@ -254,7 +255,7 @@ class Compiler:
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
         """The closure that ends a block, counted where the options bound the steps."""
-        steps = self.unit.steps
+        steps = self.context.steps
         if steps is None:
             return terminate
 
@@ -274,7 +275,7 @@ class Compiler:
 
     def release(self, values: Sequence[SSAValue]) -> None:
         """Give the slots of dead values to later ones, unless a debugger may look at them."""
-        if self.unit.debug is not None:
+        if self.context.debug is not None:
             return
         for value in values:
             if not self.escapes(value):
@@ -327,12 +328,12 @@ class Compiler:
             self._compile(op, semantics.kind, semantics.stage, steps)
         except InterpreterError as error:
             raise error.at(op) from None
-        if self.unit.debug is not None and len(steps.steps) > count:
-            steps.replace(self.unit.debug.attach(op, steps.steps[-1], self))
+        if self.context.debug is not None and len(steps.steps) > count:
+            steps.replace(self.context.debug.attach(op, steps.steps[-1], self))
 
     def _compile(self, op: Operation, kind: str, stage: Callable[..., Any], steps: Steps) -> None:
         if kind == "constant":
-            constant = stage(op, self.unit)
+            constant = stage(op, self.context)
             for result in op.results:
                 self._slots[result] = self.new_slot(constant)
                 self._escaping.add(result)
@@ -345,7 +346,7 @@ class Compiler:
                 if returning:
                     self._note_return_in(op)
             return
-        function = stage(op, self.unit)
+        function = stage(op, self.context)
         if function is None:
             self.leave_out(op)
             return
@@ -375,11 +376,11 @@ def assigner(slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Seq
     targets = list(zip(slots, merges, strict=True))
 
     def assign(env: Env, values: Sequence[Any]) -> None:
-        wave: Wave = env[WAVE]
-        partial = wave.partial
+        batch: Batch = env[WAVE]
+        partial = batch.partial
         for (slot, merge), value in zip(targets, values, strict=True):
             if partial and merge is not None and env[slot] is not None:
-                value = merge(wave.mask, value, env[slot])
+                value = merge(batch.mask, value, env[slot])
             env[slot] = value
 
     return assign

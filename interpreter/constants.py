@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Plain
 from xdsl_spirv.interpreter.numbers import (
@@ -32,7 +33,6 @@ from xdsl_spirv.interpreter.numbers import (
     raw_dtype,
     scalar_dtype,
 )
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.upstream.held_tensors import HeldTensorAttr, resource_bytes
 
 
@@ -122,9 +122,9 @@ def _bits(data: bytes, dtype: DType) -> Array:
     return np.frombuffer(data, dtype)
 
 
-def constant_value(attribute: Attribute, type: Attribute, unit: Unit) -> Any:
+def constant_value(attribute: Attribute, type: Attribute, context: Context) -> Any:
     """A constant of any type, uniform over the invocations."""
-    return _value(attribute, unit.form(type))
+    return _value(attribute, context.form(type))
 
 
 def _value(attribute: Attribute, form: Form) -> Any:

@@ -23,16 +23,16 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Form, Plain
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.source import source_of
 from xdsl_spirv.interpreter.source.locals import Local, assigned_by, locals_at
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
-from xdsl_spirv.interpreter.wave import Wave
 
 
 class Begins(NamedTuple):
@@ -118,7 +118,7 @@ class Debug:
             before = {value: env[slot] for value, slot in slots.items()}
             step(env)
             before.update((result, env[slots[result]]) for result in op.results)
-            stop = Stop(op, env[WAVE], before, compiler.unit)
+            stop = Stop(op, env[WAVE], before, compiler.context)
             stop.held = [(variable, env[slot]) for variable, slot in held]
             self.steps += 1
             if self.trace is not None:
@@ -157,20 +157,22 @@ class Debug:
 class Stop:
     """
     A moment after an instruction: `op`, its `line` (0 if unknown), its `source` (None if unknown),
-    the wave, and the values of its operands and results.
+    the batch, and the values of its operands and results.
     """
 
-    def __init__(self, op: Operation, wave: Wave, values: Mapping[SSAValue, Any], unit: Unit):
+    def __init__(
+        self, op: Operation, batch: Batch, values: Mapping[SSAValue, Any], context: Context
+    ):
         self.op = op
         self.line = places.line_of(op)
         self.source = source_of(op)
-        self.wave = wave
-        self.mask = wave.active()
+        self.batch = batch
+        self.mask = batch.active()
         self.values = values
         self.hit: tuple[Debug, Break] | None = None
         self.held: Sequence[tuple[Local, Any]] = ()
         """The variables of the source, with their values or pointers."""
-        self._unit = unit
+        self._context = context
 
     def step(self, count: int = 1) -> None:
         """
@@ -208,7 +210,7 @@ class Stop:
         neither `names` nor `variables` has.
         """
         value, form = self._find(name)
-        return spread_out(value, form, self.wave)
+        return spread_out(value, form, self.batch)
 
     def _find(self, name: str) -> tuple[Any, Form]:
         """What a name stands for, and its form."""
@@ -216,12 +218,12 @@ class Stop:
         if name in variables and not (name == "result" and self.op.results):
             return variables[name]
         value = self.names()[name]
-        return self.values[value], self._unit.form(value.type)
+        return self.values[value], self._context.form(value.type)
 
     def variables(self) -> dict[str, Any]:
         """The values of the source's variables, as `value` gives them."""
         variables = self._variables().items()
-        return {name: spread_out(value, form, self.wave) for name, (value, form) in variables}
+        return {name: spread_out(value, form, self.batch) for name, (value, form) in variables}
 
     def _variables(self) -> dict[str, tuple[Any, Form]]:
         variables: dict[str, tuple[Any, Form]] = {}
@@ -229,24 +231,24 @@ class Stop:
             if isinstance(value, VariablePointer) and variable.is_pointer and not value.path:
                 variables[variable.name] = value.variable.value, value.variable.form
             elif value is not None and not variable.is_pointer:
-                variables[variable.name] = value, self._unit.form(variable.value.type)
+                variables[variable.name] = value, self._context.form(variable.value.type)
         return variables
 
     def active(self) -> Any:
         """(workgroups, invocations): who executes the instruction."""
-        wave = self.wave
-        full = np.broadcast_to(self.mask, wave.shape)
-        return full.reshape(wave.workgroups, -1)[:, : wave.geometry.invocations]
+        batch = self.batch
+        full = np.broadcast_to(self.mask, batch.shape)
+        return full.reshape(batch.workgroups, -1)[:, : batch.geometry.invocations]
 
     def at(self, workgroup: int, invocation: int, name: str = "result") -> Any:
         """A value in one invocation; `workgroup` is its linear index in the grid."""
-        row = workgroup - self.wave.first
+        row = workgroup - self.batch.first
         _, form = self._find(name)
         array = self.value(name)
         if not isinstance(array, np.ndarray):
             return array
         if isinstance(form, CooperativeMatrix):
-            return array[row, min(invocation // self.wave.lanes, array.shape[1] - 1)]
+            return array[row, min(invocation // self.batch.lanes, array.shape[1] - 1)]
         return array[row, invocation]
 
     def shown(self, workgroup: int | None = None, invocation: int = 0) -> dict[str, Any]:
@@ -268,7 +270,7 @@ class Stop:
 
     def holds(self, workgroup: int) -> bool:
         """Whether a workgroup is in this chunk."""
-        return 0 <= workgroup - self.wave.first < self.wave.workgroups
+        return 0 <= workgroup - self.batch.first < self.batch.workgroups
 
     def record(self, step: int) -> dict[str, Any]:
         """A line of the trace."""
@@ -280,7 +282,7 @@ class Stop:
             "line": self.line,
             "source": None if self.source is None else self.source.position,
             "function": places.function_of(self.op),
-            "workgroups": [self.wave.first, self.wave.first + self.wave.workgroups],
+            "workgroups": [self.batch.first, self.batch.first + self.batch.workgroups],
             "active": int(active.sum()),
         }
         for result in self.op.results:
@@ -288,19 +290,19 @@ class Stop:
         return record
 
 
-def spread_out(value: Any, form: Form, wave: Wave) -> Any:
+def spread_out(value: Any, form: Form, batch: Batch) -> Any:
     """A value without its uniform axes left out."""
     if isinstance(form, Plain):
-        full = np.broadcast_to(value, wave.shape + tuple(form.shape))
-        full = full.reshape(wave.workgroups, -1, *form.shape)
-        return full[:, : wave.geometry.invocations]
+        full = np.broadcast_to(value, batch.shape + tuple(form.shape))
+        full = full.reshape(batch.workgroups, -1, *form.shape)
+        return full[:, : batch.geometry.invocations]
     if isinstance(form, CooperativeMatrix):
-        subgroups = 1 if form.scope.name == "Workgroup" else wave.subgroups
-        shape = (wave.workgroups, subgroups, form.rows, form.columns)
+        subgroups = 1 if form.scope.name == "Workgroup" else batch.subgroups
+        shape = (batch.workgroups, subgroups, form.rows, form.columns)
         return np.broadcast_to(value, shape).astype(form.dtype)
     if isinstance(value, Pointer):
         address = value.index * value.scale + value.base
-        return spread_out(address, Plain(address.dtype), wave)
+        return spread_out(address, Plain(address.dtype), batch)
     return value
 
 

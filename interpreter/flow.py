@@ -25,13 +25,13 @@ from xdsl.ir import Block, Region, SSAValue
 
 from xdsl_spirv.dialects.spirv.control_flow import Construct
 from xdsl_spirv.dialects.spirv.exits import ExitOp
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step, Steps
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, merger
 from xdsl_spirv.interpreter.semantics import TABLE
 from xdsl_spirv.interpreter.suspension import FlowFrame, Suspended
 from xdsl_spirv.interpreter.waiting import watches
-from xdsl_spirv.interpreter.wave import Wave
 
 LEAVE = -1
 """The lanes leave the region with its results."""
@@ -52,7 +52,7 @@ class Flow:
         self.compiler = compiler
         self.results = tuple(compiler.new_slot() for _ in results)
         self.trackers: list[int] = []
-        merges = [merger(compiler.unit.form(result.type)) for result in results]
+        merges = [merger(compiler.context.form(result.type)) for result in results]
         self.assign_results = compiler.assigner(self.results, merges)
         self.exits = compiler.new_slot()
         compiler.flows[region] = self
@@ -94,67 +94,69 @@ class Flow:
 
     def run(self, env: Env) -> None:
         """
-        Run the region for the wave's active lanes; afterwards the mask holds those that left it.
+        Run the region for the batch's active lanes; afterwards the mask holds those that left it.
         """
-        wave: Wave = env[WAVE]
-        if wave.resuming:
-            self._resume(env, wave)
+        batch: Batch = env[WAVE]
+        if batch.resuming:
+            self._resume(env, batch)
             return
-        outer_partial, wave.partial = wave.partial, False
+        outer_partial, batch.partial = batch.partial, False
         env[self.exits] = None
         if self.trackers:
             self.forget(env)
-        self._follow(env, wave, 0, self.blocks[0].run, outer_partial)
+        self._follow(env, batch, 0, self.blocks[0].run, outer_partial)
 
-    def _follow(self, env: Env, wave: Wave, number: int, block: Step, outer_partial: bool) -> None:
+    def _follow(
+        self, env: Env, batch: Batch, number: int, block: Step, outer_partial: bool
+    ) -> None:
         """Run blocks until all lanes have left, beginning with (the rest of) one."""
         exits = self.exits
         try:
             while True:
                 block(env)
                 if env[exits]:
-                    number = self._rejoin(env, wave, number)
-                elif wave.nobody:
+                    number = self._rejoin(env, batch, number)
+                elif batch.nobody:
                     break
                 else:
                     leaving = self.terminators[number](env)
                     if isinstance(leaving, int):
                         number = leaving
                     else:
-                        number = self._run_parted(env, wave, leaving, wave.mask)
+                        number = self._run_parted(env, batch, leaving, batch.mask)
                 if number < 0:
                     break
                 block = self.blocks[number].run
         except Suspended as suspended:
             suspended.leave(self, env, number, outer_partial)
             raise
-        self._end(wave, number, outer_partial)
+        self._end(batch, number, outer_partial)
 
     @staticmethod
-    def _end(wave: Wave, number: int, outer_partial: bool) -> None:
+    def _end(batch: Batch, number: int, outer_partial: bool) -> None:
         if number == RETURN:
-            wave.nobody = True
-            wave.departures += 1
-        wave.partial = outer_partial
+            batch.nobody = True
+            batch.departures += 1
+        batch.partial = outer_partial
 
-    def _resume(self, env: Env, wave: Wave) -> None:
-        """Go on where the wave was suspended."""
-        frame = wave.resuming.pop()
+    def _resume(self, env: Env, batch: Batch) -> None:
+        """Go on where the batch was suspended."""
+        frame = batch.resuming.pop()
         assert isinstance(frame, FlowFrame)
-        wave.partial = frame.waiting is not None
+        batch.partial = frame.waiting is not None
         if frame.waiting is None:
-            rest: Step = lambda env: frame.proceed(env, wave)  # noqa: E731
-            self._follow(env, wave, frame.number, rest, frame.outer_partial)
+            rest: Step = lambda env: frame.proceed(env, batch)  # noqa: E731
+            self._follow(env, batch, frame.number, rest, frame.outer_partial)
             return
         try:
-            number = self._meet(env, wave, frame.waiting, frame.whole, frame.departures, frame)
+            number = self._meet(env, batch, frame.waiting, frame.whole, frame.departures, frame)
         except Suspended as suspended:
             suspended.leave(self, env, frame.number, frame.outer_partial)
             raise
         if number < 0:
-            self._end(wave, number, frame.outer_partial)
+            self._end(batch, number, frame.outer_partial)
         else:
-            self._follow(env, wave, number, self.blocks[number].run, frame.outer_partial)
+            self._follow(env, batch, number, self.blocks[number].run, frame.outer_partial)
 
     def slot(self, value: SSAValue) -> int:
         """The slot of a value of the function."""
@@ -167,53 +169,53 @@ class Flow:
 
     def exit(self, env: Env, number: int) -> int:
         """The active lanes go to a block of this region from regions inside."""
-        wave: Wave = env[WAVE]
-        env[self.exits] = [*(env[self.exits] or ()), (number, wave.mask)]
+        batch: Batch = env[WAVE]
+        env[self.exits] = [*(env[self.exits] or ()), (number, batch.mask)]
         return RETURN
 
-    def _left(self, env: Env, wave: Wave, number: int) -> list[tuple[int, Mask]]:
+    def _left(self, env: Env, batch: Batch, number: int) -> list[tuple[int, Mask]]:
         """
         Where the lanes go after a block: by its terminator, or out of constructs inside of it.
         """
         pending, env[self.exits] = env[self.exits] or [], None
-        if wave.nobody:
-            wave.nobody = False
+        if batch.nobody:
+            batch.nobody = False
             return pending
         # What the others bring to a block must not replace what those who left have put there.
-        wave.partial = wave.partial or bool(pending)
+        batch.partial = batch.partial or bool(pending)
         try:
             going = self.terminators[number](env)
         except Suspended:
             env[self.exits] = pending
             raise
-        return [*([(going, wave.mask)] if isinstance(going, int) else going), *pending]
+        return [*([(going, batch.mask)] if isinstance(going, int) else going), *pending]
 
-    def _rejoin(self, env: Env, wave: Wave, number: int) -> int:
+    def _rejoin(self, env: Env, batch: Batch, number: int) -> int:
         """Lanes left a construct inside the block; where all go on once they agree."""
-        leaving = self._left(env, wave, number)
-        wave.partial = False
+        leaving = self._left(env, batch, number)
+        batch.partial = False
         if len(leaving) == 1:
-            ((number, wave.mask),) = leaving
+            ((number, batch.mask),) = leaving
             return number
         whole = reduce(or_, [mask for _, mask in leaving])
-        if _covers(whole, wave.existing):
-            whole = wave.existing
-        return self._run_parted(env, wave, leaving, whole)
+        if _covers(whole, batch.existing):
+            whole = batch.existing
+        return self._run_parted(env, batch, leaving, whole)
 
     def _run_parted(
-        self, env: Env, wave: Wave, leaving: list[tuple[int, Mask]], whole: Mask
+        self, env: Env, batch: Batch, leaving: list[tuple[int, Mask]], whole: Mask
     ) -> int:
         """Run until all lanes (`whole`) that are left agree on a block again; its number."""
-        departures = wave.departures
+        departures = batch.departures
         waiting: dict[int, Mask] = {}
-        wave.partial = True
-        self._send(wave, leaving, waiting)
-        return self._meet(env, wave, waiting, whole, departures)
+        batch.partial = True
+        self._send(batch, leaving, waiting)
+        return self._meet(env, batch, waiting, whole, departures)
 
     def _meet(
         self,
         env: Env,
-        wave: Wave,
+        batch: Batch,
         waiting: dict[int, Mask],
         whole: Mask,
         departures: int,
@@ -223,29 +225,29 @@ class Flow:
         number = 0 if frame is None else frame.number
         try:
             if frame is not None:
-                frame.proceed(env, wave)
-                self._send(wave, self._left(env, wave, number), waiting)
+                frame.proceed(env, batch)
+                self._send(batch, self._left(env, batch, number), waiting)
             while len(waiting) > 1:
                 number = min(waiting, key=_priority)
-                wave.mask = waiting.pop(number)
+                batch.mask = waiting.pop(number)
                 self.blocks[number].run(env)
-                self._send(wave, self._left(env, wave, number), waiting)
+                self._send(batch, self._left(env, batch, number), waiting)
         except Suspended as suspended:
             suspended.leave_parted(self, env, number, waiting, whole, departures)
             raise
-        wave.partial = False
+        batch.partial = False
         if not waiting:
             return RETURN
-        ((number, wave.mask),) = waiting.items()
-        if wave.departures == departures or _covers(wave.mask, whole):
-            wave.mask = whole
+        ((number, batch.mask),) = waiting.items()
+        if batch.departures == departures or _covers(batch.mask, whole):
+            batch.mask = whole
         return number
 
     @staticmethod
-    def _send(wave: Wave, leaving: Sequence[tuple[int, Mask]], waiting: dict[int, Mask]) -> None:
+    def _send(batch: Batch, leaving: Sequence[tuple[int, Mask]], waiting: dict[int, Mask]) -> None:
         for target, mask in leaving:
             if target == RETURN:
-                wave.departures += 1
+                batch.departures += 1
             elif target in waiting:
                 waiting[target] = waiting[target] | mask
             else:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.wave import Wave
 
 
 @dataclass(frozen=True)
@@ -23,37 +23,37 @@ class Group:
 
     workgroup: bool
 
-    def row(self, value: Array, wave: Wave) -> Array:
+    def row(self, value: Array, batch: Batch) -> Array:
         """(w, groups, members, ...) with all members present."""
         if not self.workgroup:
-            if value.shape[2] == wave.lanes:
+            if value.shape[2] == batch.lanes:
                 return value
-            return np.broadcast_to(value, (*value.shape[:2], wave.lanes, *value.shape[3:]))
-        shape = (value.shape[0], wave.subgroups, wave.lanes, *value.shape[3:])
+            return np.broadcast_to(value, (*value.shape[:2], batch.lanes, *value.shape[3:]))
+        shape = (value.shape[0], batch.subgroups, batch.lanes, *value.shape[3:])
         full = np.broadcast_to(value, shape)
-        return full.reshape(shape[0], 1, wave.subgroups * wave.lanes, *shape[3:])
+        return full.reshape(shape[0], 1, batch.subgroups * batch.lanes, *shape[3:])
 
-    def spread(self, row: Array, wave: Wave) -> Array:
+    def spread(self, row: Array, batch: Batch) -> Array:
         """A row back over (w, s, l); one value for all members stays one."""
         if not self.workgroup or row.shape[2] == 1:
             return row
-        return row.reshape(row.shape[0], wave.subgroups, wave.lanes, *row.shape[3:])
+        return row.reshape(row.shape[0], batch.subgroups, batch.lanes, *row.shape[3:])
 
-    def members(self, wave: Wave) -> int:
+    def members(self, batch: Batch) -> int:
         """How many invocations a group has room for."""
-        return wave.subgroups * wave.lanes if self.workgroup else wave.lanes
+        return batch.subgroups * batch.lanes if self.workgroup else batch.lanes
 
-    def invocations(self, wave: Wave) -> int:
+    def invocations(self, batch: Batch) -> int:
         """How many invocations a full group has."""
-        return wave.geometry.invocations if self.workgroup else wave.lanes
+        return batch.geometry.invocations if self.workgroup else batch.lanes
 
-    def ids(self, wave: Wave) -> Array:
+    def ids(self, batch: Batch) -> Array:
         """(1, 1, members): each member's number."""
-        return np.arange(self.members(wave), dtype=np.int64).reshape(1, 1, -1)
+        return np.arange(self.members(batch), dtype=np.int64).reshape(1, 1, -1)
 
-    def active(self, wave: Wave) -> Array:
+    def active(self, batch: Batch) -> Array:
         """(w, groups, members) of the active ones."""
-        return self.row(wave.active(), wave)
+        return self.row(batch.active(), batch)
 
 
 def group_of(scope: Scope) -> Group:

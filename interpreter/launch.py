@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from xdsl_spirv.interpreter.batch import Batch, Geometry, Triple
+from xdsl_spirv.interpreter.context import Context, symbol_name
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.schedule import run_scheduled
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
-from xdsl_spirv.interpreter.unit import Unit, symbol_name
-from xdsl_spirv.interpreter.wave import Geometry, Triple, Wave
 
 
 def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options) -> Geometry:
@@ -37,22 +37,22 @@ def _triple(numbers: Sequence[int]) -> Triple:
 
 
 def run(
-    unit: Unit, function: Operation, arguments: Sequence[Any], workgroups: int | None = None
+    context: Context, function: Operation, arguments: Sequence[Any], workgroups: int | None = None
 ) -> None:
-    """Run a function for the first workgroups of the unit's geometry, or for all."""
-    if unit.options.schedule is not None:
-        run_scheduled(unit, function, arguments, workgroups)
+    """Run a function for the first workgroups of the launch's geometry, or for all."""
+    if context.options.schedule is not None:
+        run_scheduled(context, function, arguments, workgroups)
         return
     with np.errstate(all="ignore"):
-        code = unit.code(_name(function), compile_function)
-        geometry = unit.geometry
-        chunk = chunk_size(unit, code)
+        code = context.code(_name(function), compile_function)
+        geometry = context.geometry
+        chunk = chunk_size(context, code)
         last = geometry.workgroups if workgroups is None else min(workgroups, geometry.workgroups)
-        turns = Turns(unit, code, arguments, lambda: parted_by(unit, function))
+        turns = Turns(context, code, arguments, lambda: parted_by(context, function))
         for first in range(0, last, chunk):
-            wave = Wave(geometry, first, min(first + chunk, last))
-            wave.globals = unit.wave_globals(wave)
-            turns.run(wave)
+            batch = Batch(geometry, first, min(first + chunk, last))
+            batch.globals = context.batch_globals(batch)
+            turns.run(batch)
         turns.finish()
 
 

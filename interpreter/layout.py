@@ -32,12 +32,12 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Form, Mask, Plain, merger
 from xdsl_spirv.interpreter.memories import physical
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case, cases
 from xdsl_spirv.interpreter.numbers import I64, Array, scalar_dtype
-from xdsl_spirv.interpreter.unit import Unit
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ def plain_type(type: Placed) -> Attribute:
 class Layout:
     """dialects/spirv/layout.py with the sizes that specialization constants decide."""
 
-    def __init__(self, unit: Unit):
-        self.unit = unit
+    def __init__(self, context: Context):
+        self.context = context
 
     def size(self, type: Placed) -> int:
         """The bytes of a value; a runtime array has none of its own."""
         if isinstance(type, Strided):
             return self.count(type.type) * self.stride(type)
-        return size_in_bytes(type, lengths=self.unit.lengths)
+        return size_in_bytes(type, lengths=self.context.lengths)
 
     def extent(self, type: Attribute) -> int:
         """The bytes up to the end of a struct's last member, padding behind it left out."""
@@ -82,7 +82,7 @@ class Layout:
 
     def form(self, type: Placed) -> Form:
         """What values of the type are at run time."""
-        return self.unit.form(plain_type(type))
+        return self.context.form(plain_type(type))
 
     def member(self, struct: StructType, number: int) -> Placed:
         """A member's type; the struct says how its matrices lie."""
@@ -114,7 +114,7 @@ class Layout:
         """The elements of an array, vector or matrix; a runtime array has none of its own."""
         match type:
             case ArrayType():
-                return self.unit.size(type.length)
+                return self.context.size(type.length)
             case MatrixType():
                 return type.columns.data
             case VectorType():
@@ -134,14 +134,14 @@ class Layout:
                 return scalar_bytes(inner.column_type.element_type)
             return type.stride
         if isinstance(type, ArrayType | RuntimeArrayType):
-            return array_stride(type, lengths=self.unit.lengths)
+            return array_stride(type, lengths=self.context.lengths)
         if isinstance(type, MatrixType):
             return matrix_stride(type)
         return scalar_bytes(plain_type(self.element(type)))
 
     def offset(self, type: StructType, number: int) -> int:
         """Where a member begins."""
-        return member_offsets(type, lengths=self.unit.lengths)[number]
+        return member_offsets(type, lengths=self.context.lengths)[number]
 
 
 Index: TypeAlias = int | None
@@ -198,7 +198,7 @@ def loader(type: Placed, layout: Layout, load: PlainLoader = memory.load) -> Loa
 def _loader(type: Placed, layout: Layout, load: PlainLoader) -> Loader:
     form = layout.form(type)
     if isinstance(type, PointerType | UntypedPointerType):
-        memories = layout.unit.memories
+        memories = layout.context.memories
         return lambda pointer, mask: memories.at(load(pointer, Plain(I64), mask), mask)
     if isinstance(form, Plain) and _is_packed(type, layout):
         return lambda pointer, mask: load(pointer, form, mask)

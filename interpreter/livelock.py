@@ -15,12 +15,12 @@ from xdsl_spirv.dialects.spirv.atomic import AtomicLoadOp
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, InBoundsAccessChainOp
 from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.pointers import DIRECT_STORES, is_shared, root_of
 from xdsl_spirv.interpreter.suspension import FlowFrame, Stopped
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.waiting import Watch
 
 SHOWN = 4
@@ -30,8 +30,8 @@ SHOWN = 4
 class Described:
     """The lines about one launch."""
 
-    def __init__(self, unit: Unit):
-        self.unit = unit
+    def __init__(self, context: Context):
+        self.context = context
 
     def loop(self, watch: Watch, stopped: Sequence[Stopped]) -> list[str]:
         """Who waits in a loop, and for what."""
@@ -62,7 +62,9 @@ class Described:
         root, path = _path(pointer)
         if root is None:
             return []
-        ops = [op for op in self.unit.module.walk() if op is not read and _writes(op, root, path)]
+        ops = [
+            op for op in self.context.module.walk() if op is not read and _writes(op, root, path)
+        ]
         if not ops:
             return ["  nothing else in the module writes it"]
         lines = [f"  it is written at {places.describe(op)}" for op in ops[:SHOWN]]
@@ -93,9 +95,9 @@ def _who(stopped: Sequence[Stopped]) -> str:
     """The invocations that have stopped: the first, and how many more."""
     here = [one.here() for one in stopped]
     count = sum(int(lanes.sum()) for lanes in here)
-    wave = stopped[0].wave
+    batch = stopped[0].batch
     workgroup, subgroup, lane = np.argwhere(here[0])[0]
-    place = places.place(wave, workgroup, subgroup, lane)
+    place = places.place(batch, workgroup, subgroup, lane)
     more = f" and {count - 1} more wait" if count > 1 else " waits"
     return f"invocation {place.invocation} of workgroup {place.workgroup}{more}"
 
@@ -104,18 +106,18 @@ def _first(value: Any, stopped: Stopped) -> Any:
     """A value in the first lane that has stopped; None of what is no number."""
     if not isinstance(value, np.ndarray) or value.ndim != 3:
         return None
-    array: Array = np.broadcast_to(value, stopped.wave.shape)  # pyright: ignore
+    array: Array = np.broadcast_to(value, stopped.batch.shape)  # pyright: ignore
     return array[tuple(np.argwhere(stopped.here())[0])]
 
 
 def describe(
-    unit: Unit,
+    context: Context,
     waiting: Sequence[tuple[Watch, Stopped]],
     barriers: Sequence[tuple[Operation, Stopped]],
     lanes_help: bool,
 ) -> InterpreterError:
-    """The error of a launch whose waves wait in loops and at barriers."""
-    described = Described(unit)
+    """The error of a launch whose batches wait in loops and at barriers."""
+    described = Described(context)
     lines: list[str] = []
     by_loop: dict[Watch, list[Stopped]] = {}
     for watch, stopped in waiting:

@@ -19,10 +19,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
 from xdsl_spirv.interpreter.numbers import Array, DType, raw_dtype
-from xdsl_spirv.interpreter.wave import Wave
 
 Rows: TypeAlias = Literal["shared", "workgroup", "lane"]
 
@@ -50,11 +50,11 @@ class Memory:
     """
 
     def __init__(
-        self, data: Array, rows: Rows = "shared", wave: Wave | None = None, label: str = ""
+        self, data: Array, rows: Rows = "shared", batch: Batch | None = None, label: str = ""
     ):
         self.data = data
         self.rows: Rows = rows
-        self.wave = wave
+        self.batch = batch
         self.label = label
         self.names: set[str] = {label[1:]} if label.startswith("@") else set()
         self.views: dict[DType, Array] = {}
@@ -74,11 +74,11 @@ class Memory:
         return memory
 
     @classmethod
-    def unwritten(cls, size: int, rows: Rows, wave: Wave, label: str = "") -> Memory:
+    def unwritten(cls, size: int, rows: Rows, batch: Batch, label: str = "") -> Memory:
         """`size` bytes for each workgroup or each invocation of the chunk."""
-        count = wave.workgroups if rows == "workgroup" else prod(wave.shape)
+        count = batch.workgroups if rows == "workgroup" else prod(batch.shape)
         row = -(-max(size, 1) // ROOM) * ROOM
-        memory = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, wave, label)
+        memory = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, batch, label)
         memory.size = size
         return memory
 
@@ -102,8 +102,8 @@ class Memory:
 
     def row_starts(self, length: int) -> Array:
         """Where each invocation's row starts, in elements, when a row has `length` of them."""
-        assert self.wave is not None
-        shape = self.wave.shape
+        assert self.batch is not None
+        shape = self.batch.shape
         if self.rows == "workgroup":
             return (np.arange(shape[0]) * length)[:, None, None]
         return (np.arange(prod(shape)) * length).reshape(shape)
@@ -133,9 +133,9 @@ class Pointer:
         if self.index.size == 1:
             base += int(self.index.item()) * self.scale
             return Pointer(self.memory, index, scale, self.base + base)
-        unit = gcd(self.scale, scale)
-        total = self.index * (self.scale // unit) + index * (scale // unit)
-        return Pointer(self.memory, total, unit, self.base + base)
+        context = gcd(self.scale, scale)
+        total = self.index * (self.scale // context) + index * (scale // context)
+        return Pointer(self.memory, total, context, self.base + base)
 
     def plus_bytes(self, count: int) -> Pointer:
         """The pointer `count` bytes further."""

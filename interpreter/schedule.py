@@ -8,8 +8,8 @@ part does anything, or after the other part has done it all. So a store that a b
 apart from a load falls on the wrong side of it in one of a few schedules.
 
 Where a module has instructions over subgroups, a part has whole subgroups; where it has some over
-workgroups beside barriers, there is one part. Each part is a wave of its own, and waves take turns
-as they do in lockstep (turns.py), in a random order.
+workgroups beside barriers, there is one part. Each part is a batch of its own, and batches take
+turns as they do in lockstep (turns.py), in a random order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.budget import BLOCKS, Budget
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 PARTS = 4
 """Into how many parts a chunk's invocations are dealt."""
@@ -36,40 +36,42 @@ CHUNK = 4
 
 
 def run_scheduled(
-    unit: Unit, function: Operation, arguments: Sequence[Any], workgroups: int | None
+    context: Context, function: Operation, arguments: Sequence[Any], workgroups: int | None
 ) -> None:
     """Run a function for the first workgroups of the launch, or all, as the options' schedule."""
-    schedule = unit.options.schedule
+    schedule = context.options.schedule
     assert schedule is not None
-    unit.steps = Budget(unit.options.max_steps or BLOCKS)
-    code = compile_function(function, unit)
-    random, total = np.random.default_rng(schedule.seed), unit.geometry.workgroups
+    context.steps = Budget(context.options.max_steps or BLOCKS)
+    code = compile_function(function, context)
+    random, total = np.random.default_rng(schedule.seed), context.geometry.workgroups
     order = random.permutation(total if workgroups is None else min(workgroups, total))
-    together = parted_by(unit, function)
-    largest, at = min(CHUNK, chunk_size(unit, code)), 0
-    turns = Turns(unit, code, arguments, lambda: together, random)
+    together = parted_by(context, function)
+    largest, at = min(CHUNK, chunk_size(context, code)), 0
+    turns = Turns(context, code, arguments, lambda: together, random)
     with np.errstate(all="ignore"):
         while at < order.size:
             size = int(random.integers(1, largest + 1))
-            wave = Wave.of(unit.geometry, np.sort(order[at : at + size]))
+            batch = Batch.of(context.geometry, np.sort(order[at : at + size]))
             at += size
-            wave.globals = unit.wave_globals(wave)
-            turns.run(wave, _parts(unit, wave, together, random))
+            batch.globals = context.batch_globals(batch)
+            turns.run(batch, _parts(context, batch, together, random))
         turns.finish()
 
 
-def _parts(unit: Unit, wave: Wave, together: Scope, random: np.random.Generator) -> list[Wave]:
-    """The waves that a chunk is dealt out to."""
+def _parts(
+    context: Context, batch: Batch, together: Scope, random: np.random.Generator
+) -> list[Batch]:
+    """The batches that a chunk is dealt out to."""
     if together == Scope.Subgroup:
-        waves = [wave.subgroups_only(chosen) for chosen in _dealt(random, wave.subgroups)]
+        batches = [batch.subgroups_only(chosen) for chosen in _dealt(random, batch.subgroups)]
     elif together == Scope.Invocation:
-        waves = [wave.lanes_only(lanes) for lanes in _lanes(random, wave)]
+        batches = [batch.lanes_only(lanes) for lanes in _lanes(random, batch)]
     else:
-        return [wave]
-    for part in waves:
-        part.globals = _globals(unit, wave, part)
+        return [batch]
+    for part in batches:
+        part.globals = _globals(context, batch, part)
         part.apart = True
-    return waves
+    return batches
 
 
 def _dealt(random: np.random.Generator, count: int) -> list[Array]:
@@ -78,20 +80,20 @@ def _dealt(random: np.random.Generator, count: int) -> list[Array]:
     return [np.sort(chosen) for chosen in np.array_split(numbers, min(PARTS, count))]
 
 
-def _lanes(random: np.random.Generator, wave: Wave) -> list[Array]:
+def _lanes(random: np.random.Generator, batch: Batch) -> list[Array]:
     """Masks (1, s, l) that part a workgroup's invocations."""
     masks: list[Array] = []
-    for chosen in _dealt(random, wave.geometry.invocations):
-        lanes = np.zeros(wave.subgroups * wave.lanes, np.bool_)
+    for chosen in _dealt(random, batch.geometry.invocations):
+        lanes = np.zeros(batch.subgroups * batch.lanes, np.bool_)
         lanes[chosen] = True
-        masks.append(lanes.reshape(1, wave.subgroups, wave.lanes))
+        masks.append(lanes.reshape(1, batch.subgroups, batch.lanes))
     return masks
 
 
-def _globals(unit: Unit, whole: Wave, part: Wave) -> list[Any]:
+def _globals(context: Context, whole: Batch, part: Batch) -> list[Any]:
     """A part's variables: Workgroup memory is that of the whole workgroup."""
     variables: list[Any] = []
-    for create, value in zip(unit.creators, whole.globals, strict=True):
+    for create, value in zip(context.creators, whole.globals, strict=True):
         shared = isinstance(value, Pointer) and value.memory.rows == "workgroup"
         variables.append(value if shared else create(part))
     return variables

@@ -5,21 +5,21 @@ Meaning has two stages. The first sees the operation once, when its function is 
 properties, constants. It returns the second, which sees only arrays, each time it runs:
 
     @value(IAddOp)
-    def integer_add(op: IAddOp, unit: Unit) -> Function:
+    def integer_add(op: IAddOp, context: Context) -> Function:
         return np.add
 
 | decorator | second stage | for |
 |---|---|---|
 | `value` | `(*operands) -> result` | what depends on its operands only, lane by lane |
 | `constant` | none: the first stage returns the value itself | what is known before the run |
-| `action` | `(wave, *operands) -> result` | memory, groups, built-ins: what needs the invocations |
+| `action` | `(batch, *operands) -> result` | memory, groups, built-ins: what needs invocations |
 | `control` | `(env) -> None` | regions |
 | `terminator` | `(env) -> Leaving` | what ends a block and chooses the next |
 
 Several results are a tuple. A lane that is not active may be given any operands and its results are
 never used; only `action`s look at the mask. The table is by exact operation class, as in xDSL's
 `InterpreterFunctions`, whose implementation of any `value` here is
-`lambda interpreter, op, operands: (stage(op, unit)(*operands),)`.
+`lambda interpreter, op, operands: (stage(op, context)(*operands),)`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Function: TypeAlias = Callable[..., Any]
 """The second stage of any kind."""
 
 Stage: TypeAlias = Callable[..., Any]
-"""The first stage: (operation, `Unit`), or (operation, `Compiler`) for control and terminators."""
+"""The first stage: (operation, `Context`), or (operation, `Compiler`) for control flow."""
 
 Kind: TypeAlias = Literal["value", "constant", "action", "control", "terminator"]
 
@@ -114,11 +114,11 @@ def same(operand: Any) -> Any:
 
 def nothing_happens(*ops: type[Operation]) -> None:
     """Register operations without an effect and without results."""
-    _register("action", ops, _regardless(lambda wave, *operands: None))
+    _register("action", ops, _regardless(lambda batch, *operands: None))
 
 
 def _regardless(function: Function) -> Stage:
-    def stage(op: Operation, unit: object) -> Function:
+    def stage(op: Operation, context: object) -> Function:
         return function
 
     stage.__qualname__ = getattr(function, "__qualname__", repr(function))

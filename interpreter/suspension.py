@@ -1,13 +1,13 @@
 """
-A wave that stops and goes on later: its place in the program is data.
+A batch that stops and goes on later: its place in the program is data.
 
-Compiled code is closures that call each other, so a running wave's place is Python's stack. A wave
-stops by an exception, `Suspended`: on its way out each function call and each region adds a frame
-that says where it was. To go on, the function is called again with those frames
-(`Wave.resuming`): each call and region takes its own and continues there, so that the same Python
-stack comes about. Nothing of this costs a wave that never stops more than a look at an empty list.
+Compiled code is closures that call each other, so a running batch's place is Python's stack. A
+batch stops by an exception, `Suspended`: on its way out each function call and each region adds a
+frame that says where it was. To go on, the function is called again with those frames
+(`Batch.resuming`): each call and region takes its own and continues there, so that the same Python
+stack comes about. Nothing of this costs a batch that never stops more than a look at an empty list.
 
-Since the place is data, a wave can be parted, too: some lanes go on by themselves while the others
+Since the place is data, a batch can be parted, too: some lanes go on by themselves while the others
 stay where they are (`Stopped.part`). Both have the frames in which lanes of theirs are. Values are
 never changed in place and variables only in active lanes, so the parts share all of them.
 """
@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Block, SSAValue
 
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.forms import Mask, within
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Env
-from xdsl_spirv.interpreter.wave import Wave
 
 
 class RunningRegion(Protocol):
@@ -75,17 +75,17 @@ class FlowFrame:
     departures: int = 0
     abandoned: bool = False
 
-    def proceed(self, env: Env, wave: Wave) -> None:
+    def proceed(self, env: Env, batch: Batch) -> None:
         """The rest of the block."""
         if self.abandoned:
-            wave.nobody = True
+            batch.nobody = True
         else:
             self.flow.blocks[self.number].run_from(env, self.at)
 
 
 class Suspended(BaseException):
     """
-    A wave stops: before another round of a loop that waits (`reason` is its watch), or before a
+    A batch stops: before another round of a loop that waits (`reason` is its watch), or before a
     barrier. `idle` says that nothing has changed since it stopped there the last time, `repeats`
     that nothing will unless others write.
     """
@@ -131,30 +131,30 @@ class Suspended(BaseException):
 
 
 class Stopped:
-    """A wave that has stopped, and its frames, innermost first."""
+    """A batch that has stopped, and its frames, innermost first."""
 
-    def __init__(self, wave: Wave, suspended: Suspended):
-        self.wave = wave
-        self.mask = wave.mask
+    def __init__(self, batch: Batch, suspended: Suspended):
+        self.batch = batch
+        self.mask = batch.mask
         self.frames = suspended.frames
 
-    def resume(self) -> Wave:
-        """The wave, ready for its function to be called again."""
-        wave = self.wave
-        wave.mask, wave.nobody = self.mask, False
-        wave.resuming = [*self.frames]
-        return wave
+    def resume(self) -> Batch:
+        """The batch, ready for its function to be called again."""
+        batch = self.batch
+        batch.mask, batch.nobody = self.mask, False
+        batch.resuming = [*self.frames]
+        return batch
 
     def here(self) -> Array:
         """The lanes that have stopped, (w, s, l)."""
-        return _full(self.mask, self.wave)
+        return _full(self.mask, self.batch)
 
     def alive(self) -> Array:
         """All lanes that have not returned from the entry point, (w, s, l)."""
-        wave, held = self.wave, self.here()
+        batch, held = self.batch, self.here()
         for frame in self.frames[:-1]:
             if isinstance(frame, CallFrame):
-                held = held | _full(frame.mask, wave)
+                held = held | _full(frame.mask, batch)
                 continue
             exits = frame.env[frame.flow.exits] or ()
             for mask in (*(frame.waiting or {}).values(), *(mask for _, mask in exits)):
@@ -164,15 +164,15 @@ class Stopped:
     def part(self, lanes: Array) -> Stopped:
         """These lanes by themselves; (w, s, l)."""
         part = copy(self)
-        part.wave = copy(self.wave)
+        part.batch = copy(self.batch)
         part.mask = within(self.mask, lanes)
-        part.wave.existing = within(self.wave.existing, lanes)
+        part.batch.existing = within(self.batch.existing, lanes)
         stay = bool(part.mask.any())
         envs: dict[int, Env] = {}
         part.frames = []
         for frame in self.frames:
             env = envs.setdefault(id(frame.env), [*frame.env])
-            env[0] = part.wave
+            env[0] = part.batch
             kept = _part_of(frame, env, lanes, stay)
             if kept is not None and (stay or frame is not self.frames[-1]):
                 part.frames.append(kept)
@@ -209,5 +209,5 @@ def _part_of(
     )
 
 
-def _full(mask: Mask, wave: Wave) -> Array:
-    return np.broadcast_to(np.True_ if mask is None else mask, wave.shape)
+def _full(mask: Mask, batch: Batch) -> Array:
+    return np.broadcast_to(np.True_ if mask is None else mask, batch.shape)

@@ -1,9 +1,9 @@
 """
-Who runs next: waves that wait let others run, and a launch in which all wait for ever is an error.
+Who runs next: batches that wait let others run; a launch in which all wait for ever is an error.
 
-A chunk of workgroups is one wave, and runs to its end before the next chunk begins, unless it comes
-to a round of a loop that leads nowhere (waiting.py). Then it stops. Workgroups of which no lane is
-in the loop become a wave of their own that goes on; then other waves take their turns. When none
+A chunk of workgroups is one batch, and runs to its end before the next chunk begins, unless it
+comes to a round of a loop that leads nowhere (waiting.py). Then it stops. Workgroups of which no lane is
+in the loop become a batch of their own that goes on; then other batches take their turns. When none
 gets any further, subgroups without a lane in the loop are parted from the others, and stop at the
 next barrier until those have come; when that leads nowhere either, the next chunk begins. So
 workgroups and subgroups make progress independently of each other, as they do on devices.
@@ -11,7 +11,7 @@ Invocations of one subgroup do not: Vulkan promises them nothing, and many devic
 lockstep. So a loop that waits for what another invocation of its subgroup does behind the loop is
 refused (WAIT-02).
 
-If no wave gets any further in a whole turn, no chunk is left to begin and no byte of memory has
+If no batch gets any further in a whole turn, no chunk is left to begin and no byte of memory has
 changed, then nothing ever will: that is WAIT-01.
 """
 
@@ -30,32 +30,32 @@ from xdsl_spirv.dialects.spirv.kernel import ControlBarrierArriveOp, ControlBarr
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context, Runnable
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.livelock import describe
 from xdsl_spirv.interpreter.memory import Memory, Pointer
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.suspension import Stopped, Suspended
-from xdsl_spirv.interpreter.unit import Runnable, Unit
 from xdsl_spirv.interpreter.waiting import Watch
-from xdsl_spirv.interpreter.wave import Wave
 
 PATIENCE = 4
-"""For so many turns waves that seem to wait run on before the next chunk begins."""
+"""For so many turns batches that seem to wait run on before the next chunk begins."""
 
 GROUPS, SUBGROUPS, LANES = (1, 2), (2,), ()
-"""The axes over which invocations stay together when a wave is parted."""
+"""The axes over which invocations stay together when a batch is parted."""
 
 
 BARRIERS = (ControlBarrierOp, ControlBarrierWaitOp)
 
 
-def parted_by(unit: Unit, function: Operation) -> Scope:
+def parted_by(context: Context, function: Operation) -> Scope:
     """The least scope whose invocations stay together: Invocation, Subgroup or Workgroup."""
     if not isinstance(function, FuncOp):
         return Scope.Workgroup
     together = Scope.Invocation
-    for op in unit.module.walk():
-        scope = _scope(op, unit)
+    for op in context.module.walk():
+        scope = _scope(op, context)
         if scope == Scope.Workgroup:
             return scope
         if scope is not None:
@@ -63,7 +63,7 @@ def parted_by(unit: Unit, function: Operation) -> Scope:
     return together
 
 
-def _scope(op: Operation, unit: Unit) -> Scope | None:
+def _scope(op: Operation, context: Context) -> Scope | None:
     """The scope whose invocations execute an operation as one; None for a single invocation."""
     if isinstance(op, MemoryBarrierOp | ControlBarrierArriveOp):
         return None
@@ -74,25 +74,25 @@ def _scope(op: Operation, unit: Unit) -> Scope | None:
                 scope = value.type.scope
     if scope is None:
         return None
-    data = unit.scope(scope) if not isinstance(scope, ScopeAttr) else scope.data
+    data = context.scope(scope) if not isinstance(scope, ScopeAttr) else scope.data
     if data == Scope.Invocation or (isinstance(op, BARRIERS) and data != Scope.Subgroup):
         return None
     return Scope.Subgroup if data == Scope.Subgroup else Scope.Workgroup
 
 
-def chunk_size(unit: Unit, code: Runnable) -> int:
+def chunk_size(context: Context, code: Runnable) -> int:
     """How many workgroups fit the memory budget, at least one."""
-    lanes = unit.geometry.subgroups * unit.geometry.lanes
-    per_workgroup = code.lane_bytes * lanes + unit.workgroup_bytes
-    return max(1, int(unit.options.memory.bytes // max(per_workgroup, 1)))
+    lanes = context.geometry.subgroups * context.geometry.lanes
+    per_workgroup = code.lane_bytes * lanes + context.workgroup_bytes
+    return max(1, int(context.options.memory.bytes // max(per_workgroup, 1)))
 
 
 class Turn:
-    """A wave of a chunk that has not ended: `stopped` is None before it begins."""
+    """A batch of a chunk that has not ended: `stopped` is None before it begins."""
 
-    def __init__(self, chunk: Wave, wave: Wave, stopped: Stopped | None = None):
+    def __init__(self, chunk: Batch, batch: Batch, stopped: Stopped | None = None):
         self.chunk = chunk
-        self.wave = wave
+        self.batch = batch
         self.stopped = stopped
         self.reason: object = None
 
@@ -109,38 +109,38 @@ class Turn:
     def workgroups(self) -> Array:
         """The workgroups of the chunk of which it has any invocations, (w,)."""
         if self.stopped is None:
-            return np.ones(self.wave.workgroups, np.bool_)
+            return np.ones(self.batch.workgroups, np.bool_)
         return self.stopped.alive().any(axis=(1, 2))
 
 
 class Turns:
-    """The waves of a launch that have begun and not ended."""
+    """The batches of a launch that have begun and not ended."""
 
     def __init__(
         self,
-        unit: Unit,
+        context: Context,
         code: Runnable,
         arguments: Sequence[Any],
         together: Callable[[], Scope],
         random: np.random.Generator | None = None,
     ):
-        self.unit = unit
+        self.context = context
         self.code = code
         self.arguments = arguments
         self.together = together
         self.random = random
         self.turns: list[Turn] = []
-        unit.waited = False
+        context.waited = False
         self.open_end = False
-        """Whether a wave stopped that may get further by itself."""
+        """Whether a batch stopped that may get further by itself."""
 
-    def run(self, chunk: Wave, waves: Sequence[Wave] = ()) -> None:
-        """Begin with a chunk, or waves of it, and run until all have ended or wait."""
-        for wave in waves or (chunk,):
-            wave.pauses = True
-            self.turns.append(Turn(chunk, wave))
-        if self.unit.checker is not None:
-            self.unit.checker.start(chunk)
+    def run(self, chunk: Batch, batches: Sequence[Batch] = ()) -> None:
+        """Begin with a chunk, or batches of it, and run until all have ended or wait."""
+        for batch in batches or (chunk,):
+            batch.pauses = True
+            self.turns.append(Turn(chunk, batch))
+        if self.context.checker is not None:
+            self.context.checker.start(chunk)
         left = PATIENCE
         while self.turns and left:
             if not self._round():
@@ -159,7 +159,7 @@ class Turns:
             before = [data.copy() for data in memories]
 
     def _round(self) -> bool:
-        """A turn for each wave that does not wait at a barrier; whether any got further."""
+        """A turn for each batch that does not wait at a barrier; whether any got further."""
         further = self.open_end = False
         turns = [turn for turn in self.turns if turn.barrier is None]
         if self.random is not None:
@@ -169,23 +169,23 @@ class Turns:
         return bool(further or self._open_barriers() or self._part(SUBGROUPS))
 
     def _go(self, turn: Turn) -> bool:
-        """Run a wave until it ends or stops; whether it got further."""
-        wave = turn.wave if turn.stopped is None else turn.stopped.resume()
-        if self.unit.checker is not None:
-            self.unit.checker.resume(turn.chunk, wave)
+        """Run a batch until it ends or stops; whether it got further."""
+        batch = turn.batch if turn.stopped is None else turn.stopped.resume()
+        if self.context.checker is not None:
+            self.context.checker.resume(turn.chunk, batch)
         try:
-            self.code(wave, self.arguments)
+            self.code(batch, self.arguments)
         except Suspended as suspended:
-            self.unit.waited = True
-            turn.wave, turn.reason = wave, suspended.reason
-            turn.stopped = Stopped(wave, suspended)
+            self.context.waited = True
+            turn.batch, turn.reason = batch, suspended.reason
+            turn.stopped = Stopped(batch, suspended)
             parted = turn.watch is not None and self._part_one(turn, GROUPS)
             self.open_end |= not suspended.repeats
             return bool(parted or (suspended.repeats and not suspended.idle))
         self.turns.remove(turn)
         return True
 
-    # Parting waves.
+    # Parting batches.
 
     def _part(self, axes: tuple[int, ...]) -> bool:
         """Part lanes that wait from those that do not; whether there were any."""
@@ -204,7 +204,7 @@ class Turns:
         others = self._split(turn, stay)
         others.reason = None
         if axes != GROUPS:
-            turn.wave.apart = others.wave.apart = True
+            turn.batch.apart = others.batch.apart = True
         return True
 
     def _split(self, turn: Turn, stay: Array) -> Turn:
@@ -212,8 +212,8 @@ class Turns:
         assert turn.stopped is not None
         stopped = turn.stopped.part(~stay)
         turn.stopped = turn.stopped.part(stay)
-        turn.wave = turn.stopped.wave
-        others = Turn(turn.chunk, stopped.wave, stopped)
+        turn.batch = turn.stopped.batch
+        others = Turn(turn.chunk, stopped.batch, stopped)
         others.reason = turn.reason
         self.turns.insert(self.turns.index(turn), others)
         return others
@@ -224,14 +224,14 @@ class Turns:
         """Let workgroups go on of which all invocations have come to a barrier."""
         released: list[Turn] = []
         for turn in [turn for turn in self.turns if turn.barrier is not None]:
-            blocked = np.zeros(turn.wave.workgroups, np.bool_)
+            blocked = np.zeros(turn.batch.workgroups, np.bool_)
             for other in self.turns:
                 if other.chunk is turn.chunk and other.barrier is None and other not in released:
                     blocked |= other.workgroups()
             own = turn.workgroups()
             if (own & ~blocked).any():
                 if (own & blocked).any():
-                    self._split(turn, np.broadcast_to(~blocked[:, None, None], turn.wave.shape))
+                    self._split(turn, np.broadcast_to(~blocked[:, None, None], turn.batch.shape))
                 released.append(turn)
         for turn in released:
             self._meet(turn, released)
@@ -241,34 +241,34 @@ class Turns:
 
     @staticmethod
     def _meet(turn: Turn, released: Sequence[Turn]) -> None:
-        """The first wave at a barrier executes it for all of them."""
+        """The first batch at a barrier executes it for all of them."""
         all_here = [other for other in released if other.chunk is turn.chunk]
         same = [other for other in all_here if other.barrier is turn.barrier]
         assert turn.stopped is not None
         lanes = turn.stopped.here()
         if same[0] is not turn:
-            turn.wave.meets = np.zeros_like(lanes)
+            turn.batch.meets = np.zeros_like(lanes)
             return
         for other in same[1:]:
             assert other.stopped is not None
-            if other.wave.shape == turn.wave.shape:
+            if other.batch.shape == turn.batch.shape:
                 lanes = lanes | other.stopped.here()
-        turn.wave.meets = lanes
+        turn.batch.meets = lanes
 
     # Livelocks.
 
     def _memories(self) -> list[Memory]:
-        """All memory that waves share."""
+        """All memory that batches share."""
         variables = [one for turn in self.turns for one in turn.chunk.globals]
         local = {id(one.memory): one.memory for one in variables if isinstance(one, Pointer)}
-        buffers = {id(memory): memory for memory in self.unit.memories.all()}
+        buffers = {id(memory): memory for memory in self.context.memories.all()}
         return [*{**local, **buffers}.values()]
 
     def _livelock(self) -> InterpreterError:
         turns = [(turn, turn.stopped) for turn in self.turns if turn.stopped is not None]
         waiting = [(turn.watch, stopped) for turn, stopped in turns if turn.watch is not None]
         barriers = [(turn.barrier, stopped) for turn, stopped in turns if turn.barrier is not None]
-        return describe(self.unit, waiting, barriers, self._lanes_help())
+        return describe(self.context, waiting, barriers, self._lanes_help())
 
     def _lanes_help(self) -> bool:
         """Whether someone would get further if invocations of a subgroup ran by themselves."""

@@ -15,18 +15,18 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.interpreter import component_maps
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Mask, Plain, merger
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Mapping
-from xdsl_spirv.interpreter.wave import Wave
 
 Path: TypeAlias = tuple[Any, ...]
 """Indexes from the outside in: ints, or integer arrays (w, s, l)."""
 
 
 class Variable:
-    """A variable of one wave; `shadow` says which parts of its value are undefined, if checked."""
+    """A variable of one batch; `shadow` says which parts of its value are undefined, if checked."""
 
     __slots__ = ("form", "shadow", "value")
 
@@ -61,12 +61,12 @@ class VariablePointer:
 
 
 def component_position(
-    form: CooperativeMatrix, mapping: Mapping, wave: Wave, index: Any
+    form: CooperativeMatrix, mapping: Mapping, batch: Batch, index: Any
 ) -> tuple[Array, Array]:
     """Which component of the matrix `index` is in each lane, and whether there is one."""
     whole = form.scope == Scope.Workgroup
-    lanes = wave.geometry.invocations if whole else wave.lanes
-    lane = wave.local_index if whole else wave.lane_ids()
+    lanes = batch.geometry.invocations if whole else batch.lanes
+    lane = batch.local_index if whole else batch.lane_ids()
     number = np.asarray(index, np.int64)
     if component_maps.fragment(mapping, form, lanes) is None:
         exists = (number * lanes + lane < form.rows * form.columns) & (lane < lanes)
@@ -77,10 +77,10 @@ def component_position(
 
 
 def extract_component(
-    form: CooperativeMatrix, mapping: Mapping, wave: Wave, matrix: Array, index: Any
+    form: CooperativeMatrix, mapping: Mapping, batch: Batch, matrix: Array, index: Any
 ) -> Array:
     """The component `index` that each lane holds, over (w, s, l); 0 where it holds fewer."""
-    position, exists = component_position(form, mapping, wave, index)
+    position, exists = component_position(form, mapping, batch, index)
     flat = matrix.reshape(*matrix.shape[:2], -1)
     lead = np.broadcast_shapes(flat.shape[:2], position.shape[:2])
     flat = np.broadcast_to(flat, lead + flat.shape[2:])
@@ -92,7 +92,7 @@ def extract_component(
 def insert_component(
     form: CooperativeMatrix,
     mapping: Mapping,
-    wave: Wave,
+    batch: Batch,
     matrix: Array,
     index: Any,
     component: Array,
@@ -102,7 +102,7 @@ def insert_component(
     The matrix with each active lane's component `index` replaced; the first of those that hold it
     decides.
     """
-    position, exists = component_position(form, mapping, wave, index)
+    position, exists = component_position(form, mapping, batch, index)
     if mask is not None:
         exists = exists & mask
     flat = matrix.reshape(*matrix.shape[:2], -1)
@@ -119,20 +119,20 @@ def insert_component(
     return result.reshape(*matrices, form.rows, form.columns)
 
 
-Part: TypeAlias = Callable[[Wave, Any, Sequence[Any]], Any]
+Part: TypeAlias = Callable[[Batch, Any, Sequence[Any]], Any]
 
 
-def read_part(form: Form, mapping: Mapping, wave: Wave, value: Any, path: Sequence[Any]) -> Any:
+def read_part(form: Form, mapping: Mapping, batch: Batch, value: Any, path: Sequence[Any]) -> Any:
     """The part of a value that a path of indexes leads to."""
     if not path:
         return value
     index, *rest = path
     if isinstance(form, CooperativeMatrix):
-        return extract_component(form, mapping, wave, value, index)
+        return extract_component(form, mapping, batch, value, index)
     if isinstance(form, Composite):
         numbers = chosen_members(form, index)
         first, *others = [
-            read_part(form.members[number], mapping, wave, value[number], rest)
+            read_part(form.members[number], mapping, batch, value[number], rest)
             for number in numbers
         ]
         if not others:
@@ -143,19 +143,25 @@ def read_part(form: Form, mapping: Mapping, wave: Wave, value: Any, path: Sequen
         return first
     assert isinstance(form, Plain)
     return read_part(
-        Plain(form.dtype, form.shape[1:]), mapping, wave, take_element(value, index), rest
+        Plain(form.dtype, form.shape[1:]), mapping, batch, take_element(value, index), rest
     )
 
 
 def write_part(
-    form: Form, mapping: Mapping, wave: Wave, value: Any, path: Sequence[Any], new: Any, mask: Mask
+    form: Form,
+    mapping: Mapping,
+    batch: Batch,
+    value: Any,
+    path: Sequence[Any],
+    new: Any,
+    mask: Mask,
 ) -> Any:
     """The value with the part that a path leads to replaced in the active lanes."""
     if not path:
         return new if mask is None else merger(form)(mask, new, value)
     index, *rest = path
     if isinstance(form, CooperativeMatrix):
-        return insert_component(form, mapping, wave, value, index, new, mask)
+        return insert_component(form, mapping, batch, value, index, new, mask)
     if isinstance(form, Composite):
         numbers, members = chosen_members(form, index), list(value)
         for number in numbers:
@@ -163,13 +169,13 @@ def write_part(
             if not isinstance(index, int) and index.size > 1:
                 lanes = index == number if mask is None else mask & (index == number)
             member = form.members[number]
-            members[number] = write_part(member, mapping, wave, value[number], rest, new, lanes)
+            members[number] = write_part(member, mapping, batch, value[number], rest, new, lanes)
         return tuple(members)
     assert isinstance(form, Plain)
     inner = Plain(form.dtype, form.shape[1:])
     part = take_element(value, index) if rest or mask is not None else None
-    part = write_part(inner, mapping, wave, part, rest, new, mask)
-    return put_element(value, index, part, wave.shape)
+    part = write_part(inner, mapping, batch, part, rest, new, mask)
+    return put_element(value, index, part, batch.shape)
 
 
 def chosen_members(form: Composite, index: Any) -> Sequence[int]:

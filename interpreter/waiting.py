@@ -8,7 +8,7 @@ values and variables that the branches depend on, and what was read. Such a roun
 somebody else writes. Counters that decide nothing may count meanwhile; one that is compared with a
 limit decides, so that a loop which gives up in the end never counts as one that waits.
 
-A wave in such a round stops (`Suspended`), and others run (turns.py).
+A batch in such a round stops (`Suspended`), and others run (turns.py).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
 from xdsl_spirv.dialects.spirv.glsl_forms import GLFrexpOp, GLModfOp, GLPointerForm
 from xdsl_spirv.dialects.spirv.hints import ReadClockOp
 from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.code import Compiler, Env
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Composite, Form, Mask, Plain, spread
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import I64, Array
 from xdsl_spirv.interpreter.pointers import Root, is_shared, probable_root, root_of, storage_of
 from xdsl_spirv.interpreter.suspension import Suspended
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
-from xdsl_spirv.interpreter.wave import Wave
 
 FIRST = 16
 """After so many rounds a loop's rounds are compared."""
@@ -83,8 +83,8 @@ class Slice:
     that was read: pointers to shared memory, and calls.
     """
 
-    def __init__(self, blocks: Sequence[Block], unit: Unit):
-        self.unit = unit
+    def __init__(self, blocks: Sequence[Block], context: Context):
+        self.context = context
         self.blocks = set(blocks)
         self.needed: set[SSAValue] = set()
         self.reads: dict[SSAValue, SSAValue | None] = {}
@@ -172,8 +172,8 @@ class Slice:
 
     def _is_written(self, source: SSAValue | FunctionCallOp) -> bool:
         if isinstance(source, FunctionCallOp):
-            return reads_shared(self.unit.symbol(source.callee), self.unit, set())
-        root, written = root_of(source), self.unit.written
+            return reads_shared(self.context.symbol(source.callee), self.context, set())
+        root, written = root_of(source), self.context.written
         return root is None or written is None or root in written
 
 
@@ -239,14 +239,14 @@ class Watch:
 
     def locate(self, compiler: Compiler) -> None:
         """Find the values' slots, once the region is compiled."""
-        known, unit, decisive = compiler.known, compiler.unit, self.decisive
+        known, context, decisive = compiler.known, compiler.context, self.decisive
         reads = [value for value in decisive.reads if known(value)]
         self.carried = [value for value in self.carried if known(value)]
         values, self.reads = [*self.carried, *reads], len(reads)
-        self.values = [(compiler.slot(value), unit.form(value.type)) for value in values]
+        self.values = [(compiler.slot(value), context.form(value.type)) for value in values]
         own = [v for v in decisive.variables if not isinstance(v, str) and known(v)]
         self.variables = [compiler.slot(v) for v in own if not decisive.has(v)]
-        slots = unit.global_slots
+        slots = context.global_slots
         self.globals = [slots[v] for v in decisive.variables if isinstance(v, str) and v in slots]
         self.pointers = {
             value: compiler.slot(pointer)
@@ -273,15 +273,15 @@ class Watch:
         return call
 
     def _compare(self, env: Env, tracker: Tracker) -> None:
-        """Stop the wave if the round was as an earlier one, or many have read the same."""
-        wave: Wave = env[0]
+        """Stop the batch if the round was as an earlier one, or many have read the same."""
+        batch: Batch = env[0]
         number = tracker.count - FIRST + 1
         doubled = number & (number - 1) == 0
         tracker.since += 1
         if tracker.since > WINDOW and not doubled:
             return
-        state = self.state(env, wave)
-        if tracker.kept is not None and same(state, wave.mask, tracker.kept, tracker.mask):
+        state = self.state(env, batch)
+        if tracker.kept is not None and same(state, batch.mask, tracker.kept, tracker.mask):
             idle, tracker.stuck, tracker.stopped = tracker.stuck, True, True
             tracker.period, tracker.since, tracker.count = tracker.since, 0, FIRST - 1
             raise Suspended(self, idle)
@@ -290,20 +290,20 @@ class Watch:
         if tracker.stuck:
             tracker.stuck, tracker.count, doubled = False, FIRST, True
         if doubled:
-            tracker.kept, tracker.mask, tracker.since = state, wave.mask, 0
+            tracker.kept, tracker.mask, tracker.since = state, batch.mask, 0
         reads = state[len(self.carried) :][: self.reads]
-        quiet = same(reads, wave.mask, tracker.last, wave.mask) if tracker.last else False
+        quiet = same(reads, batch.mask, tracker.last, batch.mask) if tracker.last else False
         tracker.last, tracker.quiet = reads, tracker.quiet + 1 if quiet else 0
         if tracker.quiet >= QUIET:
             tracker.quiet, tracker.count, tracker.kept = 0, FIRST - 1, None
             tracker.stopped = True
             raise Suspended(self, repeats=False)
 
-    def state(self, env: Env, wave: Wave) -> list[State]:
+    def state(self, env: Env, batch: Batch) -> list[State]:
         """All that decides the loop's branches, with its forms."""
         pointers = (
             *(env[slot] for slot in self.variables),
-            *(wave.globals[slot] for slot in self.globals),
+            *(batch.globals[slot] for slot in self.globals),
         )
         variables = [p.variable for p in pointers if isinstance(p, VariablePointer)]
         return [
@@ -352,14 +352,14 @@ def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch
             continue
         headers = [target for target, _ in edges(op) if numbers.get(target, number + 1) <= number]
         for header in headers[:1]:
-            decisive = Slice(order[numbers[header] : number + 1], compiler.unit)
+            decisive = Slice(order[numbers[header] : number + 1], compiler.context)
             if decisive.may_wait():
-                compiler.unit.may_wait |= decisive.for_workgroups()
+                compiler.context.may_wait |= decisive.for_workgroups()
                 watches_of_branches[op] = Watch(op, header, decisive, compiler)
     return watches_of_branches
 
 
-def reads_shared(function: Operation, unit: Unit, seen: set[Operation]) -> bool:
+def reads_shared(function: Operation, context: Context, seen: set[Operation]) -> bool:
     """Whether a function or one that it calls reads memory that others may write."""
     seen.add(function)
     for op in function.walk():
@@ -367,7 +367,7 @@ def reads_shared(function: Operation, unit: Unit, seen: set[Operation]) -> bool:
             if any(is_shared(operand) for operand in op.operands):
                 return True
         elif isinstance(op, FunctionCallOp):
-            callee = unit.symbol(op.callee)
-            if callee not in seen and reads_shared(callee, unit, seen):
+            callee = context.symbol(op.callee)
+            if callee not in seen and reads_shared(callee, context, seen):
                 return True
     return False

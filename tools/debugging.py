@@ -126,9 +126,9 @@ def _break(at: str, invocation: str | None, act: Callable[[Stop, Any], None]) ->
     workgroup, lane = int(first), int(second)
 
     def here(stop: Stop) -> bool:
-        if not stop.holds(workgroup) or lane >= stop.wave.geometry.invocations:
+        if not stop.holds(workgroup) or lane >= stop.batch.geometry.invocations:
             return False
-        return bool(stop.active()[workgroup - stop.wave.first, lane])
+        return bool(stop.active()[workgroup - stop.batch.first, lane])
 
     def one(stop: Stop) -> None:
         if stop.holds(workgroup):

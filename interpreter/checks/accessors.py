@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.wave import Wave
 
 LANE, SUBGROUP, WORKGROUP, SEVERAL = (kind << 30 for kind in range(4))
 KIND = 3 << 30
@@ -33,16 +33,16 @@ SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP, SAME_DEVICE = range(4)
 class Accessors:
     """The codes of one chunk's invocations, and what codes of the launch have in common."""
 
-    def __init__(self, wave: Wave):
-        shape = wave.shape
-        self.grid = wave.geometry.grid
-        self.lanes_each, self.subgroups_each = wave.lanes, wave.subgroups
-        self.each = wave.subgroups * wave.lanes
-        self.invocations, self.count = wave.geometry.invocations, wave.geometry.workgroups
-        self.first = wave.first
-        first = wave.first * self.each
+    def __init__(self, batch: Batch):
+        shape = batch.shape
+        self.grid = batch.geometry.grid
+        self.lanes_each, self.subgroups_each = batch.lanes, batch.subgroups
+        self.each = batch.subgroups * batch.lanes
+        self.invocations, self.count = batch.geometry.invocations, batch.geometry.workgroups
+        self.first = batch.first
+        first = batch.first * self.each
         self.lanes = first + np.arange(prod(shape), dtype=np.int64).reshape(shape)
-        self.subgroups = SUBGROUP | (self.lanes[:, :, :1] // wave.lanes)
+        self.subgroups = SUBGROUP | (self.lanes[:, :, :1] // batch.lanes)
         self.workgroups = WORKGROUP | (self.lanes[:, :1, :1] // self.each)
 
     def group_of(self, codes: Array) -> Array:

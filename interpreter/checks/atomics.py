@@ -10,6 +10,7 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import atomic as ops
 from xdsl_spirv.dialects.spirv import kernel
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.checker import Checker
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import CheckedAccess, PlainAccess, aligned
@@ -21,7 +22,6 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.pointers import has_bytes
 from xdsl_spirv.interpreter.semantics import TABLE, Function
 from xdsl_spirv.interpreter.spirv.atomic import atomic_type, merge_results
-from xdsl_spirv.interpreter.wave import Wave
 
 WRITES_ONLY = ops.AtomicStoreOp | kernel.AtomicFlagClearOp
 ATOMICS = [op for op in TABLE if issubclass(op, ops.AtomicOperation | kernel.AtomicFlag)]
@@ -46,8 +46,8 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """One access that other atomics of the location may meet."""
     type = atomic_type(op)
     if not has_bytes(type):
-        return lambda wave, values, shadows: (function(wave, *values), None)
-    return CheckedAtomic(op, compiler.unit.plain(type.pointee), compiler, function)
+        return lambda batch, values, shadows: (function(batch, *values), None)
+    return CheckedAtomic(op, compiler.context.plain(type.pointee), compiler, function)
 
 
 class CheckedAtomic:
@@ -66,41 +66,41 @@ class CheckedAtomic:
         compares = isinstance(op, ops.AtomicCompare)
         self.comparator = operands.index(op.comparator) if compares else None
 
-    def __call__(self, wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def __call__(self, batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         op, checker = self.op, self.checker
         for number, shadow in enumerate(shadows):
             if number == self.place:
-                address(self.compiler, op, shadow, wave.mask)
+                address(self.compiler, op, shadow, batch.mask)
                 continue
             form = checker.form(op, number)
-            checker.find_undefined(op, "an operand of the atomic", shadow, wave.mask, form)
+            checker.find_undefined(op, "an operand of the atomic", shadow, batch.mask, form)
 
         def one_memory(pointer: Pointer, lanes: Mask) -> tuple[Any, Shadow]:
-            outer, wave.mask = wave.mask, lanes
-            result = self._update(wave, [*values], pointer)
-            wave.mask = outer
+            outer, batch.mask = batch.mask, lanes
+            result = self._update(batch, [*values], pointer)
+            batch.mask = outer
             return result
 
-        return by_case(values[self.place], wave.mask, one_memory, _merge)
+        return by_case(values[self.place], batch.mask, one_memory, _merge)
 
-    def _update(self, wave: Wave, values: list[Any], pointer: Pointer) -> tuple[Any, Shadow]:
+    def _update(self, batch: Batch, values: list[Any], pointer: Pointer) -> tuple[Any, Shadow]:
         """The atomic in the lanes that are inside the memory; the others are reported."""
-        op, checker, mask = self.op, self.checker, wave.mask
+        op, checker, mask = self.op, self.checker, batch.mask
         pointer = aligned(checker, op, pointer, self.form.dtype.itemsize, "an atomic")
         access = CheckedAccess(checker, op, pointer, self.form, mask, "an atomic access")
         access.note(mask, write=self.writes, atomic=True)
         values[self.place] = pointer
         outside = access.lost if access.outside is None else access.outside
         if outside is not None:
-            wave.mask = within(mask, ~outside)
-            if not wave.mask.any():
+            batch.mask = within(mask, ~outside)
+            if not batch.mask.any():
                 return np.zeros((1, 1, 1), self.form.dtype), None
-        shadow = self._shadow(access, wave.mask)
-        result = self.function(wave, *values)
+        shadow = self._shadow(access, batch.mask)
+        result = self.function(batch, *values)
         wrote = np.full((1, 1, 1), self.writes)
         if self.comparator is not None:
             wrote = np.asarray(result == values[self.comparator])
-        note_atomic(checker, op, access, wave.mask, wrote)
+        note_atomic(checker, op, access, batch.mask, wrote)
         return result, shadow
 
     def _shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:

@@ -34,6 +34,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, 
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import Finding
 from xdsl_spirv.interpreter.component_maps import applies, count
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memories import Place, copy_buffers
@@ -41,9 +42,8 @@ from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dty
 from xdsl_spirv.interpreter.options import Accumulation, Options, mappings
 from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
 from xdsl_spirv.interpreter.source.source_map import name_of_buffer
-from xdsl_spirv.interpreter.unit import Unit
 
-Run: TypeAlias = Callable[[Options, dict[Place, Array]], Unit]
+Run: TypeAlias = Callable[[Options, dict[Place, Array]], Context]
 """Run the first workgroups with some options over some buffers."""
 
 SAMPLE = 8
@@ -109,9 +109,9 @@ class Choices:
             nonlocal tried
             tried = options
             copies = copy_buffers(buffers)
-            unit = run(options, copies)
+            context = run(options, copies)
             if options.accumulation == "magnitudes":
-                self.length = max(1, unit.products)
+                self.length = max(1, context.products)
             return copies
 
         try:

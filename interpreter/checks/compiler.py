@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv import constants, control_flow
 from xdsl_spirv.dialects.spirv.hints import PoisonOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.budget import BLOCKS, Budget
 from xdsl_spirv.interpreter.checks.checker import Checker
 from xdsl_spirv.interpreter.checks.report import Checks
@@ -32,15 +33,14 @@ from xdsl_spirv.interpreter.code import (
     Step,
     Steps,
 )
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Mask, Merge, merger
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.semantics import Function
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
-from xdsl_spirv.interpreter.wave import Wave
 
-Checked: TypeAlias = Callable[[Wave, list[Any], list[Any]], tuple[Any, Any]]
-"""(wave, operands, their shadows) -> (result, its shadow)."""
+Checked: TypeAlias = Callable[[Batch, list[Any], list[Any]], tuple[Any, Any]]
+"""(batch, operands, their shadows) -> (result, its shadow)."""
 
 CheckedStage: TypeAlias = Callable[[Any, "CheckedCompiler", Function], Checked]
 """(operation, compiler, its unchecked second stage) -> the checked one."""
@@ -80,24 +80,26 @@ def checked(*ops: type[Operation]) -> Callable[[CheckedStage], CheckedStage]:
 class CheckedCode(Code):
     """A compiled function that also takes and returns shadows."""
 
-    def call(self, wave: Wave, arguments: Sequence[Any], shadows: Sequence[Any]) -> tuple[Any, Any]:
+    def call(
+        self, batch: Batch, arguments: Sequence[Any], shadows: Sequence[Any]
+    ) -> tuple[Any, Any]:
         """The returned value and its shadow."""
-        if wave.resuming:
-            env = self.resume(wave)
+        if batch.resuming:
+            env = self.resume(batch)
             return env[RETURNED], env[RETURNED + 1]
         env = self.template.copy()
-        env[WAVE] = wave
+        env[WAVE] = batch
         for slot, argument, shadow in zip(self.arguments, arguments, shadows, strict=True):
             env[slot], env[slot + 1] = argument, shadow
-        self.execute(env, wave, wave.mask, wave.partial)
+        self.execute(env, batch, batch.mask, batch.partial)
         return env[RETURNED], env[RETURNED + 1]
 
 
 class CheckedCompiler(Compiler):
     """Compiles one function with its checks."""
 
-    def __init__(self, unit: Unit, checker: Checker):
-        super().__init__(unit)
+    def __init__(self, context: Context, checker: Checker):
+        super().__init__(context)
         self.template = [None, None, None]
         self.checker = checker
 
@@ -123,12 +125,12 @@ class CheckedCompiler(Compiler):
         targets = list(zip(slots, merges, strict=True))
 
         def assign(env: Env, pairs: Sequence[tuple[Any, Any]]) -> None:
-            wave: Wave = env[WAVE]
-            partial = wave.partial
+            batch: Batch = env[WAVE]
+            partial = batch.partial
             for (slot, merge), (value, shadow) in zip(targets, pairs, strict=True):
                 if partial and merge is not None and env[slot] is not None:
-                    shadow = merge_shadows(merge, wave.mask, value, shadow, env[slot + 1])
-                    value = merge(wave.mask, value, env[slot])
+                    shadow = merge_shadows(merge, batch.mask, value, shadow, env[slot + 1])
+                    value = merge(batch.mask, value, env[slot])
                 env[slot], env[slot + 1] = value, shadow
 
         return assign
@@ -138,7 +140,7 @@ class CheckedCompiler(Compiler):
             super()._compile(op, kind, stage, steps)
             if isinstance(op, constants.UndefOp | PoisonOp) and self.checker.checks.undefined:
                 number = self.checker.origin(op, "UNDEF-02", "an undefined value by name")
-                shadow = filled(shadow_form(self.unit.form(op.result.type)), number)
+                shadow = filled(shadow_form(self.context.form(op.result.type)), number)
                 self.template[self.slot(op.result) + 1] = shadow
             return
         if kind == "control":
@@ -146,7 +148,7 @@ class CheckedCompiler(Compiler):
             if op.results and not isinstance(op, control_flow.LoopOp | control_flow.SelectionOp):
                 steps.add(self._define(self.slots(op.results)), op)
             return
-        function = stage(op, self.unit)
+        function = stage(op, self.context)
         if function is None:
             self.leave_out(op)
             return
@@ -183,7 +185,7 @@ class CheckedCompiler(Compiler):
             assign = self.assigner(results, self.merges(op.results))
             return lambda env: assign(env, [(value, None) for value in run(env)[0]])
         result = next(iter(results))
-        form = self.unit.form(op.results[0].type)
+        form = self.context.form(op.results[0].type)
         count = None if checker.counters is None else checker.counters.stage(op, form)
         if count is not None:
             uncounted = run
@@ -213,7 +215,7 @@ class CheckedCompiler(Compiler):
             return terminate
         checker = self.checker
         decides = op.operands[0]
-        slot, form = self.slot(decides) + 1, self.unit.form(decides.type)
+        slot, form = self.slot(decides) + 1, self.context.form(decides.type)
         undefined = checker.checks.undefined
 
         def call(env: Env) -> Any:
@@ -231,14 +233,14 @@ class CheckedCompiler(Compiler):
         self, op: control_flow.ReturnValueOp, terminate: Callable[[Env], Any]
     ) -> Callable[[Env], Any]:
         slot = self.slot(op.value) + 1
-        merge = merger(self.unit.form(op.value.type))
+        merge = merger(self.context.form(op.value.type))
 
         def call(env: Env) -> Any:
-            wave: Wave = env[WAVE]
+            batch: Batch = env[WAVE]
             shadow = env[slot]
             if env[RETURNED] is not None:
                 shadow = merge_shadows(
-                    merge, wave.active(), env[slot - 1], shadow, env[RETURNED + 1]
+                    merge, batch.active(), env[slot - 1], shadow, env[RETURNED + 1]
                 )
             env[RETURNED + 1] = shadow
             return terminate(env)
@@ -277,12 +279,14 @@ def stage_of(op: Operation, kind: str) -> CheckedStage:
     return CHECKED.get(type(op), GENERAL[kind])
 
 
-def observe(unit: Unit, checks: Checks) -> None:
-    """Have the functions of a unit checked: those of SPIR-V, not the kernels before it."""
-    checker = unit.checker = Checker(unit, checks)
-    unit.steps = unit.steps or Budget(BLOCKS)
+def observe(context: Context, checks: Checks) -> None:
+    """Have the functions of a module checked: those of SPIR-V, not the kernels before it."""
+    checker = context.checker = Checker(context, checks)
+    context.steps = context.steps or Budget(BLOCKS)
 
     def compiler(function: Operation) -> Compiler:
-        return CheckedCompiler(unit, checker) if isinstance(function, FuncOp) else Compiler(unit)
+        return (
+            CheckedCompiler(context, checker) if isinstance(function, FuncOp) else Compiler(context)
+        )
 
-    unit.compiler = compiler
+    context.compiler = compiler

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from xdsl_spirv.dialects.spirv import kernel, pointer
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import PlainAccess
 from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane, normal, octets, shadow_form, whole
@@ -23,10 +24,9 @@ from xdsl_spirv.interpreter.numbers import I64, Array
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv.kernel import block_read, block_write
 from xdsl_spirv.interpreter.spirv.pointer import copy_bytes
-from xdsl_spirv.interpreter.wave import Wave
 
 Stage: TypeAlias = Callable[[Any, Any, Any], Function]
-"""(operation, unit, how a plain value is loaded or stored) -> the second stage."""
+"""(operation, context, how a plain value is loaded or stored) -> the second stage."""
 
 
 def addresses(
@@ -46,14 +46,14 @@ def loading(
     An instruction that loads where the operands `placing` say, with the number of one that stands
     for what is not loaded, if there is such a one.
     """
-    unit, plain = compiler.unit, PlainAccess(compiler.checker, op)
+    context, plain = compiler.context, PlainAccess(compiler.checker, op)
     load: PlainLoader = plain.load
-    run, again = stage(op, unit, load), stage(op, unit, plain.loaded)
+    run, again = stage(op, context, load), stage(op, context, plain.loaded)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        addresses(compiler, op, shadows, placing, wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        addresses(compiler, op, shadows, placing, batch.mask)
         plain.shadows.clear()
-        result = run(wave, *values)
+        result = run(batch, *values)
         other = moved is not None and moved < len(values)
         given = shadows[moved] if other and moved is not None else None
         if given is None and all(shadow is None for shadow, _ in plain.shadows):
@@ -61,7 +61,7 @@ def loading(
         if other and moved is not None:
             form = shadow_form(compiler.checker.form(op, moved))
             values = [*values[:moved], whole(given, form), *values[moved + 1 :]]
-        return result, normal(octets(again(wave, *values)))
+        return result, normal(octets(again(batch, *values)))
 
     return call
 
@@ -78,21 +78,21 @@ def storing(
     An instruction that stores the operand of a number; where others see it, it must be defined, and
     `report` says what it is called.
     """
-    unit, checker = compiler.unit, compiler.checker
+    context, checker = compiler.context, compiler.checker
     plain = PlainAccess(checker, op)
     store: PlainStorer = plain.store
-    run, collect = stage(op, unit, store), stage(op, unit, plain.to_store)
+    run, collect = stage(op, context, store), stage(op, context, plain.to_store)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        addresses(compiler, op, shadows, placing, wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        addresses(compiler, op, shadows, placing, batch.mask)
         plain.shadows.clear()
         shadow = shadows[stored]
         if shadow is not None and report is not None:
             form = checker.form(op, stored)
-            checker.find_undefined(op, report(values), shadow, wave.mask, form)
+            checker.find_undefined(op, report(values), shadow, batch.mask, form)
         elif shadow is not None:
-            collect(wave, *values[:stored], shadow, *values[stored + 1 :])
-        run(wave, *values)
+            collect(batch, *values[:stored], shadow, *values[stored + 1 :])
+        run(batch, *values)
         return None, None
 
     return call
@@ -137,11 +137,11 @@ def copy_sized(
     """Bytes that may be undefined, from and to places inside."""
     moves = Moves(op, compiler)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         for shadow in shadows:
-            address(compiler, op, shadow, wave.mask)
+            address(compiler, op, shadow, batch.mask)
         to, origin, size = values
-        copy_bytes(to, origin, size.astype(I64), wave.mask, moves.load, moves.store)
+        copy_bytes(to, origin, size.astype(I64), batch.mask, moves.load, moves.store)
         return None, None
 
     return call

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import Checks, Finding, Related, check_of
 from xdsl_spirv.interpreter.checks.shadow import LAST_ORIGIN, Shadow, by_lane
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Form, Mask, within
 from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.source.source_map import in_source, map_of
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 SHOWN = 4
 """How many invocations a finding names."""
@@ -37,16 +37,16 @@ class Origin:
 
 
 class Findings:
-    """Reports what instructions break in the invocations of the wave that runs."""
+    """Reports what instructions break in the invocations of the batch that runs."""
 
-    def __init__(self, unit: Unit, checks: Checks):
-        self.unit = unit
+    def __init__(self, context: Context, checks: Checks):
+        self.context = context
         self.checks = checks
         self.report = checks.report
         self.origins: list[Origin | None] = [None]
         self._numbers: dict[tuple[Operation, str], int] = {}
         self.partings: dict[Operation, list[Array]] = {}
-        self.wave: Wave = None  # pyright: ignore
+        self.batch: Batch = None  # pyright: ignore
         self.existing: Mask = None
 
     # Undefined values.
@@ -117,9 +117,9 @@ class Findings:
         A condition over (w, s, l), full, in invocations that exist; one over the components of
         matrices, in a function that is called for each, is one of all invocations that hold them.
         """
-        if where.shape[2] not in (1, self.wave.shape[2]):
+        if where.shape[2] not in (1, self.batch.shape[2]):
             where = where.any(axis=2, keepdims=True)
-        lanes = np.broadcast_to(where, self.wave.shape)
+        lanes = np.broadcast_to(where, self.batch.shape)
         return lanes if self.existing is None else lanes & self.existing
 
     def find(
@@ -145,7 +145,7 @@ class Findings:
         lanes = self.lanes(where)
         shown = np.argwhere(lanes)[:SHOWN]
         finding.count = int(lanes.sum())
-        finding.places = [places.place(self.wave, *index) for index in shown]
+        finding.places = [places.place(self.batch, *index) for index in shown]
         if values:
             finding.values = places.values_at(values, list(shown), lanes.shape)
         if notes is not None:
@@ -177,8 +177,10 @@ class Findings:
 
     def part(self, memory: Memory, byte: int) -> str:
         """The source's name of what lies at a byte of a memory; empty if it is not known."""
-        source = map_of(self.unit.module)
-        return "" if source is None else source.names.element(memory.label, byte, self.unit.lengths)
+        source = map_of(self.context.module)
+        return (
+            "" if source is None else source.names.element(memory.label, byte, self.context.lengths)
+        )
 
     # Divergence.
 
@@ -201,7 +203,7 @@ class Findings:
         """
         if mask is None or mask is self.existing:
             return None
-        active = np.broadcast_to(mask, self.wave.shape)
+        active = np.broadcast_to(mask, self.batch.shape)
         some = active.any(axis=axes, keepdims=True)
         missing = some & ~active
         if self.existing is not None:
@@ -210,4 +212,4 @@ class Findings:
 
     def form(self, op: Operation, number: int) -> Form:
         """The form of an operand."""
-        return self.unit.form(op.operands[number].type)
+        return self.context.form(op.operands[number].type)

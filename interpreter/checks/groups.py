@@ -10,6 +10,7 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import group as ops
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.scopes import uniform
 from xdsl_spirv.interpreter.checks.shadow import (
@@ -25,18 +26,17 @@ from xdsl_spirv.interpreter.groups import Group, group_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import TABLE, Function
 from xdsl_spirv.interpreter.spirv.group import SOURCES, group_for, sources
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """A result that is undefined where an active member's operand is."""
-    unit = compiler.unit
+    context = compiler.context
     group = group_for(op)
-    forms = [unit.form(operand.type) for operand in op.operands]
-    result = shadow_form(unit.form(op.results[0].type))
+    forms = [context.form(operand.type) for operand in op.operands]
+    result = shadow_form(context.form(op.results[0].type))
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        value = function(wave, *values)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        value = function(batch, *values)
         parts = [
             by_lane(shadow, form)
             for shadow, form in zip(shadows, forms, strict=True)
@@ -44,7 +44,7 @@ def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked
         ]
         if not parts:
             return value, None
-        row = group.row(largest(parts), wave) * group.active(wave)
+        row = group.row(largest(parts), batch) * group.active(batch)
         lanes = row.max(axis=2, keepdims=True)
         return value, normal(spread(lanes.astype(np.uint8), result))
 
@@ -65,16 +65,16 @@ def arithmetic(op: Any, compiler: CheckedCompiler, function: Function) -> Checke
         return inner
     checker, group = compiler.checker, group_of(op.execution_scope.data)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        values = [values[0], check_cluster(checker, op, values[1], group, wave)]
-        return inner(wave, values, shadows)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        values = [values[0], check_cluster(checker, op, values[1], group, batch)]
+        return inner(batch, values, shadows)
 
     return call
 
 
-def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, wave: Wave) -> Array:
+def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Batch) -> Array:
     """A cluster size that exists: the given one, or the group's where that is wrong."""
-    members, size = group.invocations(wave), int(cluster.flat[0])
+    members, size = group.invocations(batch), int(cluster.flat[0])
     if 1 <= size <= members and size & (size - 1) == 0:
         return cluster
     if checker.checks.rules:
@@ -83,7 +83,7 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, wave: Wav
             op,
             f"a cluster of {size} in a group of {members} invocations: it must be a power of two "
             "and at most that",
-            where=wave.active(),
+            where=batch.active(),
             remedy="choose a cluster that fits the smallest subgroup the program may run with",
         )
     return np.full_like(cluster, members)
@@ -107,51 +107,51 @@ def exchange(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     inactive or missing: the instruction's class says which.
     """
     checker, group = compiler.checker, group_for(op)
-    form = shadow_form(compiler.unit.form(op.result.type))
-    which_form = compiler.unit.form(op.operands[1].type)
+    form = shadow_form(compiler.context.form(op.result.type))
+    which_form = compiler.context.form(op.operands[1].type)
     uniform_rule, name = op.UNIFORM or ("", "the other operand")
     forbidden = op.INACTIVE is not None
     message = "the value of an inactive or missing invocation"
     number = 0 if forbidden else checker.origin(op, "UNDEF-08", message)
     scope = Scope.Workgroup if group.workgroup else Scope.Subgroup
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         value, which, *cluster = values
-        cluster = [check_cluster(checker, op, size, group, wave) for size in cluster]
+        cluster = [check_cluster(checker, op, size, group, batch) for size in cluster]
         if uniform_rule and checker.checks.rules:
             uniform(checker, op, uniform_rule, name, which, scope)
-        if forbidden and checker.checks.rules and wave.mask is not None:
-            wrong = misread(wave, which, cluster)
+        if forbidden and checker.checks.rules and batch.mask is not None:
+            wrong = misread(batch, which, cluster)
             if wrong.any():
-                _report_inactive(checker, op, wave, group.spread(wrong, wave), {name: which})
-        result = function(wave, value, which, *cluster)
+                _report_inactive(checker, op, batch, group.spread(wrong, batch), {name: which})
+        result = function(batch, value, which, *cluster)
         parts: list[Any] = []
         if shadows[0] is not None:
-            parts.append(function(wave, whole(shadows[0], form), which, *cluster))
+            parts.append(function(batch, whole(shadows[0], form), which, *cluster))
         if shadows[1] is not None and forbidden:
-            checker.find_undefined(op, name, by_lane(shadows[1], which_form), wave.mask)
+            checker.find_undefined(op, name, by_lane(shadows[1], which_form), batch.mask)
         elif shadows[1] is not None:
             parts.append(spread(by_lane(shadows[1], which_form), form))
         if not forbidden and checker.checks.undefined:
-            wrong = misread(wave, which, cluster)
+            wrong = misread(batch, which, cluster)
             if wrong.any():
-                lanes = group.spread(wrong, wave)
+                lanes = group.spread(wrong, batch)
                 checker.example(number, lanes, {"the other operand": which})
                 parts.append(spread(np.where(lanes, np.uint8(number), np.uint8(0)), form))
         return result, normal(largest(parts)) if parts else None
 
-    def misread(wave: Wave, which: Array, cluster: list[Array]) -> Array:
-        active = group.active(wave)
-        outside, inactive = read_from(sources(op, wave, which, cluster), active)
+    def misread(batch: Batch, which: Array, cluster: list[Array]) -> Array:
+        active = group.active(batch)
+        outside, inactive = read_from(sources(op, batch, which, cluster), active)
         return (outside | inactive) & active
 
     return call
 
 
 def _report_inactive(
-    checker: Any, op: Any, wave: Wave, where: Array, values: dict[str, Array]
+    checker: Any, op: Any, batch: Batch, where: Array, values: dict[str, Array]
 ) -> None:
-    here = np.broadcast_to(wave.active(), wave.shape)
+    here = np.broadcast_to(batch.active(), batch.shape)
     checker.find(
         op.INACTIVE,
         op,

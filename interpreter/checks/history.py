@@ -180,7 +180,7 @@ class MemoryShadow:
         self.tracked: bool | None = None
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
-            self.undefined = Memory(data, memory.rows, memory.wave)
+            self.undefined = Memory(data, memory.rows, memory.batch)
 
     def history(self, histories: Histories, unit: int) -> History | None:
         """Who accessed the memory, None if that cannot matter; made at the first access."""

@@ -13,6 +13,7 @@ from xdsl_spirv.dialects.spirv import cooperative_matrix_2 as ops_2
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
 from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixMulAddNVOp
 from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.accesses import Access
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import aligned, check_aligned_operand, step_of
@@ -30,7 +31,6 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
     carried,
     matrix_form,
 )
-from xdsl_spirv.interpreter.wave import Wave
 
 
 class Matrices:
@@ -47,8 +47,8 @@ class Matrices:
         self.op = op
         self.checker = compiler.checker
         self.compiler = compiler
-        self.form = matrix_form(type, compiler.unit)
-        self.place = Placement(op, self.form, compiler.unit, by_rows)
+        self.form = matrix_form(type, compiler.context)
+        self.place = Placement(op, self.form, compiler.context, by_rows)
         self.store = store
         self.what = "a cooperative store" if store else "a cooperative load"
         line_bytes = self.place.lines[1] * self.place.size
@@ -57,12 +57,12 @@ class Matrices:
         self.line_bytes = line_bytes
 
     def check_operands(
-        self, wave: Wave, pointer: Pointer, stride: Array | None, shadows: list[Any]
+        self, batch: Batch, pointer: Pointer, stride: Array | None, shadows: list[Any]
     ) -> Pointer:
         """CM-27, CM-12, alignment; the pointer, with aligned addresses."""
         checker, op = self.checker, self.op
         if checker.checks.rules:
-            if wave.mask is not checker.existing:
+            if batch.mask is not checker.existing:
                 full_scope(checker, op, self.form)
             uniform(checker, op, "CM-27", "the pointer", pointer, self.form)
             if stride is not None:
@@ -72,7 +72,7 @@ class Matrices:
                     op,
                     f"the Stride of {self.what} is {'not positive' if self.store else 'negative'}",
                     stride < (1 if self.store else 0),
-                    wave.mask,
+                    batch.mask,
                     values={"Stride": stride},
                     remedy="give the elements from one row (or column) to the next",
                 )
@@ -80,13 +80,13 @@ class Matrices:
             if shadow is not None:
                 form = checker.form(op, number)
                 if op.operands[number] is op.pointer:
-                    address(self.compiler, op, shadow, wave.mask)
+                    address(self.compiler, op, shadow, batch.mask)
                 elif op.operands[number] is op.stride:
-                    checker.find_undefined(op, "the Stride", shadow, wave.mask, form)
+                    checker.find_undefined(op, "the Stride", shadow, batch.mask, form)
         check_aligned_operand(checker, op, pointer, "alignment")
         pointer = aligned(checker, op, pointer, self.place.size, self.what)
         if checker.checks.alignment:
-            self._check_alignment(pointer, stride, wave.mask)
+            self._check_alignment(pointer, stride, batch.mask)
         return pointer
 
     def _check_alignment(self, pointer: Pointer, stride: Array | None, mask: Mask) -> None:
@@ -110,20 +110,20 @@ class Matrices:
             remedy="pad rows so that each begins at a multiple of that",
         )
 
-    def tiles(self, wave: Wave, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
+    def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
         """
         The tiles, and where (w, s, lines, width) they lie outside the memory; None where nowhere.
         """
         try:
-            tiles = self.place.tiles(wave, pointer, stride)
+            tiles = self.place.tiles(batch, pointer, stride)
         except InterpreterError:
             # A negative Stride was reported; what it would reach is not.
-            tiles = self.place.tiles(wave, pointer, np.zeros((1, 1, 1), np.int32))
+            tiles = self.place.tiles(batch, pointer, np.zeros((1, 1, 1), np.int32))
         length = pointer.memory.length(raw_dtype(self.form.dtype))
         extent = (tiles.lines - 1) * int(tiles.stride.max()) + tiles.width
         starts = tiles.starts
-        if wave.mask is not None:
-            starts = np.where(wave.mask.any(axis=2, keepdims=True), starts, 0)
+        if batch.mask is not None:
+            starts = np.where(batch.mask.any(axis=2, keepdims=True), starts, 0)
         if not starts.size or int(starts.view(np.uint64).max()) <= length - extent:
             return tiles, None
         items = tiles.items(starts)
@@ -154,7 +154,7 @@ class Matrices:
             remedy="pad the buffer, or leave out the tiles at the edge",
         )
 
-    def note(self, wave: Wave, pointer: Pointer, tiles: Tiles, outside: Any) -> None:
+    def note(self, batch: Batch, pointer: Pointer, tiles: Tiles, outside: Any) -> None:
         """Give the access to the race check."""
         order = self.checker.races
         if order is None:
@@ -164,7 +164,7 @@ class Matrices:
             return
         size = self.place.size
         if tiles.stride.size == 1 and outside is None:
-            start = leaders(pointer, wave.mask, self.place.axes)
+            start = leaders(pointer, batch.mask, self.place.axes)
             step = int(tiles.stride.item()) * size
             unit = step_of(start, step, self.line_bytes)
         else:
@@ -172,7 +172,7 @@ class Matrices:
         history = shadow.history(order.histories, unit)
         if history is None:
             return
-        mask = wave.mask
+        mask = batch.mask
         if outside is not None:
             fine = ~outside.any(axis=(2, 3))[..., None]
             mask = within(mask, fine)
@@ -226,13 +226,13 @@ def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
     form, place, checker = matrices.form, matrices.place, compiler.checker
     octets, carry = raw_dtype(form.dtype), carried(form)
 
-    def shadow_of(wave: Wave, memory: Memory, tiles: Tiles, outside: Any) -> Shadow:
+    def shadow_of(batch: Batch, memory: Memory, tiles: Tiles, outside: Any) -> Shadow:
         undefined = checker.shadow_of(memory).undefined
         shadow = None
         if undefined is not None and outside is None:
             octets_of_lines = Tiles(
                 undefined, tiles.starts, tiles.stride, (tiles.lines, tiles.width)
-            ).load(octets, wave.mask)
+            ).load(octets, batch.mask)
             if octets_of_lines.any():
                 parts = np.ascontiguousarray(octets_of_lines)[..., None].view(np.uint8).max(axis=-1)
                 message = f"{memory.label or 'memory'} was read before it was written"
@@ -245,17 +245,17 @@ def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
             return None
         return normal(shadow if place.by_rows else shadow.swapaxes(2, 3))
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         pointer, stride = values[0], values[1] if len(values) > 1 else None
-        pointer = matrices.check_operands(wave, pointer, stride, shadows)
-        tiles, outside = matrices.tiles(wave, pointer, stride)
+        pointer = matrices.check_operands(batch, pointer, stride, shadows)
+        tiles, outside = matrices.tiles(batch, pointer, stride)
         if outside is None:
-            lines = tiles.load(form.dtype, wave.mask)
+            lines = tiles.load(form.dtype, batch.mask)
         else:
             lines = _safe(tiles, outside, pointer.memory, form.dtype)
-        matrices.note(wave, pointer, tiles, outside)
+        matrices.note(batch, pointer, tiles, outside)
         lines = carry(lines)
-        shadow = shadow_of(wave, pointer.memory, tiles, outside)
+        shadow = shadow_of(batch, pointer.memory, tiles, outside)
         return lines if place.by_rows else lines.swapaxes(2, 3), shadow
 
     return call
@@ -275,50 +275,50 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
     visible = accessed_matrix(op).storage_class.data in BUFFERS
     octets = raw_dtype(form.dtype)
 
-    def write_shadow(wave: Wave, memory: Memory, tiles: Tiles, shadow: Shadow) -> None:
+    def write_shadow(batch: Batch, memory: Memory, tiles: Tiles, shadow: Shadow) -> None:
         undefined = checker.shadow_of(memory).undefined
         if undefined is None:
             return
         target = Tiles(undefined, tiles.starts, tiles.stride, (tiles.lines, tiles.width))
         if shadow is None:
-            target.store(octets, np.zeros((1, 1, 1, 1), octets), wave.mask)
+            target.store(octets, np.zeros((1, 1, 1, 1), octets), batch.mask)
             return
         lines = shadow if place.by_rows else shadow.swapaxes(2, 3)
         wide = np.repeat(lines[..., None], form.dtype.itemsize, axis=-1)
-        target.store(octets, np.ascontiguousarray(wide).view(octets)[..., 0], wave.mask)
+        target.store(octets, np.ascontiguousarray(wide).view(octets)[..., 0], batch.mask)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         pointer, matrix, stride = values[0], values[1], values[2] if len(values) > 2 else None
-        pointer = matrices.check_operands(wave, pointer, stride, shadows)
+        pointer = matrices.check_operands(batch, pointer, stride, shadows)
         if visible:
             what = f"the matrix stored to {pointer.memory.label or 'a buffer'}"
-            checker.find_undefined(op, what, shadows[1], wave.mask, form)
-        tiles, outside = matrices.tiles(wave, pointer, stride)
+            checker.find_undefined(op, what, shadows[1], batch.mask, form)
+        tiles, outside = matrices.tiles(batch, pointer, stride)
         lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
         lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False))
-        matrices.note(wave, pointer, tiles, outside)
+        matrices.note(batch, pointer, tiles, outside)
         if outside is not None and not pointer.memory.robust:
             # Only the tiles that lie inside as a whole are written.
             kept = ~outside.any(axis=(2, 3))[..., None]
-            mask = wave.mask
-            wave.mask = np.broadcast_to(within(mask, kept), wave.shape)
-            tiles.store(form.dtype, lines, wave.mask)
-            write_shadow(wave, pointer.memory, tiles, shadows[1])
-            wave.mask = mask
+            mask = batch.mask
+            batch.mask = np.broadcast_to(within(mask, kept), batch.shape)
+            tiles.store(form.dtype, lines, batch.mask)
+            write_shadow(batch, pointer.memory, tiles, shadows[1])
+            batch.mask = mask
             return None, None
-        tiles.store(form.dtype, lines, wave.mask)
-        write_shadow(wave, pointer.memory, tiles, shadows[1])
+        tiles.store(form.dtype, lines, batch.mask)
+        write_shadow(batch, pointer.memory, tiles, shadows[1])
         if checker.checks.overlap and outside is None:
-            _check_overlap(matrices, wave, tiles, lines)
+            _check_overlap(matrices, batch, tiles, lines)
         return None, None
 
     return call
 
 
-def _check_overlap(matrices: Matrices, wave: Wave, tiles: Tiles, lines: Array) -> None:
+def _check_overlap(matrices: Matrices, batch: Batch, tiles: Tiles, lines: Array) -> None:
     """Elements that are not what was stored were overwritten by another row or another tile."""
     dtype = matrices.form.dtype
-    stored = tiles.load(dtype, wave.mask)
+    stored = tiles.load(dtype, batch.mask)
     different = (stored.view(raw_dtype(dtype)) != lines.view(raw_dtype(dtype))).any(axis=(2, 3))
     stride = int(tiles.stride.flat[0])
     of_one_tile = tiles.lines > 1 and stride < tiles.width
@@ -329,7 +329,7 @@ def _check_overlap(matrices: Matrices, wave: Wave, tiles: Tiles, lines: Array) -
         if of_one_tile
         else f"tiles of {tiles.memory.label or 'memory'} overlap in one store with other values",
         different[..., None],
-        wave.mask,
+        batch.mask,
         values={"first element": tiles.starts},
         remedy="store tiles at places that are a tile apart",
     )
@@ -339,14 +339,14 @@ def _check_overlap(matrices: Matrices, wave: Wave, tiles: Tiles, lines: Array) -
 def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """CM-27, CM-24; an undefined component of A spoils its row, of B its column."""
     checker = compiler.checker
-    result = matrix_form(op.result.type, compiler.unit)
+    result = matrix_form(op.result.type, compiler.context)
     exact = _inner_overflow(op, compiler) if checker.checks.rules else None
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        if checker.checks.rules and wave.mask is not checker.existing:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if checker.checks.rules and batch.mask is not checker.existing:
             full_scope(checker, op, result)
         if exact is not None:
-            exact(wave, values)
+            exact(batch, values)
         total = function(*values)
         parts: list[Any] = []
         shape = (result.rows, result.columns)
@@ -367,15 +367,15 @@ def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 def by_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """CM-27; an undefined component or argument spoils the whole matrix."""
     checker = compiler.checker
-    result = matrix_form(op.result.type, compiler.unit)
+    result = matrix_form(op.result.type, compiler.context)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         if checker.checks.rules:
             full_scope(checker, op, result)
             for number, value in enumerate(values[1:], 1):
                 if isinstance(value, np.ndarray):
                     uniform(checker, op, "CM-27", f"argument {number}", value, result)
-        matrix = function(wave, *values)
+        matrix = function(batch, *values)
         spoiled = max((int(np.max(s)) for s in shadows if isinstance(s, np.ndarray)), default=0)
         return matrix, np.full((1, 1, *matrix.shape[2:]), spoiled, np.uint8) if spoiled else None
 
@@ -390,7 +390,7 @@ def _inner_overflow(op: Any, compiler: CheckedCompiler) -> Any:
     if not bits & flags.SaturatingAccumulationKHR:
         return None
     checker = compiler.checker
-    form = matrix_form(op.result.type, compiler.unit)
+    form = matrix_form(op.result.type, compiler.context)
     signs = (
         bool(bits & flags.MatrixASignedComponentsKHR),
         bool(bits & flags.MatrixBSignedComponentsKHR),
@@ -400,7 +400,7 @@ def _inner_overflow(op: Any, compiler: CheckedCompiler) -> Any:
     high = float(2 ** (width - result_sign))
     low = -high if result_sign else 0.0
 
-    def call(wave: Wave, values: list[Any]) -> None:
+    def call(batch: Batch, values: list[Any]) -> None:
         wide = [
             (v if sign else numbers.unsigned(v)).astype(F64)
             for v, sign in zip(values, signs, strict=False)
@@ -408,7 +408,7 @@ def _inner_overflow(op: Any, compiler: CheckedCompiler) -> Any:
         product = np.matmul(*wide)
         outside = (product >= high) | (product < low)
         where = outside.any(axis=(2, 3))[..., None]
-        if within(wave.mask, where).any():
+        if within(batch.mask, where).any():
             row, column = (int(n) for n in np.argwhere(outside)[0][2:])
             worst = product[..., row, column][..., None]
             checker.find(
@@ -416,7 +416,7 @@ def _inner_overflow(op: Any, compiler: CheckedCompiler) -> Any:
                 op,
                 f"A*B overflows {width} bits before the saturating addition, at row {row}, column "
                 f"{column}",
-                where=within(wave.mask, where),
+                where=within(batch.mask, where),
                 values={"A*B there": worst},
                 remedy="accumulate in a wider type",
             )

@@ -36,7 +36,7 @@ def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: 
         op,
         f"{what} at an address that is no multiple of its {size} bytes",
         address % size != 0,
-        checker.wave.mask,
+        checker.batch.mask,
         values={"address": address},
         remedy="check the offsets and strides of the types, and the indexes",
     )
@@ -63,7 +63,7 @@ def check_aligned_operand(
         op,
         f"the memory operand says Aligned {size}, but the address is no multiple of that",
         address % size != 0,
-        checker.wave.mask,
+        checker.batch.mask,
         values={"address": address},
         remedy="state the alignment that the addresses have",
     )

@@ -38,6 +38,7 @@ from xdsl_spirv.interpreter.checks.accessors import (
     SAME_SUBGROUP,
     SAME_WORKGROUP,
 )
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.pointers import (
     CHAINS,
     accessed_pointer,
@@ -45,7 +46,6 @@ from xdsl_spirv.interpreter.pointers import (
     root_of,
     storage_of,
 )
-from xdsl_spirv.interpreter.unit import Unit
 
 WORKGROUPS, BUFFERS = 0, 1
 """The two kinds of storage that invocations share."""
@@ -122,9 +122,9 @@ _STORAGE = (
 class MemoryModel:
     """The words of one module."""
 
-    def __init__(self, unit: Unit):
-        self.unit = unit
-        module = unit.module
+    def __init__(self, context: Context):
+        self.context = context
+        module = context.module
         model = str(module.properties.get("memory_model", "")) if _is_module(module) else ""
         self.vulkan = "Vulkan" in model
         self.glsl = "GLSL450" in model or "Simple" in model
@@ -169,7 +169,7 @@ class MemoryModel:
 
     def _scope(self, scope: Attribute | None) -> Scope | None:
         if isinstance(scope, SymbolRefAttr):
-            value = self.unit.specialize(scope)
+            value = self.context.specialize(scope)
             return Scope(int(value.reshape(-1)[0]))
         return scope.data if isinstance(scope, ScopeAttr) else None
 
@@ -191,7 +191,7 @@ class MemoryModel:
 
     def _is_coherent(self, pointer: SSAValue, variable: str) -> bool:
         """Whether the variable, or a member on the way, is Coherent or Volatile."""
-        declared = self.unit.symbols.get(variable)
+        declared = self.context.symbols.get(variable)
         if declared is None or not {"coherent", "volatile"}.isdisjoint(declared.attributes):
             return True
         chain: list[Operation] = []
@@ -216,12 +216,12 @@ class MemoryModel:
 
     def is_aliased(self, variable: str) -> bool:
         """Whether a variable may reach memory that another one reaches."""
-        declared = self.unit.symbols.get(variable)
+        declared = self.context.symbols.get(variable)
         return declared is not None and "aliased" in declared.attributes
 
     def is_restricted(self, variable: str) -> bool:
         """Whether a variable promises to be the only way to its memory."""
-        declared = self.unit.symbols.get(variable)
+        declared = self.context.symbols.get(variable)
         return declared is not None and "restrict" in declared.attributes
 
     # Barriers and atomics.
@@ -259,7 +259,7 @@ class MemoryModel:
 def weakest_store(model: MemoryModel, storage: int) -> int:
     """The level for which every store of a module to some storage makes available what it wrote."""
     weakest = SAME_DEVICE
-    for op in model.unit.module.walk():
+    for op in model.context.module.walk():
         if not is_write(op):
             continue
         pointer = accessed_pointer(op, True)

@@ -12,10 +12,10 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.report import Finding, Place, Related
 from xdsl_spirv.interpreter.source import hint_of, source_of
 from xdsl_spirv.interpreter.source.location import quoted
-from xdsl_spirv.interpreter.wave import Wave
 
 LINES: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
 """Lines that whoever parsed a module knows."""
@@ -107,10 +107,10 @@ def text_of(op: Operation) -> str:
     return " ".join(filter(None, (text, str(symbol) if symbol else "", operands)))
 
 
-def place(wave: Wave, workgroup: int, subgroup: int, lane: int) -> Place:
+def place(batch: Batch, workgroup: int, subgroup: int, lane: int) -> Place:
     """An invocation of a chunk."""
-    x, y, z = (int(axis[workgroup, 0, 0]) for axis in wave.workgroup_ids)
-    return Place((x, y, z), int(wave.local_index[0, subgroup, lane]))
+    x, y, z = (int(axis[workgroup, 0, 0]) for axis in batch.workgroup_ids)
+    return Place((x, y, z), int(batch.local_index[0, subgroup, lane]))
 
 
 def values_at(values: Mapping[str, Any], shown: Iterable[Any], shape: tuple[int, ...]) -> list[str]:

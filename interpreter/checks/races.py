@@ -25,6 +25,7 @@ from xdsl_spirv.dialects.spirv import barrier as barriers
 from xdsl_spirv.dialects.spirv import kernel
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks import horizons as kinds
 from xdsl_spirv.interpreter.checks.accesses import Access, Conflicts, Layout
 from xdsl_spirv.interpreter.checks.accessors import (
@@ -62,12 +63,11 @@ from xdsl_spirv.interpreter.checks.race_reports import (
 )
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.wave import Wave
 
 CONTROL = barriers.ControlBarrierOp | kernel.SplitBarrier
 """Barriers that hold invocations up."""
 
-OF_CHUNK = ("wave", "accessors", "horizons")
+OF_CHUNK = ("batch", "accessors", "horizons")
 """What `Races.start` makes for each chunk of workgroups."""
 
 
@@ -76,9 +76,9 @@ class Races:
 
     def __init__(self, checker: Findings):
         self.checker = checker
-        module = checker.unit.module
-        self.model = MemoryModel(checker.unit)
-        self.histories = Histories(checker.unit.written)
+        module = checker.context.module
+        self.model = MemoryModel(checker.context)
+        self.histories = Histories(checker.context.written)
         ops = list(module.walk())
         self.near_barriers = any(
             Scope.Subgroup in (op.execution_scope.data, op.memory_scope.data)
@@ -114,14 +114,14 @@ class Races:
             return self.model.semantics(op).scope > level_of(op.execution_scope.data)
         return isinstance(op, barriers.MemoryBarrierOp)
 
-    def start(self, wave: Wave) -> None:
+    def start(self, batch: Batch) -> None:
         """A chunk of workgroups: nothing is ordered yet."""
-        self.wave = wave
-        self.accessors = Accessors(wave)
+        self.batch = batch
+        self.accessors = Accessors(batch)
         self.horizons = Horizons(self.accessors, self.stamp)
         if not self.started:
             self.started = True
-            self.histories.bind(self.checker.unit.memories.all())
+            self.histories.bind(self.checker.context.memories.all())
             self.weakest = [weakest_store(self.model, s) for s in (WORKGROUPS, BUFFERS)]
             self.narrow = [self._has_narrow_atomics(storage) for storage in (WORKGROUPS, BUFFERS)]
         self.knowledge.start(self.accessors)
@@ -138,7 +138,9 @@ class Races:
     def _has_narrow_atomics(self, storage: int) -> bool:
         """Whether some atomics may be for less than all who reach the storage."""
         wanted = SAME_WORKGROUP if storage == WORKGROUPS else SAME_DEVICE
-        atomics = (op for op in self.checker.unit.module.walk() if isinstance(op, AtomicOperation))
+        atomics = (
+            op for op in self.checker.context.module.walk() if isinstance(op, AtomicOperation)
+        )
         return any(level_of(op.memory_scope.data) < wanted for op in atomics)
 
     # Order.
@@ -187,7 +189,7 @@ class Races:
         history = None if shadow is None else shadow.known
         if not self.knowledge.active or history is None:
             return
-        shape = self.wave.shape
+        shape = self.batch.shape
         bytes_at = access.items * access.dtype.itemsize + history.offset
         if history.region.rows == "workgroup":
             bytes_at = bytes_at + np.arange(shape[0])[:, None, None] * history.region.size
@@ -272,10 +274,10 @@ class Races:
             who = accessors.subgroups if near else accessors.workgroups
             if mask is not None:
                 mask = mask.any(axis=2 if near else (1, 2), keepdims=True)
-        elif items.shape[2] not in (1, self.wave.shape[2]):
+        elif items.shape[2] not in (1, self.batch.shape[2]):
             # A function for a matrix's components: some invocation of the scope calls it.
             who = accessors.workgroups if items.shape[1] == 1 else accessors.subgroups
-        elif not access.write and mask is None and items.shape[2] == 1 and self.wave.lanes > 1:
+        elif not access.write and mask is None and items.shape[2] == 1 and self.batch.lanes > 1:
             who = accessors.subgroups
         else:
             who = accessors.lanes

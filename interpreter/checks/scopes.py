@@ -27,10 +27,10 @@ def full_scope(
     """All invocations of a scope instance execute an instruction together, or none does."""
     scope = form.scope if isinstance(form, CooperativeMatrix) else form
     axes = axes_of(scope)
-    missing = checker.missing(checker.wave.mask, axes)
+    missing = checker.missing(checker.batch.mask, axes)
     if missing is None:
         return
-    here = np.broadcast_to(checker.wave.active(), checker.wave.shape)
+    here = np.broadcast_to(checker.batch.active(), checker.batch.shape)
     touched = missing.any(axis=axes, keepdims=True)
     members = np.broadcast_to(touched, here.shape)
     count = int((members & here).sum())
@@ -49,7 +49,7 @@ def differing(checker: Findings, value: Array, axes: tuple[int, ...]) -> Array |
     """Where active lanes hold another value than the first of their scope; None if nowhere."""
     if all(value.shape[axis] == 1 for axis in axes):
         return None
-    mask = checker.wave.mask
+    mask = checker.batch.mask
     different = value != first_active(value, mask, axes)
     if different.ndim > 3:
         different = different.any(axis=tuple(range(3, different.ndim)))
@@ -82,7 +82,7 @@ def uniform(
         where=where,
         values={
             f"{name} here": shown,
-            "in the first": first_active(shown, checker.wave.mask, axes),
+            "in the first": first_active(shown, checker.batch.mask, axes),
         },
         remedy="compute it from values that are uniform over the scope, or broadcast it",
     )

@@ -15,9 +15,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import arithmetic, bit, composite, conversion, glsl, glsl_forms
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Plain
 from xdsl_spirv.interpreter.numbers import F64, Array, unsigned
-from xdsl_spirv.interpreter.unit import Unit
 
 Test: TypeAlias = Callable[..., Array]
 """(operands) -> where the result is undefined."""
@@ -29,11 +29,11 @@ class Source:
 
     rule: str
     message: str
-    make: Callable[[Any, Unit], Test | None]
+    make: Callable[[Any, Context], Test | None]
 
 
-def _always(test: Test) -> Callable[[Any, Unit], Test]:
-    return lambda op, unit: test
+def _always(test: Test) -> Callable[[Any, Context], Test]:
+    return lambda op, context: test
 
 
 def _wide_shift(a: Array, b: Array) -> Array:
@@ -54,9 +54,9 @@ def _field(base: Array, *rest: Array) -> Array:
     return outside.reshape(outside.shape + (1,) * (base.ndim - outside.ndim))
 
 
-def _outside_integer(sign: bool) -> Callable[[Any, Unit], Test]:
-    def make(op: Operation, unit: Unit) -> Test:
-        form = unit.form(op.results[0].type)
+def _outside_integer(sign: bool) -> Callable[[Any, Context], Test]:
+    def make(op: Operation, context: Context) -> Test:
+        form = context.form(op.results[0].type)
         assert isinstance(form, Plain | CooperativeMatrix)
         bits = form.dtype.itemsize * 8
         low = -(2.0 ** (bits - 1)) if sign else 0.0
@@ -71,7 +71,7 @@ def _outside_integer(sign: bool) -> Callable[[Any, Unit], Test]:
     return make
 
 
-def _undefined_component(op: composite.VectorShuffleOp, unit: Unit) -> Test | None:
+def _undefined_component(op: composite.VectorShuffleOp, context: Context) -> Test | None:
     numbers = np.array([component.value.data for component in op.components])
     undefined = (numbers < 0) | (numbers == 0xFFFFFFFF)
     if not undefined.any():
@@ -79,7 +79,7 @@ def _undefined_component(op: composite.VectorShuffleOp, unit: Unit) -> Test | No
     return lambda a, b: undefined.reshape(1, 1, 1, -1)
 
 
-def _wraps(op: Operation, unit: Unit) -> Test | None:
+def _wraps(op: Operation, context: Context) -> Test | None:
     """Overflow where a decoration says that there is none."""
     signed_too = "no_signed_wrap" in op.attributes
     unsigned_too = "no_unsigned_wrap" in op.attributes
@@ -115,9 +115,9 @@ QUOTIENT = Source(
 )
 
 
-def _negative(op: Operation, unit: Unit) -> Test | None:
+def _negative(op: Operation, context: Context) -> Test | None:
     """Of Vulkan ("Vulkan Environment for SPIR-V"); OpenCL has SPIR-V's definition."""
-    if "OpenCL" in str(unit.module.properties.get("memory_model", "")):
+    if "OpenCL" in str(context.module.properties.get("memory_model", "")):
         return None
     return lambda a, b: (a < 0) | (b < 0)
 

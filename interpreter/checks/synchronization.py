@@ -9,12 +9,12 @@ from typing import Any
 from xdsl_spirv.dialects.spirv import barrier as ops
 from xdsl_spirv.dialects.spirv import kernel
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.scopes import full_scope
 from xdsl_spirv.interpreter.checks.shadow import Shadow
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv.barrier import meet
-from xdsl_spirv.interpreter.wave import Wave
 
 
 @checked(ops.ControlBarrierOp, kernel.ControlBarrierWaitOp)
@@ -28,18 +28,18 @@ def control_barrier(
     scope = op.execution_scope.data
     known = scope in (Scope.Subgroup, Scope.Workgroup)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        if wave.apart and scope != Scope.Subgroup:
-            with checker.of_whole_chunk(wave, meet(wave, op)):
-                return reach(wave)
-        return reach(wave)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if batch.apart and scope != Scope.Subgroup:
+            with checker.of_whole_chunk(batch, meet(batch, op)):
+                return reach(batch)
+        return reach(batch)
 
-    def reach(wave: Wave) -> tuple[Any, Shadow]:
-        if known and checker.checks.barriers and wave.mask is not checker.existing:
+    def reach(batch: Batch) -> tuple[Any, Shadow]:
+        if known and checker.checks.barriers and batch.mask is not checker.existing:
             full_scope(checker, op, scope, "BARRIER-01")
         if checker.races is not None:
             halves = isinstance(op, kernel.ControlBarrierWaitOp)
-            checker.races.barrier(op, wave.mask, checker.races.arrived if halves else None)
+            checker.races.barrier(op, batch.mask, checker.races.arrived if halves else None)
         return None, None
 
     return call
@@ -53,8 +53,8 @@ def arrive(
     checker = compiler.checker
     known = op.execution_scope.data in (Scope.Subgroup, Scope.Workgroup)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        if known and checker.checks.barriers and wave.mask is not checker.existing:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if known and checker.checks.barriers and batch.mask is not checker.existing:
             full_scope(checker, op, op.execution_scope.data, "BARRIER-01")
         if checker.races is not None:
             checker.races.arrived = checker.races.tick(op)
@@ -70,9 +70,9 @@ def memory_barrier(
     """It orders what atomics and control barriers around it pass on."""
     checker = compiler.checker
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         if checker.races is not None:
-            checker.races.fence(op, wave.mask)
+            checker.races.fence(op, batch.mask)
         return None, None
 
     return call

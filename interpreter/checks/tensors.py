@@ -11,6 +11,7 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import cooperative_matrix_tensor as ops
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.accesses import Access
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.scopes import full_scope, uniform
@@ -21,7 +22,6 @@ from xdsl_spirv.interpreter.memory import Memory, Pointer
 from xdsl_spirv.interpreter.numbers import Array, raw_dtype
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv.tensor import TensorAccess
-from xdsl_spirv.interpreter.wave import Wave
 
 
 class Components:
@@ -31,11 +31,11 @@ class Components:
         self.op = op
         self.checker = compiler.checker
         self.writes = store
-        self.access = TensorAccess(op, compiler.unit, self.load, self.store)
+        self.access = TensorAccess(op, compiler.context, self.load, self.store)
         self.form = self.access.form
         self.shadow: Shadow = None
 
-    def check_operands(self, wave: Wave, values: list[Any]) -> None:
+    def check_operands(self, batch: Batch, values: list[Any]) -> None:
         """CM-27: everyone is here, and agrees on the pointer, the layout and the view."""
         if not self.checker.checks.rules:
             return
@@ -81,7 +81,7 @@ class Components:
         items, mask = np.broadcast_to(items, lead), np.broadcast_to(mask, lead)
         first = np.take_along_axis(items, mask.argmax(axis=2)[..., None], axis=2)
         items = np.where(mask, items, first)[:, :, None, :]
-        outer = self.checker.wave.mask
+        outer = self.checker.batch.mask
         lanes = within(outer, some)
         order.note(
             history,
@@ -137,13 +137,13 @@ def load(
     components = Components(op, compiler, store=False)
     access, form = components.access, components.form
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        components.check_operands(wave, values)
-        address(compiler, op, shadows[0], wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        components.check_operands(batch, values)
+        address(compiler, op, shadows[0], batch.mask)
         components.shadow = None
         if op.decode_func is not None:
-            return function(wave, *values), None
-        matrix = access.load(wave, *values)
+            return function(batch, *values), None
+        matrix = access.load(batch, *values)
         shape = (*matrix.shape[:2], form.rows, form.columns)
         loaded = components.shadow
         if loaded is None and shadows[1] is None:
@@ -151,7 +151,7 @@ def load(
         own = np.uint8(0) if loaded is None else loaded
         own = np.broadcast_to(own, (*matrix.shape[:2], form.rows * form.columns)).reshape(shape)
         if shadows[1] is not None:
-            clipped = access.addressing.where(wave, *_states(values)).clipped
+            clipped = access.addressing.where(batch, *_states(values)).clipped
             clipped = np.broadcast_to(clipped, (*matrix.shape[:2], own[0, 0].size)).reshape(shape)
             own = np.where(clipped, shadows[1], own)
         return matrix, normal(own)
@@ -172,15 +172,15 @@ def store(
     components = Components(op, compiler, store=True)
     visible = op.pointer.type.storage_class.data in BUFFERS  # pyright: ignore
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        components.check_operands(wave, values)
-        address(compiler, op, shadows[0], wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        components.check_operands(batch, values)
+        address(compiler, op, shadows[0], batch.mask)
         if visible:
             compiler.checker.find_undefined(
-                op, "the matrix stored", shadows[1], wave.mask, components.form
+                op, "the matrix stored", shadows[1], batch.mask, components.form
             )
         components.shadow = None if visible else shadows[1]
-        components.access.store(wave, *values)
+        components.access.store(batch, *values)
         return None, None
 
     return call

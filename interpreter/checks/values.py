@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.spirv import bit as bits
 from xdsl_spirv.dialects.spirv import dot_product as dots
 from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.dialects.spirv.dot_product import DotSignedness
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.compiler import (
     GENERAL,
     Checked,
@@ -49,29 +50,28 @@ from xdsl_spirv.interpreter.numbers import I64, Array, unsigned
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.spirv.dot_product import components
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def _action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """What needs the wave and has no check: its result is as undefined as its operands."""
+    """What needs the batch and has no check: its result is as undefined as its operands."""
     propagate: list[Any] = []
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        result = function(wave, *values)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        result = function(batch, *values)
         if not op.results or all(shadow is None for shadow in shadows):
             return result, None
         if not propagate:
-            forms = [compiler.unit.form(operand.type) for operand in op.operands]
-            propagate.append(propagation(forms, compiler.unit.form(op.results[0].type)))
+            forms = [compiler.context.form(operand.type) for operand in op.operands]
+            propagate.append(propagation(forms, compiler.context.form(op.results[0].type)))
         return result, normal(propagate[0](shadows))
 
     return call
 
 
 def _value(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    unit = compiler.unit
-    forms = [unit.form(operand.type) for operand in op.operands]
-    result_form = unit.form(op.results[0].type)
+    context = compiler.context
+    forms = [context.form(operand.type) for operand in op.operands]
+    result_form = context.form(op.results[0].type)
     propagate = propagation(forms, result_form)
     if type(op) in MOVES:
         propagate = _moved(op, compiler, function)
@@ -82,9 +82,9 @@ def _value(op: Operation, compiler: CheckedCompiler, function: Function) -> Chec
     scalar = _uniform_scalar(op)
     checker = compiler.checker
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         if matrix is not None:
-            if wave.mask is not checker.existing:
+            if batch.mask is not checker.existing:
                 full_scope(checker, op, matrix)
             if scalar is not None:
                 uniform(checker, op, "CM-27", scalar[0], values[scalar[1]], matrix)
@@ -97,7 +97,7 @@ def _value(op: Operation, compiler: CheckedCompiler, function: Function) -> Chec
                     shadow = normal(np.where(absorb(values, shadows), np.uint8(0), shadow))
                 break
         if add is not None:
-            shadow = add(wave, values, shadow)
+            shadow = add(batch, values, shadow)
         return result, shadow
 
     return call
@@ -116,21 +116,21 @@ GENERAL.update(action=_action, value=_value)
 
 
 def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
-    unit, checker = compiler.unit, compiler.checker
-    form = unit.form(op.results[0].type)
-    tests = [(source, source.make(op, unit)) for source in sources_of(op)]
+    context, checker = compiler.context, compiler.checker
+    form = context.form(op.results[0].type)
+    tests = [(source, source.make(op, context)) for source in sources_of(op)]
     tests = [(source, test) for source, test in tests if test is not None]
     if not tests or not checker.checks.undefined:
         return None
     names = [f"operand {n + 1}" for n in range(len(op.operands))]
 
-    def add(wave: Wave, values: Sequence[Any], shadow: Shadow) -> Shadow:
+    def add(batch: Batch, values: Sequence[Any], shadow: Shadow) -> Shadow:
         for source, test in tests:
             undefined = test(*values)
             if not undefined.any():
                 continue
-            if wave.mask is not None:
-                undefined = undefined & spread_mask(wave.mask, form)
+            if batch.mask is not None:
+                undefined = undefined & spread_mask(batch.mask, form)
                 if not undefined.any():
                     continue
             lanes = by_lane(undefined, form)
@@ -192,8 +192,8 @@ MOVES: dict[type[Operation], tuple[int, ...]] = {
 
 
 def _moved(op: Operation, compiler: CheckedCompiler, function: Function) -> Any:
-    unit = compiler.unit
-    forms = [shadow_form(unit.form(operand.type)) for operand in op.operands]
+    context = compiler.context
+    forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 
     def propagate(shadows: Sequence[Shadow]) -> Shadow:
         return normal(function(*[whole(s, f) for s, f in zip(shadows, forms, strict=True)]))
@@ -203,15 +203,15 @@ def _moved(op: Operation, compiler: CheckedCompiler, function: Function) -> Any:
 
 def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
     """An action that moves all its operands' parts about."""
-    unit = compiler.unit
-    forms = [shadow_form(unit.form(operand.type)) for operand in op.operands]
+    context = compiler.context
+    forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        result = function(wave, *values)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        result = function(batch, *values)
         if all(shadow is None for shadow in shadows):
             return result, None
         full = [whole(s, f) for s, f in zip(shadows, forms, strict=True)]
-        return result, normal(octets(function(wave, *full)))
+        return result, normal(octets(function(batch, *full)))
 
     return call
 
@@ -223,16 +223,16 @@ for _op in (composite.CompositeExtractOp, composite.CompositeInsertOp):
 @checked(composite.CompositeConstructOp, replicated.CompositeConstructReplicateOp)
 def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """CM-09: the constituent of a cooperative matrix is uniform over its scope."""
-    form = compiler.unit.form(op.result.type)
+    form = compiler.context.form(op.result.type)
     moved = moved_action(op, compiler, function)
     checker = compiler.checker
     if not isinstance(form, CooperativeMatrix) or not checker.checks.rules:
         return moved
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         full_scope(checker, op, form)
         uniform(checker, op, "CM-09", "the constituent", values[0], form)
-        return moved(wave, values, shadows)
+        return moved(batch, values, shadows)
 
     return call
 
@@ -245,7 +245,7 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     checker = compiler.checker
     inner = _value(op, compiler, function)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         index = values[place]
         outside = unsigned(index) >= count
         checker.find_active(
@@ -253,13 +253,13 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
             op,
             f"a component outside a vector of {count}",
             outside,
-            wave.mask,
+            batch.mask,
             values={"component": index},
             remedy="keep the number below the vector's length",
         )
         values = [*values]
         values[place] = np.clip(index, 0, count - 1)
-        return inner(wave, values, shadows)
+        return inner(batch, values, shadows)
 
     return call
 
@@ -267,15 +267,15 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 @checked(logic.SelectOp)
 def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """Only the chosen operand's parts count."""
-    unit = compiler.unit
-    condition_form, form = unit.form(op.condition.type), unit.form(op.result.type)
+    context = compiler.context
+    condition_form, form = context.form(op.condition.type), context.form(op.result.type)
     shadows_form = shadow_form(form)
     general_check = _value(op, compiler, function)
     if isinstance(form, Opaque):
         function = np.where
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        result, _ = general_check(wave, values, [None, None, None])
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        result, _ = general_check(batch, values, [None, None, None])
         if all(shadow is None for shadow in shadows):
             return result, None
         parts: list[Any] = []
@@ -295,7 +295,7 @@ def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) ->
 @checked(hints.FreezeOp)
 def freeze(op: hints.FreezeOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """Whatever the value is, it is defined from here on."""
-    return lambda wave, values, shadows: (values[0], None)
+    return lambda batch, values, shadows: (values[0], None)
 
 
 @checked(hints.AssumeTrueOp)
@@ -303,14 +303,14 @@ def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function
     """UNDEF-12: what is assumed is defined, and true."""
     checker = compiler.checker
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        checker.find_undefined(op, "an assumption", shadows[0], wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        checker.find_undefined(op, "an assumption", shadows[0], batch.mask)
         checker.find_active(
             "UNDEF-12",
             op,
             "what is assumed does not hold",
             ~values[0],
-            wave.mask,
+            batch.mask,
             values={"condition": values[0]},
             remedy="assume only what is always true",
         )
@@ -322,12 +322,12 @@ def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function
 @checked(control_flow.FunctionCallOp)
 def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """Shadows go in and come back."""
-    unit, name = compiler.unit, op.callee.string_value()
+    context, name = compiler.context, op.callee.string_value()
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        code = unit.code(name, compile_function)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        code = context.code(name, compile_function)
         assert isinstance(code, CheckedCode)
-        return code.call(wave, values, shadows)
+        return code.call(batch, values, shadows)
 
     return call
 
@@ -338,30 +338,30 @@ def dot_accumulate(op: Any, compiler: CheckedCompiler, function: Function) -> Ch
     checker = compiler.checker
     inner = _value(op, compiler, function)
     exact = _exact_dot(op, compiler)
-    bits_of_result = compiler.unit.plain(op.result.type).dtype.itemsize * 8
+    bits_of_result = compiler.context.plain(op.result.type).dtype.itemsize * 8
     sign = op.SIGNEDNESS != DotSignedness.UNSIGNED
     high = float(2 ** (bits_of_result - sign))
     low = -high if sign else 0.0
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         total = exact(values[0], values[1])
         checker.find_active(
             "DOT-17",
             op,
             f"the sum of products overflows {bits_of_result} bits before the final addition",
             (total >= high) | (total < low),
-            wave.mask,
+            batch.mask,
             values={"sum of products": total},
             remedy="use a wider result type",
         )
-        return inner(wave, values, shadows)
+        return inner(batch, values, shadows)
 
     largest_sum = _largest_sum(op, compiler)
     return call if checker.checks.rules and largest_sum >= high else inner
 
 
 def _component_form(op: Any, compiler: CheckedCompiler) -> tuple[int, int]:
-    form = compiler.unit.plain(op.vector_1.type)
+    form = compiler.context.plain(op.vector_1.type)
     return (form.dtype.itemsize * 8, form.shape[0]) if form.shape else (8, 4)
 
 
@@ -372,7 +372,7 @@ def _largest_sum(op: Any, compiler: CheckedCompiler) -> float:
 
 def _exact_dot(op: Any, compiler: CheckedCompiler) -> Function:
     """The sum in binary64, exact up to 2^53 and close enough beyond to tell an overflow."""
-    forms = [compiler.unit.plain(v.type) for v in (op.vector_1, op.vector_2)]
+    forms = [compiler.context.plain(v.type) for v in (op.vector_1, op.vector_2)]
     signs = (op.SIGNEDNESS != DotSignedness.UNSIGNED, op.SIGNEDNESS == DotSignedness.SIGNED)
     wide = I64 if _component_form(op, compiler)[0] < 32 else np.dtype(np.float64)
 

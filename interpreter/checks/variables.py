@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.spirv.types import (
     RuntimeArrayType,
     StructType,
 )
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import PlainAccess, check_aligned_operand
 from xdsl_spirv.interpreter.checks.shadow import (
@@ -34,6 +35,7 @@ from xdsl_spirv.interpreter.checks.shadow import (
     shadow_form,
     whole,
 )
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Mask, within
 from xdsl_spirv.interpreter.layout import Layout, loader, storer
 from xdsl_spirv.interpreter.memory import Pointer, Pointers
@@ -49,9 +51,7 @@ from xdsl_spirv.interpreter.spirv.memory import (
     placed,
     store_variable,
 )
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer, read_part, write_part
-from xdsl_spirv.interpreter.wave import Wave
 
 BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PhysicalStorageBuffer)
 """Storage classes that others see: what is stored there must be defined."""
@@ -60,11 +60,11 @@ BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.Physic
 @checked(ops.VariableOp)
 def variable(op: ops.VariableOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """A variable without an initial value is undefined as a whole."""
-    form = shadow_form(compiler.unit.form(pointer_type(op.result).pointee))
+    form = shadow_form(compiler.context.form(pointer_type(op.result).pointee))
     undefined = compiler.checker.checks.undefined
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        pointer = function(wave, *values)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        pointer = function(batch, *values)
         if values:
             pointer.variable.shadow = shadows[0]
         elif undefined:
@@ -89,35 +89,37 @@ class Reader:
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
     ):
         self.op = op
-        self.unit: Unit = compiler.unit
+        self.context: Context = compiler.context
         self.checker = compiler.checker
         self.bytes = has_bytes(type)
         if self.bytes:
-            layout = Layout(self.unit)
+            layout = Layout(self.context)
             self.plain = PlainAccess(self.checker, op)
-            lying = placed(pointer, type.pointee, self.unit)
+            lying = placed(pointer, type.pointee, self.context)
             self.read = loader(lying, layout, self.plain.load)
             self.assemble = loader(lying, layout, self.plain.loaded)
 
-    def __call__(self, wave: Wave, pointer: Any, astray: Array | None = None) -> tuple[Any, Shadow]:
+    def __call__(
+        self, batch: Batch, pointer: Any, astray: Array | None = None
+    ) -> tuple[Any, Shadow]:
         """The value and its shadow; the address of lanes `astray` is undefined."""
         if self.bytes:
             self.plain.astray = astray
             shadows = self.plain.shadows
             shadows.clear()
-            value = self.read(pointer, wave.mask)
+            value = self.read(pointer, batch.mask)
             if all(shadow is None for shadow, _ in shadows):
                 return value, None
             if len(shadows) == 1:
                 return value, shadows[0][0]
-            return value, normal(self.assemble(pointer, wave.mask))
-        value = load_variable(self.unit, wave, pointer)
+            return value, normal(self.assemble(pointer, batch.mask))
+        value = load_variable(self.context, batch, pointer)
         shadow = pointer.variable.shadow
         if shadow is None:
             return value, None
         form = shadow_form(pointer.variable.form)
-        mapping = self.unit.options.component_mapping
-        return value, self._named(read_part(form, mapping, wave, shadow, pointer.path))
+        mapping = self.context.options.component_mapping
+        return value, self._named(read_part(form, mapping, batch, shadow, pointer.path))
 
     def _named(self, shadow: Any) -> Shadow:
         """The shadow with this instruction as the origin of what was never written."""
@@ -150,20 +152,20 @@ class Writer:
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
     ):
         self.op = op
-        self.unit: Unit = compiler.unit
+        self.context: Context = compiler.context
         self.checker = compiler.checker
         self.bytes = has_bytes(type)
-        self.form = self.unit.form(type.pointee)
+        self.form = self.context.form(type.pointee)
         self.visible = type.storage_class.data in BUFFERS
         if self.bytes:
-            layout = Layout(self.unit)
+            layout = Layout(self.context)
             self.plain = PlainAccess(self.checker, op)
-            lying = placed(pointer, type.pointee, self.unit)
+            lying = placed(pointer, type.pointee, self.context)
             self.write = storer(lying, layout, self.plain.store)
             self.collect = storer(lying, layout, self.plain.to_store)
 
     def __call__(
-        self, wave: Wave, pointer: Any, value: Any, shadow: Shadow, astray: Array | None = None
+        self, batch: Batch, pointer: Any, value: Any, shadow: Shadow, astray: Array | None = None
     ) -> None:
         """Write, but for lanes `astray`, whose address is undefined."""
         if self.bytes:
@@ -172,23 +174,23 @@ class Writer:
             if shadow is not None:
                 if self.visible:
                     what = f"the value stored to {label_of(pointer)}"
-                    self.checker.find_undefined(self.op, what, shadow, wave.mask, self.form)
+                    self.checker.find_undefined(self.op, what, shadow, batch.mask, self.form)
                 else:
-                    self.collect(pointer, shadow, wave.mask)
-            self.write(pointer, value, wave.mask)
+                    self.collect(pointer, shadow, batch.mask)
+            self.write(pointer, value, batch.mask)
             return
-        store_variable(self.unit, wave, pointer, value)
-        self._keep(wave, pointer, shadow)
+        store_variable(self.context, batch, pointer, value)
+        self._keep(batch, pointer, shadow)
 
-    def _keep(self, wave: Wave, pointer: VariablePointer, shadow: Shadow) -> None:
+    def _keep(self, batch: Batch, pointer: VariablePointer, shadow: Shadow) -> None:
         holder = pointer.variable
         if holder.shadow is None and shadow is None:
             return
         form = shadow_form(holder.form)
         new = whole(shadow, shadow_form(self.form))
         old = whole(holder.shadow, form)
-        mapping = self.unit.options.component_mapping
-        holder.shadow = normal(write_part(form, mapping, wave, old, pointer.path, new, wave.mask))
+        mapping = self.context.options.component_mapping
+        holder.shadow = normal(write_part(form, mapping, batch, old, pointer.path, new, batch.mask))
 
 
 @checked(ops.LoadOp)
@@ -196,11 +198,11 @@ def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Check
     """A load within bounds, aligned, of what was written, not racing."""
     reader = Reader(op, op.pointer, accessed(op.pointer, op.results[0].type), compiler)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        astray = address(compiler, op, shadows[0], wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        astray = address(compiler, op, shadows[0], batch.mask)
         if reader.bytes:
             check_aligned_operand(compiler.checker, op, values[0], "alignment")
-        return reader(wave, values[0], astray)
+        return reader(batch, values[0], astray)
 
     return call
 
@@ -212,10 +214,10 @@ def parts_by_pointer(op: GLPointerForm, compiler: CheckedCompiler, function: Fun
     writer = Writer(op, op.pointer, accessed(op.pointer, pointee), compiler)
     split = PARTS[op.__class__]
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        astray = address(compiler, op, shadows[1], wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        astray = address(compiler, op, shadows[1], batch.mask)
         first, second = split(values[0])
-        writer(wave, values[1], second, shadows[0], astray)
+        writer(batch, values[1], second, shadows[0], astray)
         return first, shadows[0]
 
     return call
@@ -226,11 +228,11 @@ def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Che
     """A store within bounds, aligned, of a defined value, not racing."""
     writer = Writer(op, op.pointer, accessed(op.pointer, op.object.type), compiler)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        astray = address(compiler, op, shadows[0], wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        astray = address(compiler, op, shadows[0], batch.mask)
         if writer.bytes:
             check_aligned_operand(compiler.checker, op, values[0], "alignment")
-        writer(wave, values[0], values[1], shadows[1], astray)
+        writer(batch, values[0], values[1], shadows[1], astray)
         return None, None
 
     return call
@@ -243,17 +245,17 @@ def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Funct
     reader = Reader(op, op.source, source, compiler)
     writer = Writer(op, op.target, target, compiler)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        to, of = (address(compiler, op, shadow, wave.mask) for shadow in shadows)
-        value, shadow = reader(wave, values[1], of)
-        writer(wave, values[0], value, shadow, to)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        to, of = (address(compiler, op, shadow, batch.mask) for shadow in shadows)
+        value, shadow = reader(batch, values[1], of)
+        writer(batch, values[0], value, shadow, to)
         return None, None
 
     return call
 
 
 def lengths_of(
-    type: Attribute, indexes: Sequence[SSAValue], unit: Unit
+    type: Attribute, indexes: Sequence[SSAValue], context: Context
 ) -> list[tuple[int, int, str]]:
     """
     (number of the index, elements, the rule) for every dynamic index into something of known
@@ -267,7 +269,7 @@ def lengths_of(
             continue
         count, rule = None, "BOUNDS-03" if isinstance(type, VectorType) else "BOUNDS-02"
         if isinstance(type, ArrayType):
-            count, type = unit.size(type.length), type.element_type
+            count, type = context.size(type.length), type.element_type
         elif isinstance(type, VectorType):
             count, type = type.get_shape()[0], type.element_type
         elif isinstance(type, MatrixType):
@@ -293,14 +295,14 @@ def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
     """
     Indexes within their arrays: a pointer beyond one is reported where it is used.
     """
-    checker, unit = compiler.checker, compiler.unit
+    checker, context = compiler.checker, compiler.context
     first = len(op.operands) - len(op.indexes)
     base = op.properties.get("base_type")
     base = pointer_type(op.base).pointee if base is None else base
-    lengths = lengths_of(base, op.indexes, unit)
+    lengths = lengths_of(base, op.indexes, context)
     limits = [(first + n, count, rule) for n, count, rule in lengths if checker.checks.bounds]
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         parts = [shadow for shadow in shadows if shadow is not None]
         robust = isinstance(values[0], Pointer) and values[0].memory.robust
         for place, count, rule in limits:
@@ -312,7 +314,7 @@ def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
                 continue
             values = [*values]
             values[place] = np.clip(index, 0, count - 1)
-            outside = within(wave.mask, outside)
+            outside = within(batch.mask, outside)
             if outside.any():
                 parts.append(_outside(checker, op, count, rule, outside, index))
         pointer = function(*values)

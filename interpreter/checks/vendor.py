@@ -11,6 +11,7 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import cooperative_vector as vectors
 from xdsl_spirv.dialects.spirv import tensor_arm, vendor
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks import copies
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.copies import Moves, addresses
@@ -25,7 +26,6 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv import cooperative_vector as vector_semantics
 from xdsl_spirv.interpreter.spirv import tensor_arm as tensor_semantics
-from xdsl_spirv.interpreter.wave import Wave
 
 # Cooperative matrices, first version: the layout is an operand.
 
@@ -33,17 +33,17 @@ from xdsl_spirv.interpreter.wave import Wave
 @checked(vendor.CooperativeMatrixLoadNVOp, vendor.CooperativeMatrixStoreNVOp)
 def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """As a load or store of the later version, once the layout is known."""
-    checker, boolean = compiler.checker, compiler.unit.form(op.column_major.type)
+    checker, boolean = compiler.checker, compiler.context.form(op.column_major.type)
     type, store = (op.object.type, True) if not op.results else (op.result.type, False)
     both = [Matrices(op, compiler, type, store, by_rows) for by_rows in (True, False)]
     ways = [(storing if store else loading)(op, compiler, matrices) for matrices in both]
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         *given, column_major = values
         if checker.checks.rules:
             uniform(checker, op, "CM-27", "ColumnMajor", column_major, both[0].form)
-        checker.find_undefined(op, "ColumnMajor", shadows[-1], wave.mask, boolean)
-        return ways[bool(column_major.reshape(-1)[0])](wave, given, shadows[:-1])
+        checker.find_undefined(op, "ColumnMajor", shadows[-1], batch.mask, boolean)
+        return ways[bool(column_major.reshape(-1)[0])](batch, given, shadows[:-1])
 
     return call
 
@@ -97,13 +97,13 @@ def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """An undefined component of a row, or of the bias, spoils one of the result; of x, all."""
     loads = VectorLoads(op, compiler)
-    product = vector_semantics.Product(op, compiler.unit, loads)
-    form = compiler.unit.plain(op.operands[0].type)
+    product = vector_semantics.Product(op, compiler.context, loads)
+    form = compiler.context.plain(op.operands[0].type)
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        addresses(compiler, op, shadows, list(range(1, len(values))), wave.mask)
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        addresses(compiler, op, shadows, list(range(1, len(values))), batch.mask)
         loads.shadows.clear()
-        result = product(wave, *values)
+        result = product(batch, *values)
         lines, bias = loads.shadows, None
         if product.bias is not None:
             *lines, bias = loads.shadows
@@ -168,18 +168,18 @@ def _accumulate(
     """What is added, the operands numbered `added`, is defined."""
     sums, checker = Sums(op, compiler), compiler.checker
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         others = [n for n in range(len(values)) if n not in added]
-        addresses(compiler, op, shadows, others, wave.mask)
+        addresses(compiler, op, shadows, others, batch.mask)
         for number in added:
             added_form = checker.form(op, number)
-            checker.find_undefined(op, "what is added", shadows[number], wave.mask, added_form)
-        mask = wave.mask
+            checker.find_undefined(op, "what is added", shadows[number], batch.mask, added_form)
+        mask = batch.mask
         for start in targets(*values):
-            wave.mask = sums.check(start, form, wave.mask)
-        if wave.mask is None or wave.mask.any():
-            function(wave, *values)
-        wave.mask = mask
+            batch.mask = sums.check(start, form, batch.mask)
+        if batch.mask is None or batch.mask.any():
+            function(batch, *values)
+        batch.mask = mask
         return None, None
 
     return call
@@ -188,7 +188,7 @@ def _accumulate(
 @checked(vectors.CooperativeVectorReduceSumAccumulateOp)
 def accumulate_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """Each component added to memory."""
-    form = compiler.unit.plain(op.v.type)
+    form = compiler.context.plain(op.v.type)
     return _accumulate(
         op,
         compiler,
@@ -202,7 +202,7 @@ def accumulate_vector(op: Any, compiler: CheckedCompiler, function: Function) ->
 @checked(vectors.CooperativeVectorOuterProductAccumulateOp)
 def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """Each product of components added to memory."""
-    matrix = vector_semantics.accumulated(op, compiler.unit)
+    matrix = vector_semantics.accumulated(op, compiler.context)
     form = Plain(matrix.dtype, (matrix.width,))
     return _accumulate(
         op,

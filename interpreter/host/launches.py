@@ -15,6 +15,7 @@ from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp
 from xdsl_spirv.dialects.schedule.push_constants import SIZE_BYTES, bytes_of, numbers_of, sizes_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, host
 from xdsl_spirv.interpreter.launch import geometry_of, run
@@ -22,7 +23,6 @@ from xdsl_spirv.interpreter.memory import Memory, Pointer, start_of
 from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.semantics import control
 from xdsl_spirv.interpreter.spirv.module import Launch
-from xdsl_spirv.interpreter.unit import Unit
 
 
 @host(gpu.LaunchFuncOp)
@@ -39,7 +39,7 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
     block = [int(values[v]) for v in (op.blockSizeX, op.blockSizeY, op.blockSizeZ)]
     arguments = [values[v] for v in op.kernelOperands]
     module_name, entry = op.kernel.string_value().split(".")
-    module = machine.unit.symbol(module_name)
+    module = machine.context.symbol(module_name)
     if isinstance(module, SPIRVModuleOp):
         buffers = {
             (0, number): array
@@ -54,10 +54,14 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
         push = bytes_of(numbers_of(op)) or push
         Launch(module, entry, (x, y, z), buffers, {}, push, machine.options).run()
         return []
-    unit = Unit(module, machine.options, geometry_of(grid, block, machine.options))
+    context = Context(module, machine.options, geometry_of(grid, block, machine.options))
     buffers = [isinstance(value.type, MemRefType) for value in op.kernelOperands]
     given = enumerate(zip(arguments, buffers, strict=True))
-    run(unit, unit.symbol(entry), [argument(value, entry, n, yes) for n, (value, yes) in given])
+    run(
+        context,
+        context.symbol(entry),
+        [argument(value, entry, n, yes) for n, (value, yes) in given],
+    )
     return []
 
 
@@ -90,7 +94,7 @@ def collective(op: CollectiveOp, compiler: Compiler) -> Step:
             if not op.is_ancestor(operand.owner) and operand not in outer:  # pyright: ignore
                 outer.append(operand)
     slots = compiler.slots(outer)
-    machine = Host(ModuleOp([]), compiler.unit.options)
+    machine = Host(ModuleOp([]), compiler.context.options)
 
     def step(env: Env) -> None:
         if env[WAVE].first == 0:

@@ -23,6 +23,7 @@ from xdsl.ir.region_utils import iter_used_values_defined_above
 
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.code import WAVE, Compiler
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
 from xdsl_spirv.interpreter.host.machine import Host, host, on_arrays
@@ -31,13 +32,12 @@ from xdsl_spirv.interpreter.kernel.control_flow import body_of
 from xdsl_spirv.interpreter.kernel.memref import gathered
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, action
-from xdsl_spirv.interpreter.unit import Unit
 
 PARALLEL = "parallel"
 
 
 class Points:
-    """What stands in the wave's place while a body runs: the indexes of the loops."""
+    """What stands in the batch's place while a body runs: the indexes of the loops."""
 
     def __init__(self, indexes: Sequence[Array]):
         self.indexes = indexes
@@ -46,7 +46,7 @@ class Points:
 
 
 @action(linalg.ops.IndexOp)
-def index(op: linalg.ops.IndexOp, unit: Unit) -> Function:
+def index(op: linalg.ops.IndexOp, context: Context) -> Function:
     """The loop's index."""
     loop = op.dim.value.data
     return lambda points: points.indexes[loop]
@@ -76,18 +76,18 @@ def body_for(machine: Host, block: Block) -> Body:
     """A body, compiled once for each machine."""
     body = machine.bodies.get(block)
     if body is None:
-        body = machine.bodies[block] = Body(machine.unit, block)
+        body = machine.bodies[block] = Body(machine.context, block)
     return body
 
 
 @action(tensor.ExtractOp)
-def extract(op: tensor.ExtractOp, unit: Unit) -> Function:
+def extract(op: tensor.ExtractOp, context: Context) -> Function:
     """An element of a tensor at each point: a gather. Points that a mask leaves out read any."""
     return gathered
 
 
 @action(cf.AssertOp)
-def assertion(op: cf.AssertOp, unit: Unit) -> Function:
+def assertion(op: cf.AssertOp, context: Context) -> Function:
     """The condition holds at every point."""
     text = op.msg.data
 
@@ -111,8 +111,8 @@ def host_assertion(op: cf.AssertOp, condition: Array) -> None:
 class Body:
     """A body compiled to run on arrays over the iteration space."""
 
-    def __init__(self, unit: Unit, block: Block):
-        compiler = Compiler(unit)
+    def __init__(self, context: Context, block: Block):
+        compiler = Compiler(context)
         region = block.parent
         assert region is not None
         self.captured = list(dict.fromkeys(iter_used_values_defined_above(region)))
@@ -330,5 +330,5 @@ def reduce(machine: Host, op: linalg.ops.ReduceOp, operands: Sequence[Any]) -> l
     whole = AffineMap.identity(rank)
     kept = tuple(AffineDimExpr(axis) for axis in range(rank) if axis not in dims)
     maps = [whole, AffineMap(rank, 0, kept)]
-    body = Body(machine.unit, op.region.block)
+    body = Body(machine.context, op.region.block)
     return reduce_points(body, [source, output], maps, kinds, source.shape, 1)

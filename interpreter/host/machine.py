@@ -19,11 +19,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.batch import Geometry
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Geometry
 
 HostFunction: TypeAlias = Callable[["Host", Any, Sequence[Any]], Sequence[Any]]
 """(host, operation, operand values) -> result values."""
@@ -71,17 +71,19 @@ class Host:
         self.module = module
         self.options = options
         self.launches = launches
-        self.unit = Unit(module, options, Geometry((1, 1, 1), (1, 1, 1), options.subgroup_size))
+        self.context = Context(
+            module, options, Geometry((1, 1, 1), (1, 1, 1), options.subgroup_size)
+        )
         self._staged: dict[Operation, semantics.Function] = {}
         self.bodies: dict[Block, Any] = {}
         self._frames: list[dict[SSAValue, Any]] = []
 
     def function(self, name: str) -> func.FuncOp:
         """The function of that name with a body."""
-        symbol = self.unit.symbols.get(name)
+        symbol = self.context.symbols.get(name)
         if isinstance(symbol, func.FuncOp) and symbol.body.blocks:
             return symbol
-        names = [n for n, op in self.unit.symbols.items() if isinstance(op, func.FuncOp)]
+        names = [n for n, op in self.context.symbols.items() if isinstance(op, func.FuncOp)]
         raise InterpreterError(
             f"the module has no function @{name} with a body",
             "the module",
@@ -159,7 +161,7 @@ class Host:
                     op,
                     "tests/interpreter/test_coverage.py lists what is not executed, and why",
                 )
-            staged = self._staged[op] = meaning.stage(op, self.unit)
+            staged = self._staged[op] = meaning.stage(op, self.context)
         return staged
 
 

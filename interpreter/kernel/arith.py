@@ -14,9 +14,9 @@ from xdsl.ir import Operation
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.constants import constant_value
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.semantics import Function, constant, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 value_table(
@@ -58,9 +58,9 @@ value_table(
 
 
 @constant(arith.ConstantOp)
-def arith_constant(op: arith.ConstantOp, unit: Unit) -> Array:
+def arith_constant(op: arith.ConstantOp, context: Context) -> Array:
     """The constant, uniform."""
-    return constant_value(op.value, op.result.type, unit)
+    return constant_value(op.value, op.result.type, context)
 
 
 _COMPARE_INTEGERS: list[Function] = [
@@ -81,7 +81,7 @@ _COMPARE_FLOATS: list[Function] = [np.equal, np.greater, np.greater_equal, np.le
 
 
 @value(arith.CmpiOp)
-def compare_integers(op: arith.CmpiOp, unit: Unit) -> Function:
+def compare_integers(op: arith.CmpiOp, context: Context) -> Function:
     """By predicate; bools compare as 1-bit integers."""
     function = _COMPARE_INTEGERS[op.predicate.value.data]
     if scalar_dtype(op.lhs.type) == numbers.BOOL and op.predicate.value.data > 1:
@@ -113,15 +113,15 @@ def float_comparison(predicate: int) -> Function:
 
 
 @value(arith.CmpfOp)
-def compare_floats(op: arith.CmpfOp, unit: Unit) -> Function:
+def compare_floats(op: arith.CmpfOp, context: Context) -> Function:
     """By predicate."""
     return ew.in_binary32(float_comparison(op.predicate.value.data))
 
 
 @value(arith.SelectOp)
-def select(op: arith.SelectOp, unit: Unit) -> Function:
+def select(op: arith.SelectOp, context: Context) -> Function:
     """The second operand where the condition holds, else the third."""
-    return ew.select(unit.form(op.result.type), isinstance(op.cond.type, ShapedType))
+    return ew.select(context.form(op.result.type), isinstance(op.cond.type, ShapedType))
 
 
 CONVERSIONS: dict[type[Operation], ew.Conversion] = {
@@ -141,7 +141,7 @@ CONVERSIONS: dict[type[Operation], ew.Conversion] = {
 
 
 @value(*CONVERSIONS)
-def convert(op: Operation, unit: Unit) -> Function:
+def convert(op: Operation, context: Context) -> Function:
     """The table's conversion between the element types."""
-    source, target = (unit.plain(v.type).dtype for v in (op.operands[0], op.results[0]))
-    return CONVERSIONS[type(op)](source, target, unit.options.bfloat16_rounding)
+    source, target = (context.plain(v.type).dtype for v in (op.operands[0], op.results[0]))
+    return CONVERSIONS[type(op)](source, target, context.options.bfloat16_rounding)

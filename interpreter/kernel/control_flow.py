@@ -15,13 +15,13 @@ from xdsl.dialects import cf, gpu, scf
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Slots, Step, Steps
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.flow import RETURN, Flow, Leaving
 from xdsl_spirv.interpreter.forms import Mask, Merge, merger
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import control, terminator
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAValue]]:
@@ -40,7 +40,7 @@ def define_results(compiler: Compiler, op: Operation) -> Callable[[Env, Sequence
 
 def mergers(compiler: Compiler, values: Sequence[SSAValue]) -> list[Merge]:
     """How to merge each value under a mask."""
-    return [merger(compiler.unit.form(value.type)) for value in values]
+    return [merger(compiler.context.form(value.type)) for value in values]
 
 
 def agreed(value: Array, mask: Mask) -> int | None:
@@ -97,16 +97,16 @@ def for_loop(op: scf.ForOp, compiler: Compiler) -> Step:
                 for target, value in zip(arguments, values, strict=True):
                     env[target] = value
 
-    def parted(env: Env, wave: Wave) -> None:
+    def parted(env: Env, batch: Batch) -> None:
         low, high, step = (env[slot] for slot in bounds)
-        outer = wave.mask
+        outer = batch.mask
         counter = low
         while True:
             more = counter < high
             mask = more if outer is None else more & outer
             if not mask.any():
                 break
-            wave.mask = mask
+            batch.mask = mask
             env[variable] = counter
             run(env)
             values = [
@@ -116,17 +116,17 @@ def for_loop(op: scf.ForOp, compiler: Compiler) -> Step:
             for target, value in zip(arguments, values, strict=True):
                 env[target] = value
             counter = counter + step
-        wave.mask = outer
+        batch.mask = outer
 
     def step(env: Env) -> None:
-        wave: Wave = env[WAVE]
-        low, high, by = (agreed(env[slot], wave.mask) for slot in bounds)
+        batch: Batch = env[WAVE]
+        low, high, by = (agreed(env[slot], batch.mask) for slot in bounds)
         if by is not None and by <= 0:
             raise InterpreterError(f"a loop's step is {by}", op, "a step must be positive")
         for target, source in zip(arguments, initial, strict=True):
             env[target] = env[source]
         if low is None or high is None or by is None:
-            parted(env, wave)
+            parted(env, batch)
         else:
             uniform(env, range(low, high, by))
         assign(env, [env[slot] for slot in arguments])
@@ -149,8 +149,8 @@ def if_else(op: scf.IfOp, compiler: Compiler) -> Step:
     merges = mergers(compiler, op.results)
 
     def step(env: Env) -> None:
-        wave: Wave = env[WAVE]
-        way = split(env[condition], wave.mask)
+        batch: Batch = env[WAVE]
+        way = split(env[condition], batch.mask)
         if way is True:
             then_steps.run(env)
             assign(env, [env[slot] for slot in then_slots])
@@ -158,12 +158,12 @@ def if_else(op: scf.IfOp, compiler: Compiler) -> Step:
             else_steps.run(env)
             assign(env, [env[slot] for slot in else_slots])
         else:
-            outer = wave.mask
-            wave.mask = way[0]
+            outer = batch.mask
+            batch.mask = way[0]
             then_steps.run(env)
-            wave.mask = way[1]
+            batch.mask = way[1]
             else_steps.run(env)
-            wave.mask = outer
+            batch.mask = outer
             assign(
                 env,
                 [
@@ -192,15 +192,15 @@ def while_loop(op: scf.WhileOp, compiler: Compiler) -> Step:
     condition, *passed = condition_slots
 
     def step(env: Env) -> None:
-        wave: Wave = env[WAVE]
-        outer = wave.mask
+        batch: Batch = env[WAVE]
+        outer = batch.mask
         for target, source in zip(before_slots, initial, strict=True):
             env[target] = env[source]
         results: list[Any] | None = None
         while True:
             before_steps.run(env)
             values = [env[slot] for slot in passed]
-            mask = wave.mask
+            mask = batch.mask
             way = split(env[condition], mask)
             if results is None or mask is outer:
                 results = values
@@ -210,15 +210,15 @@ def while_loop(op: scf.WhileOp, compiler: Compiler) -> Step:
             if way is False:
                 break
             if way is not True:
-                wave.mask = way[0]
+                batch.mask = way[0]
             for target, value in zip(after_slots, values, strict=True):
                 env[target] = value
             after_steps.run(env)
             following = [env[slot] for slot in yielded]
             for merge, target, value in zip(merges, before_slots, following, strict=True):
-                whole = wave.mask is outer
-                env[target] = value if whole else merge(wave.mask, value, env[target])
-        wave.mask = outer
+                whole = batch.mask is outer
+                env[target] = value if whole else merge(batch.mask, value, env[target])
+        batch.mask = outer
         assign(env, results)
 
     return step
@@ -267,8 +267,8 @@ def choose(flow: Flow, condition: SSAValue, yes: Target, no: Target) -> Callable
     no_number, no_read, no_assign = flow.edge(*no)
 
     def call(env: Env) -> Leaving:
-        wave: Wave = env[WAVE]
-        way = split(env[slot], wave.mask)
+        batch: Batch = env[WAVE]
+        way = split(env[slot], batch.mask)
         if way is True:
             yes_assign(env, yes_read(env))
             return yes_number
@@ -276,7 +276,7 @@ def choose(flow: Flow, condition: SSAValue, yes: Target, no: Target) -> Callable
             no_assign(env, no_read(env))
             return no_number
         arms = [(yes_assign, yes_read(env), way[0]), (no_assign, no_read(env), way[1])]
-        assign_parted(env, wave, arms)
+        assign_parted(env, batch, arms)
         return [(yes_number, way[0]), (no_number, way[1])]
 
     return call
@@ -285,11 +285,11 @@ def choose(flow: Flow, condition: SSAValue, yes: Target, no: Target) -> Callable
 Arm = tuple[Callable[[Env, Any], None], Any, Mask]
 
 
-def assign_parted(env: Env, wave: Wave, arms: Sequence[Arm]) -> None:
+def assign_parted(env: Env, batch: Batch, arms: Sequence[Arm]) -> None:
     """Assign block arguments for the lanes of each mask only."""
-    outer, partial = wave.mask, wave.partial
-    wave.partial = True
+    outer, partial = batch.mask, batch.partial
+    batch.partial = True
     for assign, values, mask in arms:
-        wave.mask = mask
+        batch.mask = mask
         assign(env, values)
-    wave.mask, wave.partial = outer, partial
+    batch.mask, batch.partial = outer, partial

@@ -13,8 +13,8 @@ from xdsl.dialects import gpu
 from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter.built_ins import BUILT_INS
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens
-from xdsl_spirv.interpreter.unit import Unit
 
 IDS: dict[type[Operation], str] = {
     gpu.ThreadIdOp: "LocalInvocationId",
@@ -31,11 +31,11 @@ IDS: dict[type[Operation], str] = {
 
 
 @action(*IDS)
-def identify(op: Any, unit: Unit) -> Function:
+def identify(op: Any, context: Context) -> Function:
     """The built-in's component along the operation's axis."""
     axis = "xyz".index(op.dimension.data) if "dimension" in op.properties else 0
     components = BUILT_INS[IDS[type(op)]]
-    return lambda wave: components(wave)[axis].astype(np.int64)
+    return lambda batch: components(batch)[axis].astype(np.int64)
 
 
-nothing_happens(gpu.BarrierOp)  # Invocations run in lockstep (wave.py).
+nothing_happens(gpu.BarrierOp)  # Invocations run in lockstep (batch.py).

@@ -20,13 +20,13 @@ from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.memory import Memory, Pointer, Rows
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, same, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def memref_type(value: SSAValue) -> MemRefType[Any]:
@@ -35,9 +35,9 @@ def memref_type(value: SSAValue) -> MemRefType[Any]:
     return value.type
 
 
-def element_form(type: MemRefType[Any], unit: Unit) -> Plain:
+def element_form(type: MemRefType[Any], context: Context) -> Plain:
     """The form of a memref's elements."""
-    return unit.plain(type.element_type)
+    return context.plain(type.element_type)
 
 
 def element_bytes(form: Plain) -> int:
@@ -56,9 +56,9 @@ def static_strides(type: MemRefType[Any]) -> list[int]:
     return known
 
 
-def element_pointer(type: MemRefType[Any], unit: Unit) -> Callable[..., Pointer]:
+def element_pointer(type: MemRefType[Any], context: Context) -> Callable[..., Pointer]:
     """`at(base, *indices)`: the pointer to an element."""
-    size = element_bytes(element_form(type, unit))
+    size = element_bytes(element_form(type, context))
     strides = static_strides(type)
 
     def at(base: Pointer, *indices: Array) -> Pointer:
@@ -86,27 +86,27 @@ def gathered(points: Any, array: Array, *indexes: Array) -> Array:
 
 
 @action(memref.LoadOp)
-def load(op: memref.LoadOp, unit: Unit) -> Function:
+def load(op: memref.LoadOp, context: Context) -> Function:
     """The element at the indices; in a body that the host runs a memref is a whole array."""
     type = memref_type(op.memref)
-    form, at = element_form(type, unit), element_pointer(type, unit)
+    form, at = element_form(type, context), element_pointer(type, context)
 
-    def call(wave: Wave, base: Pointer | Array, *indices: Array) -> Any:
+    def call(batch: Batch, base: Pointer | Array, *indices: Array) -> Any:
         if isinstance(base, np.ndarray):
-            return gathered(wave, base, *indices)
-        return memory.load(at(base, *indices), form, wave.mask)
+            return gathered(batch, base, *indices)
+        return memory.load(at(base, *indices), form, batch.mask)
 
     return call
 
 
 @action(memref.StoreOp)
-def store(op: memref.StoreOp, unit: Unit) -> Function:
+def store(op: memref.StoreOp, context: Context) -> Function:
     """Write the element at the indices."""
     type = memref_type(op.memref)
-    form, at = element_form(type, unit), element_pointer(type, unit)
+    form, at = element_form(type, context), element_pointer(type, context)
 
-    def call(wave: Wave, value: Array, base: Pointer, *indices: Array) -> None:
-        memory.store(at(base, *indices), form, value, wave.mask)
+    def call(batch: Batch, value: Array, base: Pointer, *indices: Array) -> None:
+        memory.store(at(base, *indices), form, value, batch.mask)
 
     return call
 
@@ -125,7 +125,7 @@ def _storage(space: Attribute) -> StorageClass:
 
 
 @action(memref.AllocOp, memref.AllocaOp)
-def allocate(op: memref.AllocOp | memref.AllocaOp, unit: Unit) -> Function:
+def allocate(op: memref.AllocOp | memref.AllocaOp, context: Context) -> Function:
     """
     Unwritten memory: one for each workgroup in Workgroup memory, else one for each invocation.
     """
@@ -135,21 +135,21 @@ def allocate(op: memref.AllocOp | memref.AllocaOp, unit: Unit) -> Function:
     rows: Rows = "workgroup" if storage == StorageClass.Workgroup else "lane"
     if not type.has_static_shape():
         raise InterpreterError(f"the size of {type} is not known", op)
-    size = element_bytes(element_form(type, unit)) * prod(type.get_shape())
+    size = element_bytes(element_form(type, context)) * prod(type.get_shape())
     if rows == "workgroup":
-        unit.workgroup_bytes += size
+        context.workgroup_bytes += size
     else:
-        unit.workgroup_bytes += size * unit.geometry.subgroups * unit.geometry.lanes
+        context.workgroup_bytes += size * context.geometry.subgroups * context.geometry.lanes
     label = f"the {storage.name} memory {op.results[0].name_hint or type}"
-    return lambda wave, *_: memory.start_of(Memory.unwritten(size, rows, wave, label))
+    return lambda batch, *_: memory.start_of(Memory.unwritten(size, rows, batch, label))
 
 
 @action(memref.DeallocOp, memref.AssumeAlignmentOp)
-def nothing(op: Operation, unit: Unit) -> Function:
+def nothing(op: Operation, context: Context) -> Function:
     """No effect on values."""
     if op.results:
-        return lambda wave, base, *_: base
-    return lambda wave, *_: None
+        return lambda batch, base, *_: base
+    return lambda batch, *_: None
 
 
 # The same memory under another type.
@@ -157,13 +157,13 @@ value_table(dict.fromkeys((memref.CastOp, memref.MemorySpaceCastOp, FlatViewOp),
 
 
 @value(ElementPtrOp)
-def element_ptr(op: ElementPtrOp, unit: Unit) -> Function:
+def element_ptr(op: ElementPtrOp, context: Context) -> Function:
     """The pointer to the element at the indices."""
-    return element_pointer(memref_type(op.memref), unit)
+    return element_pointer(memref_type(op.memref), context)
 
 
 @value(memref.DimOp)
-def dim(op: memref.DimOp, unit: Unit) -> Function:
+def dim(op: memref.DimOp, context: Context) -> Function:
     """A static dimension, or that of the array which the launch passed."""
     type = memref_type(op.source)
     sizes = np.array(type.get_shape(), np.int64)
@@ -173,10 +173,10 @@ def dim(op: memref.DimOp, unit: Unit) -> Function:
 
 
 @action(memref.SubviewOp)
-def subview(op: memref.SubviewOp, unit: Unit) -> Function:
+def subview(op: memref.SubviewOp, context: Context) -> Function:
     """A pointer to the first element of the view; its strides are the result type's."""
     type = memref_type(op.source)
-    strides, size = static_strides(type), element_bytes(element_form(type, unit))
+    strides, size = static_strides(type), element_bytes(element_form(type, context))
     offsets = op.static_offsets.get_values()
     dynamic = [axis for axis, offset in enumerate(offsets) if offset == DYNAMIC_INDEX]
     base = sum(
@@ -185,7 +185,7 @@ def subview(op: memref.SubviewOp, unit: Unit) -> Function:
         if offset != DYNAMIC_INDEX
     )
 
-    def call(wave: Wave, source: Pointer, *operands: Array) -> Pointer:
+    def call(batch: Batch, source: Pointer, *operands: Array) -> Pointer:
         total = np.full((1, 1, 1), base, np.int64)
         for axis, operand in zip(dynamic, operands, strict=False):
             total = total + operand * strides[axis]

@@ -13,51 +13,51 @@ from xdsl.ir import Attribute
 from xdsl_spirv.dialects.scalars.meanings import fused_multiply_add
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.kernel.memref import element_pointer, memref_type, static_strides
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 value_table({vector.FMAOp: fused_multiply_add})
 
 
-def _contiguous(type: Attribute, last_stride: int, unit: Unit) -> Plain:
-    form = unit.plain(type)
+def _contiguous(type: Attribute, last_stride: int, context: Context) -> Plain:
+    form = context.plain(type)
     if len(form.shape) != 1 or last_stride != 1:
         raise InterpreterError(f"{type} does not lie contiguously in its memref")
     return form
 
 
 @action(vector.LoadOp)
-def load(op: vector.LoadOp, unit: Unit) -> Function:
+def load(op: vector.LoadOp, context: Context) -> Function:
     """Consecutive elements of the last dimension."""
     type = memref_type(op.base)
-    form = _contiguous(op.result.type, static_strides(type)[-1], unit)
-    at = element_pointer(type, unit)
-    return lambda wave, base, *indices: memory.load(at(base, *indices), form, wave.mask)
+    form = _contiguous(op.result.type, static_strides(type)[-1], context)
+    at = element_pointer(type, context)
+    return lambda batch, base, *indices: memory.load(at(base, *indices), form, batch.mask)
 
 
 @action(vector.StoreOp)
-def store(op: vector.StoreOp, unit: Unit) -> Function:
+def store(op: vector.StoreOp, context: Context) -> Function:
     """Write consecutive elements of the last dimension."""
     type = memref_type(op.base)
-    form = _contiguous(op.vector.type, static_strides(type)[-1], unit)
-    at = element_pointer(type, unit)
+    form = _contiguous(op.vector.type, static_strides(type)[-1], context)
+    at = element_pointer(type, context)
 
-    def call(wave: Wave, value: Array, base: Pointer, *indices: Array) -> None:
-        memory.store(at(base, *indices), form, value, wave.mask)
+    def call(batch: Batch, value: Array, base: Pointer, *indices: Array) -> None:
+        memory.store(at(base, *indices), form, value, batch.mask)
 
     return call
 
 
 @value(vector.BroadcastOp)
-def broadcast(op: vector.BroadcastOp, unit: Unit) -> Function:
+def broadcast(op: vector.BroadcastOp, context: Context) -> Function:
     """A scalar or a vector repeated along new leading dimensions."""
-    form, source = unit.plain(op.vector.type), unit.plain(op.source.type)
+    form, source = context.plain(op.vector.type), context.plain(op.source.type)
     lead = (1,) * (len(form.shape) - len(source.shape))
 
     def call(a: Array) -> Array:
@@ -68,7 +68,7 @@ def broadcast(op: vector.BroadcastOp, unit: Unit) -> Function:
 
 
 @value(vector.ExtractOp)
-def extract(op: vector.ExtractOp, unit: Unit) -> Function:
+def extract(op: vector.ExtractOp, context: Context) -> Function:
     """The component or sub-vector at static positions."""
     positions = op.static_position.get_values()
     if op.dynamic_position:
@@ -78,7 +78,7 @@ def extract(op: vector.ExtractOp, unit: Unit) -> Function:
 
 
 @value(vector.InsertOp)
-def insert(op: vector.InsertOp, unit: Unit) -> Function:
+def insert(op: vector.InsertOp, context: Context) -> Function:
     """The vector with a component or sub-vector at static positions replaced."""
     positions = op.static_position.get_values()
     if op.dynamic_position:
@@ -95,9 +95,9 @@ def insert(op: vector.InsertOp, unit: Unit) -> Function:
 
 
 @value(vector.BitcastOp)
-def bitcast(op: vector.BitcastOp, unit: Unit) -> Function:
+def bitcast(op: vector.BitcastOp, context: Context) -> Function:
     """The same bits, the last dimension shrunk or grown."""
-    form = unit.plain(op.result.type)
+    form = context.plain(op.result.type)
 
     def call(a: Array) -> Array:
         return np.ascontiguousarray(a).view(form.dtype)
@@ -106,10 +106,10 @@ def bitcast(op: vector.BitcastOp, unit: Unit) -> Function:
 
 
 @value(vector.ShuffleOp)
-def shuffle(op: vector.ShuffleOp, unit: Unit) -> Function:
+def shuffle(op: vector.ShuffleOp, context: Context) -> Function:
     """Components of two vectors of one dimension by number."""
     numbers = np.array(op.mask.get_values())
-    if len(unit.plain(op.v1.type).shape) != 1:
+    if len(context.plain(op.v1.type).shape) != 1:
         raise InterpreterError("vector.shuffle of several dimensions is not executed", op)
 
     def call(a: Array, b: Array) -> Array:
@@ -138,11 +138,11 @@ _REDUCTIONS: dict[str, Function] = {
 
 
 @value(vector.ReductionOp)
-def reduction(op: vector.ReductionOp, unit: Unit) -> Function:
+def reduction(op: vector.ReductionOp, context: Context) -> Function:
     """Components combined in order, the accumulator last."""
     name = op.kind.data.value if hasattr(op.kind.data, "value") else str(op.kind.data)
     function = _REDUCTIONS[name]
-    count = prod(unit.plain(op.vector.type).shape)
+    count = prod(context.plain(op.vector.type).shape)
 
     def call(a: Array, *accumulator: Array) -> Array:
         result = a[..., 0]

@@ -15,10 +15,10 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv import arithmetic as ops
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.numbers import F32, F64, Array
 from xdsl_spirv.interpreter.semantics import Function, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
 
 COMPONENTWISE: dict[type[Operation], Function] = {
     ops.IAddOp: np.add,
@@ -42,14 +42,14 @@ COMPONENTWISE: dict[type[Operation], Function] = {
 
 
 @value(*COMPONENTWISE)
-def componentwise(op: Operation, unit: Unit) -> Function:
+def componentwise(op: Operation, context: Context) -> Function:
     """The table's function on each component."""
-    return on_components(COMPONENTWISE[type(op)], op, unit)
+    return on_components(COMPONENTWISE[type(op)], op, context)
 
 
-def on_components(function: Function, op: Operation, unit: Unit) -> Function:
+def on_components(function: Function, op: Operation, context: Context) -> Function:
     """A function of natural dtypes, also for cooperative matrices that are carried as binary32."""
-    form = unit.form(op.results[0].type)
+    form = context.form(op.results[0].type)
     if not isinstance(form, CooperativeMatrix) or form.carrier == form.dtype:
         return function
     dtype, carrier = form.dtype, form.carrier
@@ -88,11 +88,11 @@ value_table(
 
 
 @value(ops.MatrixTimesScalarOp)
-def matrix_times_scalar(op: ops.MatrixTimesScalarOp, unit: Unit) -> Function:
+def matrix_times_scalar(op: ops.MatrixTimesScalarOp, context: Context) -> Function:
     """
     Each component times the scalar, which is uniform over a cooperative matrix's scope (CM-27).
     """
-    form = unit.form(op.result.type)
+    form = context.form(op.result.type)
     if not isinstance(form, CooperativeMatrix):
         return lambda matrix, scalar: matrix * scalar[..., None, None]
     dtype, carrier = form.dtype, form.carrier
@@ -115,38 +115,38 @@ def sum_of_products(a: Array, b: Array, axis: int, dtype: numbers.DType) -> Arra
     return total.astype(dtype, copy=False)
 
 
-def _result_dtype(op: Operation, unit: Unit) -> numbers.DType:
-    return unit.plain(op.results[0].type).dtype
+def _result_dtype(op: Operation, context: Context) -> numbers.DType:
+    return context.plain(op.results[0].type).dtype
 
 
 @value(ops.DotOp)
-def dot(op: ops.DotOp, unit: Unit) -> Function:
+def dot(op: ops.DotOp, context: Context) -> Function:
     """The sum of the components' products."""
     assert isinstance(op.vector_1.type, VectorType)
-    dtype, rounding = _result_dtype(op, unit), unit.options.bfloat16_rounding
+    dtype, rounding = _result_dtype(op, context), context.options.bfloat16_rounding
     if dtype == numbers.BFLOAT16:
         return lambda a, b: numbers.to_bfloat16(sum_of_products(a, b, -1, F32), rounding)
     return lambda a, b: sum_of_products(a, b, -1, dtype)
 
 
 @value(ops.VectorTimesMatrixOp)
-def vector_times_matrix(op: ops.VectorTimesMatrixOp, unit: Unit) -> Function:
+def vector_times_matrix(op: ops.VectorTimesMatrixOp, context: Context) -> Function:
     """The vector's dot product with each column."""
-    dtype = _result_dtype(op, unit)
+    dtype = _result_dtype(op, context)
     return lambda vector, matrix: sum_of_products(vector[..., None, :], matrix, -1, dtype)
 
 
 @value(ops.MatrixTimesVectorOp)
-def matrix_times_vector(op: ops.MatrixTimesVectorOp, unit: Unit) -> Function:
+def matrix_times_vector(op: ops.MatrixTimesVectorOp, context: Context) -> Function:
     """The columns weighted by the vector's components."""
-    dtype = _result_dtype(op, unit)
+    dtype = _result_dtype(op, context)
     return lambda matrix, vector: sum_of_products(matrix, vector[..., :, None], -2, dtype)
 
 
 @value(ops.MatrixTimesMatrixOp)
-def matrix_times_matrix(op: ops.MatrixTimesMatrixOp, unit: Unit) -> Function:
+def matrix_times_matrix(op: ops.MatrixTimesMatrixOp, context: Context) -> Function:
     """Column j of the result is the left matrix times column j of the right one."""
-    dtype = _result_dtype(op, unit)
+    dtype = _result_dtype(op, context)
 
     def call(left: Array, right: Array) -> Array:
         return sum_of_products(left[..., None, :, :], right[..., :, :, None], -2, dtype)

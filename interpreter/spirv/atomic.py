@@ -19,6 +19,8 @@ from xdsl_spirv.dialects.spirv import atomic as ops
 from xdsl_spirv.dialects.spirv import kernel
 from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case
@@ -26,8 +28,6 @@ from xdsl_spirv.interpreter.numbers import Array, DType, raw_dtype
 from xdsl_spirv.interpreter.pointers import has_bytes
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.spirv.memory import accessed
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
 class Places:
@@ -35,11 +35,11 @@ class Places:
     The active invocations of an atomic: the flat view, their element numbers and their places.
     """
 
-    def __init__(self, wave: Wave, pointer: Pointer, dtype: DType):
-        self.shape = wave.shape
+    def __init__(self, batch: Batch, pointer: Pointer, dtype: DType):
+        self.shape = batch.shape
         target = pointer.memory
         view = target.view(dtype)
-        mask = wave.mask
+        mask = batch.mask
         items = pointer.items(dtype.itemsize, mask)
         if mask is not None:
             items = np.where(mask, items, 0)
@@ -80,14 +80,14 @@ def atomic_type(op: Any) -> PointerType:
     return accessed(op.pointer, op.results[0].type if op.results else op.value.type)
 
 
-def _view_dtype(op: Any, unit: Unit) -> DType:
+def _view_dtype(op: Any, context: Context) -> DType:
     type = atomic_type(op)
     if not has_bytes(type):
         raise InterpreterError(
             f"{op.name} on {type.storage_class.data.name} memory, which no two invocations share",
             op,
         )
-    return unit.plain(type.pointee).dtype
+    return context.plain(type.pointee).dtype
 
 
 def segments(items: Array) -> tuple[Array, Array]:
@@ -134,17 +134,17 @@ _UPDATES: dict[type[Operation], np.ufunc] = {
 
 
 @action(*_UPDATES)
-def update(op: ops.AtomicUpdate, unit: Unit) -> Function:
+def update(op: ops.AtomicUpdate, context: Context) -> Function:
     """Combine memory with the value; the result is what memory held."""
-    ufunc, dtype = _UPDATES[type(op)], _view_dtype(op, unit)
+    ufunc, dtype = _UPDATES[type(op)], _view_dtype(op, context)
     if isinstance(op, ops.AtomicUMinOp | ops.AtomicUMaxOp):
         return by_memory(_updater(ufunc, raw_dtype(dtype), dtype, bool(op.result.uses)))
     return by_memory(_updater(ufunc, dtype, dtype, bool(op.result.uses)))
 
 
 def _updater(ufunc: np.ufunc, dtype: DType, result: DType, used: bool) -> Function:
-    def call(wave: Wave, pointer: Pointer, value: Array) -> Array:
-        places = Places(wave, pointer, dtype)
+    def call(batch: Batch, pointer: Pointer, value: Array) -> Array:
+        places = Places(batch, pointer, dtype)
         operands = places.pick(value.view(dtype))
         if used:
             return places.put(accumulate(places.view, places.items, operands, ufunc)).view(result)
@@ -155,31 +155,31 @@ def _updater(ufunc: np.ufunc, dtype: DType, result: DType, used: bool) -> Functi
 
 
 @action(ops.AtomicIIncrementOp, ops.AtomicIDecrementOp)
-def step(op: ops.AtomicStep, unit: Unit) -> Function:
+def step(op: ops.AtomicStep, context: Context) -> Function:
     """Add or take 1; the result is what memory held."""
-    dtype = _view_dtype(op, unit)
+    dtype = _view_dtype(op, context)
     one = np.full((1, 1, 1), 1 if isinstance(op, ops.AtomicIIncrementOp) else -1, dtype)
     call = _updater(np.add, dtype, dtype, bool(op.result.uses))
-    return by_memory(lambda wave, pointer: call(wave, pointer, one))
+    return by_memory(lambda batch, pointer: call(batch, pointer, one))
 
 
 @action(ops.AtomicLoadOp)
-def load(op: ops.AtomicLoadOp, unit: Unit) -> Function:
+def load(op: ops.AtomicLoadOp, context: Context) -> Function:
     """What memory holds."""
-    form = Plain(_view_dtype(op, unit))
-    return by_memory(lambda wave, pointer: memory.load(pointer, form, wave.mask))
+    form = Plain(_view_dtype(op, context))
+    return by_memory(lambda batch, pointer: memory.load(pointer, form, batch.mask))
 
 
 @action(ops.AtomicStoreOp)
-def store(op: ops.AtomicStoreOp, unit: Unit) -> Function:
+def store(op: ops.AtomicStoreOp, context: Context) -> Function:
     """Write the value; of several to one address the last invocation's stays."""
-    form = Plain(_view_dtype(op, unit))
+    form = Plain(_view_dtype(op, context))
     names = list(op.operands)
     pointer_first = names[0] is op.pointer
 
-    def call(wave: Wave, first: Any, second: Any) -> None:
+    def call(batch: Batch, first: Any, second: Any) -> None:
         pointer, value = (first, second) if pointer_first else (second, first)
-        memory.store(pointer, form, value, wave.mask)
+        memory.store(pointer, form, value, batch.mask)
 
     return by_memory(call)
 
@@ -187,16 +187,16 @@ def store(op: ops.AtomicStoreOp, unit: Unit) -> Function:
 def by_memory(function: Function) -> Function:
     """An atomic's second stage, run for each memory that its pointer is into."""
 
-    def call(wave: Wave, *operands: Any) -> Any:
+    def call(batch: Batch, *operands: Any) -> Any:
         place = next(n for n, o in enumerate(operands) if isinstance(o, Pointer | Pointers))
 
         def one_memory(pointer: Pointer, lanes: Mask) -> Any:
-            outer, wave.mask = wave.mask, lanes
-            result = function(wave, *operands[:place], pointer, *operands[place + 1 :])
-            wave.mask = outer
+            outer, batch.mask = batch.mask, lanes
+            result = function(batch, *operands[:place], pointer, *operands[place + 1 :])
+            batch.mask = outer
             return result
 
-        return by_case(operands[place], wave.mask, one_memory, merge_results)
+        return by_case(operands[place], batch.mask, one_memory, merge_results)
 
     return call
 
@@ -210,10 +210,10 @@ Sequential = Callable[[Array, Array, tuple[Array, ...]], None]
 
 
 def one_by_one(
-    wave: Wave, pointer: Pointer, dtype: DType, operands: tuple[Array, ...], change: Sequential
+    batch: Batch, pointer: Pointer, dtype: DType, operands: tuple[Array, ...], change: Sequential
 ) -> Array:
     """Let `change(view, items, operands)` act on rounds of invocations with different addresses."""
-    places = Places(wave, pointer, dtype)
+    places = Places(batch, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)
     order, starts = segments(places.items)
     rank = np.arange(order.size) - np.repeat(
@@ -229,47 +229,47 @@ def one_by_one(
 
 
 @action(ops.AtomicExchangeOp)
-def exchange(op: ops.AtomicExchangeOp, unit: Unit) -> Function:
+def exchange(op: ops.AtomicExchangeOp, context: Context) -> Function:
     """Write the value; the result is what memory held."""
-    dtype = _view_dtype(op, unit)
+    dtype = _view_dtype(op, context)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
         view[items] = operands[0]
 
     return by_memory(
-        lambda wave, pointer, value: one_by_one(wave, pointer, dtype, (value,), change)
+        lambda batch, pointer, value: one_by_one(batch, pointer, dtype, (value,), change)
     )
 
 
 @action(kernel.AtomicFlagTestAndSetOp)
-def test_and_set(op: kernel.AtomicFlagTestAndSetOp, unit: Unit) -> Function:
+def test_and_set(op: kernel.AtomicFlagTestAndSetOp, context: Context) -> Function:
     """Set the flag; whether it was set before."""
-    dtype, one = _view_dtype(op, unit), np.ones((1, 1, 1), np.int32)
+    dtype, one = _view_dtype(op, context), np.ones((1, 1, 1), np.int32)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
         view[items] = operands[0]
 
-    return by_memory(lambda wave, pointer: one_by_one(wave, pointer, dtype, (one,), change) != 0)
+    return by_memory(lambda batch, pointer: one_by_one(batch, pointer, dtype, (one,), change) != 0)
 
 
 @action(kernel.AtomicFlagClearOp)
-def clear(op: kernel.AtomicFlagClearOp, unit: Unit) -> Function:
+def clear(op: kernel.AtomicFlagClearOp, context: Context) -> Function:
     """Clear the flag."""
-    form, zero = Plain(_view_dtype(op, unit)), np.zeros((1, 1, 1), np.int32)
-    return by_memory(lambda wave, pointer: memory.store(pointer, form, zero, wave.mask))
+    form, zero = Plain(_view_dtype(op, context)), np.zeros((1, 1, 1), np.int32)
+    return by_memory(lambda batch, pointer: memory.store(pointer, form, zero, batch.mask))
 
 
 @action(ops.AtomicCompareExchangeOp, ops.AtomicCompareExchangeWeakOp)
-def compare_exchange(op: ops.AtomicCompare, unit: Unit) -> Function:
+def compare_exchange(op: ops.AtomicCompare, context: Context) -> Function:
     """Write the value where memory equals the comparator; the result is what memory held."""
-    dtype = _view_dtype(op, unit)
+    dtype = _view_dtype(op, context)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
         value, comparator = operands
         view[items] = np.where(view[items] == comparator, value, view[items])
 
     return by_memory(
-        lambda wave, pointer, value, comparator: one_by_one(
-            wave, pointer, dtype, (value, comparator), change
+        lambda batch, pointer, value, comparator: one_by_one(
+            batch, pointer, dtype, (value, comparator), change
         )
     )

@@ -10,9 +10,9 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import bit as ops
 from xdsl_spirv.interpreter import elementwise as ew
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.numbers import Array, unsigned
 from xdsl_spirv.interpreter.semantics import Function, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
 
 value_table(
     {
@@ -29,9 +29,9 @@ value_table(
 
 
 @value(ops.BitCountOp)
-def bit_count(op: ops.BitCountOp, unit: Unit) -> Function:
+def bit_count(op: ops.BitCountOp, context: Context) -> Function:
     """How many bits are set, in the result's type."""
-    dtype = unit.plain(op.result.type).dtype
+    dtype = context.plain(op.result.type).dtype
     return lambda a: np.bitwise_count(unsigned(a)).astype(dtype)
 
 
@@ -49,7 +49,7 @@ def _low_bits(count: Array, dtype: np.dtype) -> Array:
 
 
 @value(ops.BitFieldInsertOp)
-def insert_field(op: ops.BitFieldInsertOp, unit: Unit) -> Function:
+def insert_field(op: ops.BitFieldInsertOp, context: Context) -> Function:
     """Base with `count` bits from `offset` on replaced by the low bits of `insert`."""
 
     def call(base: Array, insert: Array, offset: Array, count: Array) -> Array:
@@ -61,7 +61,7 @@ def insert_field(op: ops.BitFieldInsertOp, unit: Unit) -> Function:
 
 
 @value(ops.BitFieldUExtractOp)
-def extract_field_unsigned(op: ops.BitFieldUExtractOp, unit: Unit) -> Function:
+def extract_field_unsigned(op: ops.BitFieldUExtractOp, context: Context) -> Function:
     """`count` bits from `offset` on, zero-extended."""
 
     def call(base: Array, offset: Array, count: Array) -> Array:
@@ -72,7 +72,7 @@ def extract_field_unsigned(op: ops.BitFieldUExtractOp, unit: Unit) -> Function:
 
 
 @value(ops.BitFieldSExtractOp)
-def extract_field_signed(op: ops.BitFieldSExtractOp, unit: Unit) -> Function:
+def extract_field_signed(op: ops.BitFieldSExtractOp, context: Context) -> Function:
     """`count` bits from `offset` on, extended by the highest of them; 0 for none."""
 
     def call(base: Array, offset: Array, count: Array) -> Array:

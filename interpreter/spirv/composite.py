@@ -13,39 +13,39 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.dialects.spirv import composite as ops
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Plain
 from xdsl_spirv.interpreter.memory import first_active
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, same, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import put_element, read_part, take_element, write_part
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def filled_matrix(form: CooperativeMatrix) -> Function:
     """The matrix of one component, each scope instance's first active lane's (CM-09)."""
     axes = (2,) if form.scope.name == "Subgroup" else (1, 2)
 
-    def fill(wave: Wave, component: Array) -> Array:
-        chosen = first_active(component, wave.mask, axes)[..., None].astype(form.carrier)
+    def fill(batch: Batch, component: Array) -> Array:
+        chosen = first_active(component, batch.mask, axes)[..., None].astype(form.carrier)
         return np.broadcast_to(chosen, (*chosen.shape[:2], form.rows, form.columns))
 
     return fill
 
 
 @action(ops.CompositeConstructOp)
-def construct(op: ops.CompositeConstructOp, unit: Unit) -> Function:
+def construct(op: ops.CompositeConstructOp, context: Context) -> Function:
     """The composite of the constituents; a vector may be made of scalars and vectors."""
-    form = unit.form(op.result.type)
+    form = context.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
         return filled_matrix(form)
     if isinstance(form, Composite):
-        return lambda wave, *parts: parts
+        return lambda batch, *parts: parts
     assert isinstance(form, Plain)
-    inner = [unit.plain(constituent.type).shape for constituent in op.constituents]
+    inner = [context.plain(constituent.type).shape for constituent in op.constituents]
     joined = len(form.shape) == 1 and any(inner)
 
-    def join(wave: Wave, *parts: Array) -> Array:
+    def join(batch: Batch, *parts: Array) -> Array:
         first = parts[0]
         if not joined and all(part is first for part in parts):
             return np.broadcast_to(
@@ -66,22 +66,30 @@ def _indexes(op: ops.CompositeExtractOp | ops.CompositeInsertOp) -> Sequence[int
 
 
 @action(ops.CompositeExtractOp)
-def extract(op: ops.CompositeExtractOp, unit: Unit) -> Function:
+def extract(op: ops.CompositeExtractOp, context: Context) -> Function:
     """The part at static indexes."""
-    form, path, mapping = unit.form(op.composite.type), _indexes(op), unit.options.component_mapping
+    form, path, mapping = (
+        context.form(op.composite.type),
+        _indexes(op),
+        context.options.component_mapping,
+    )
     if isinstance(form, Plain) and len(path) == 1:
         number = path[0]
-        return lambda wave, composite: composite[:, :, :, number]
-    return lambda wave, composite: read_part(form, mapping, wave, composite, path)
+        return lambda batch, composite: composite[:, :, :, number]
+    return lambda batch, composite: read_part(form, mapping, batch, composite, path)
 
 
 @action(ops.CompositeInsertOp)
-def insert(op: ops.CompositeInsertOp, unit: Unit) -> Function:
+def insert(op: ops.CompositeInsertOp, context: Context) -> Function:
     """The composite with the part at static indexes replaced."""
-    form, path, mapping = unit.form(op.composite.type), _indexes(op), unit.options.component_mapping
+    form, path, mapping = (
+        context.form(op.composite.type),
+        _indexes(op),
+        context.options.component_mapping,
+    )
 
-    def call(wave: Wave, part: Any, composite: Any) -> Any:
-        return write_part(form, mapping, wave, composite, path, part, None)
+    def call(batch: Batch, part: Any, composite: Any) -> Any:
+        return write_part(form, mapping, batch, composite, path, part, None)
 
     return call
 
@@ -90,7 +98,7 @@ value_table({ops.VectorExtractDynamicOp: take_element, ops.CopyLogicalOp: same})
 
 
 @value(ops.VectorInsertDynamicOp)
-def insert_dynamic(op: ops.VectorInsertDynamicOp, unit: Unit) -> Function:
+def insert_dynamic(op: ops.VectorInsertDynamicOp, context: Context) -> Function:
     """The vector with the component whose number each lane gives replaced."""
     names = [operand for operand in op.operands]
     order = [names.index(v) for v in (op.vector, op.component, op.index)]
@@ -103,7 +111,7 @@ def insert_dynamic(op: ops.VectorInsertDynamicOp, unit: Unit) -> Function:
 
 
 @value(ops.VectorShuffleOp)
-def shuffle(op: ops.VectorShuffleOp, unit: Unit) -> Function:
+def shuffle(op: ops.VectorShuffleOp, context: Context) -> Function:
     """Components of both vectors by number; one numbered -1 is undefined and 0 here."""
     numbers = np.array([component.value.data for component in op.components])
     undefined = (numbers < 0) | (numbers == 0xFFFFFFFF)

@@ -15,27 +15,27 @@ from xdsl_spirv.dialects.spirv import constants as ops
 from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.interpreter.code import Compiler, link
 from xdsl_spirv.interpreter.constants import constant_value
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.semantics import constant, control, same, value_table
-from xdsl_spirv.interpreter.unit import Unit
 
 
 @constant(ops.ConstantOp)
-def spirv_constant(op: ops.ConstantOp, unit: Unit) -> Any:
+def spirv_constant(op: ops.ConstantOp, context: Context) -> Any:
     """The constant, uniform."""
-    return constant_value(op.value, op.result.type, unit)
+    return constant_value(op.value, op.result.type, context)
 
 
 @constant(ops.ConstantNullOp, ops.UndefOp)
-def null(op: Operation, unit: Unit) -> Any:
+def null(op: Operation, context: Context) -> Any:
     """Zero in every part."""
-    return zeros(unit.form(op.results[0].type))
+    return zeros(context.form(op.results[0].type))
 
 
 @constant(ops.ReferenceOfOp)
-def reference_of(op: ops.ReferenceOfOp, unit: Unit) -> Any:
+def reference_of(op: ops.ReferenceOfOp, context: Context) -> Any:
     """The value that the launch gave the constant, or its default."""
-    return unit.specialize(op.spec_const)
+    return context.specialize(op.spec_const)
 
 
 @control(ops.SpecConstantOperationOp)

@@ -11,8 +11,10 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import control_flow as ops
 from xdsl_spirv.dialects.spirv import exits, hints, raw
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.code import RETURNED, WAVE, Code, Compiler, Env, Step
 from xdsl_spirv.interpreter.constants import attribute_array as constant_array
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.flow import LEAVE, RETURN, Flow, Leaving
 from xdsl_spirv.interpreter.forms import Mask, merger
@@ -25,8 +27,6 @@ from xdsl_spirv.interpreter.kernel.control_flow import (
 )
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, control, terminator
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
 @control(ops.LoopOp, ops.SelectionOp)
@@ -100,17 +100,17 @@ def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
         return target
 
     def call(env: Env) -> Leaving:
-        wave: Wave = env[WAVE]
+        batch: Batch = env[WAVE]
         selector = env[slot]
-        literal = agreed(selector, wave.mask)
+        literal = agreed(selector, batch.mask)
         if literal is not None:
             return whole(env, literals.index(literal) + 1 if literal in literals else 0)
-        masks = _arm_masks(selector, literals, wave.active())
+        masks = _arm_masks(selector, literals, batch.active())
         taken = [number for number, mask in enumerate(masks) if mask.any()]
         if len(taken) == 1:
             return whole(env, taken[0])
         moves = [(arms[n][2], arms[n][1](env), masks[n]) for n in taken]
-        assign_parted(env, wave, moves)
+        assign_parted(env, batch, moves)
         return [(arms[n][0], masks[n]) for n in taken]
 
     return call
@@ -137,15 +137,15 @@ def return_value(op: ops.ReturnValueOp, flow: Flow) -> Callable[[Env], Leaving]:
     """The lanes leave the function with a value."""
     slot = flow.compiler.slot(op.value)
     narrow = flow.compiler.widened.narrowing(op.value)
-    merge_values = merger(flow.compiler.unit.form(op.value.type))
+    merge_values = merger(flow.compiler.context.form(op.value.type))
 
     def call(env: Env) -> Leaving:
-        wave: Wave = env[WAVE]
+        batch: Batch = env[WAVE]
         value, old = env[slot], env[RETURNED]
         if narrow is not None:
             value = narrow(value)
         if old is not None:
-            value = merge_values(wave.active(), value, old)
+            value = merge_values(batch.active(), value, old)
         env[RETURNED] = value
         return RETURN
 
@@ -164,11 +164,11 @@ def leave_constructs(op: exits.ExitOp, flow: Flow) -> Callable[[Env], Leaving]:
     assign = compiler.assigner(compiler.slots(target.args), compiler.merges(target.args))
 
     def call(env: Env) -> Leaving:
-        wave: Wave = env[WAVE]
+        batch: Batch = env[WAVE]
         # Others may have reached the block with values of theirs, whatever this region has parted.
-        partial, wave.partial = wave.partial, wave.mask is not None
+        partial, batch.partial = batch.partial, batch.mask is not None
         assign(env, read(env))
-        wave.partial = partial
+        batch.partial = partial
         return outer.exit(env, number)
 
     return call
@@ -204,21 +204,21 @@ def carried_end(op: raw.RawTerminatorOp, flow: Flow) -> Callable[[Env], Leaving]
 
 
 @action(ops.FunctionCallOp)
-def call_function(op: ops.FunctionCallOp, unit: Unit) -> Function:
+def call_function(op: ops.FunctionCallOp, context: Context) -> Function:
     """Run the callee for the active lanes."""
     name = op.callee.string_value()
 
-    def call(wave: Wave, *arguments: object) -> object:
-        return unit.code(name, compile_function)(wave, arguments)
+    def call(batch: Batch, *arguments: object) -> object:
+        return context.code(name, compile_function)(batch, arguments)
 
     return call
 
 
-def compile_function(op: Operation, unit: Unit) -> Code:
+def compile_function(op: Operation, context: Context) -> Code:
     """Compile a `spirv.func` or a `gpu.func`."""
     region = op.regions[0]
     if not region.blocks:
         raise InterpreterError("a function without a body cannot be executed", op)
-    compiler = Compiler(unit) if unit.compiler is None else unit.compiler(op)
+    compiler = Compiler(context) if context.compiler is None else context.compiler(op)
     arguments = tuple(compiler.keep(argument) for argument in region.blocks[0].args)
     return compiler.code(arguments, Flow(compiler, region).run)

@@ -13,27 +13,27 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv import conversion as ops
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Opaque, Plain
 from xdsl_spirv.interpreter.memories import physical
 from xdsl_spirv.interpreter.numbers import F16, F32, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, same, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
 
 SATURATING = "saturated_to_largest_float8_normal_conversion_ext"
 """SPV_EXT_float8's decoration of a conversion."""
 
 
-def _dtypes(op: Operation, unit: Unit) -> tuple[DType, DType]:
-    source, target = (unit.form(v.type) for v in (op.operands[0], op.results[0]))
+def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
+    source, target = (context.form(v.type) for v in (op.operands[0], op.results[0]))
     if isinstance(source, Plain | CooperativeMatrix) and isinstance(target, type(source)):
         return source.dtype, target.dtype
     raise InterpreterError(f"{op.name} from {op.operands[0].type} to {op.results[0].type}", op)
 
 
-def _carried(function: Function, op: Operation, unit: Unit) -> Function:
+def _carried(function: Function, op: Operation, context: Context) -> Function:
     """A conversion of natural dtypes, also between matrices carried as binary32."""
-    source, target = (unit.form(v.type) for v in (op.operands[0], op.results[0]))
+    source, target = (context.form(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, CooperativeMatrix) or not isinstance(target, CooperativeMatrix):
         return function
 
@@ -55,24 +55,24 @@ CONVERSIONS: dict[type[Operation], ew.Conversion] = {
 
 
 @value(*CONVERSIONS)
-def converted(op: Operation, unit: Unit) -> Function:
+def converted(op: Operation, context: Context) -> Function:
     """The table's conversion between the component types."""
-    convert = CONVERSIONS[type(op)](*_dtypes(op, unit), unit.options.bfloat16_rounding)
-    return _carried(convert, op, unit)
+    convert = CONVERSIONS[type(op)](*_dtypes(op, context), context.options.bfloat16_rounding)
+    return _carried(convert, op, context)
 
 
 @value(ops.FConvertOp)
-def float_to_float(op: ops.FConvertOp, unit: Unit) -> Function:
+def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
     """
     To nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07). Decorated as
     saturating, what an 8-bit float cannot hold, infinities too, becomes its largest number.
     """
-    source, target = _dtypes(op, unit)
-    convert = numbers.float_to_float(source, target, unit.options.bfloat16_rounding)
+    source, target = _dtypes(op, context)
+    convert = numbers.float_to_float(source, target, context.options.bfloat16_rounding)
     if SATURATING not in op.attributes or target.itemsize > 1:
-        return _carried(convert, op, unit)
+        return _carried(convert, op, context)
     largest = np.asarray(ml_dtypes.finfo(target).max).astype(source)
-    return _carried(lambda value: convert(np.clip(value, -largest, largest)), op, unit)
+    return _carried(lambda value: convert(np.clip(value, -largest, largest)), op, context)
 
 
 def quantize(a: Array) -> Array:
@@ -93,18 +93,18 @@ value_table(
 
 
 @value(ops.BitcastOp)
-def bitcast(op: ops.BitcastOp, unit: Unit) -> Function:
+def bitcast(op: ops.BitcastOp, context: Context) -> Function:
     """The same bits; components of another width are taken from the lowest up."""
-    source, target = (unit.form(v.type) for v in (op.operand, op.result))
+    source, target = (context.form(v.type) for v in (op.operand, op.result))
     if isinstance(source, Opaque) and isinstance(target, Opaque):
         return lambda pointer: pointer
     if isinstance(source, Plain) and isinstance(target, Opaque):
-        return lambda a: unit.memories.at(_addresses(a, source), None)
+        return lambda a: context.memories.at(_addresses(a, source), None)
     if isinstance(source, Opaque) and isinstance(target, Plain):
         return lambda pointer: _as_words(physical(pointer), target)
     if isinstance(source, CooperativeMatrix):
         assert isinstance(target, CooperativeMatrix)
-        return _carried(lambda a: a.view(target.dtype), op, unit)
+        return _carried(lambda a: a.view(target.dtype), op, context)
     if not isinstance(source, Plain) or not isinstance(target, Plain):
         raise InterpreterError(f"a bitcast from {op.operand.type} to {op.result.type}", op)
     if source.dtype.itemsize == target.dtype.itemsize:

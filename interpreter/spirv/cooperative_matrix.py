@@ -25,7 +25,9 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixLengthNVOp
 from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.component_maps import count
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import Pointer, Tiles, first_active, leaders
@@ -35,13 +37,11 @@ from xdsl_spirv.interpreter.pointers import has_bytes
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value
 from xdsl_spirv.interpreter.spirv.dot_product import saturating_add
 from xdsl_spirv.interpreter.spirv.memory import accessed
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
-def matrix_form(type: Attribute, unit: Unit) -> CooperativeMatrix:
+def matrix_form(type: Attribute, context: Context) -> CooperativeMatrix:
     """The form of a cooperative matrix type."""
-    form = unit.form(type)
+    form = context.form(type)
     assert isinstance(form, CooperativeMatrix)
     return form
 
@@ -60,11 +60,13 @@ def accessed_matrix(op: Any) -> PointerType:
 class Placement:
     """How a load or store finds its matrices in memory."""
 
-    def __init__(self, op: Any, form: CooperativeMatrix, unit: Unit, by_rows: bool | None = None):
+    def __init__(
+        self, op: Any, form: CooperativeMatrix, context: Context, by_rows: bool | None = None
+    ):
         type = accessed_matrix(op)
         if not has_bytes(type):
             raise InterpreterError(f"{op.name} in {type.storage_class.data.name} memory", op)
-        pointee = unit.plain(type.pointee)
+        pointee = context.plain(type.pointee)
         pointee_bytes = prod(pointee.shape) * pointee.dtype.itemsize
         self.form = form
         self.op = op
@@ -75,14 +77,14 @@ class Placement:
             self.factor = 0
         self.pointee_bytes = pointee_bytes
         if by_rows is None:
-            by_rows = _layout(op.matrix_layout, unit) == CooperativeMatrixLayout.RowMajorKHR
+            by_rows = _layout(op.matrix_layout, context) == CooperativeMatrixLayout.RowMajorKHR
         self.by_rows = by_rows
         self.lines = (form.rows, form.columns) if self.by_rows else (form.columns, form.rows)
         self.axes = (1, 2) if form.scope == Scope.Workgroup else (2,)
 
-    def tiles(self, wave: Wave, pointer: Pointer, stride: Array | None) -> Tiles:
+    def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> Tiles:
         """The tiles of every scope instance; operands are its first active invocation's (CM-27)."""
-        mask = wave.mask
+        mask = batch.mask
         active = None if mask is None else mask.any(axis=self.axes, keepdims=True)
         start = leaders(pointer, mask, self.axes).items(self.size, active)
         if stride is None:
@@ -106,60 +108,60 @@ class Placement:
         return total // self.size
 
 
-def _layout(layout: Attribute, unit: Unit) -> CooperativeMatrixLayout:
+def _layout(layout: Attribute, context: Context) -> CooperativeMatrixLayout:
     if isinstance(layout, CooperativeMatrixLayoutAttr):
         return layout.data
-    return CooperativeMatrixLayout(int(unit.specialize(layout).item()))
+    return CooperativeMatrixLayout(int(context.specialize(layout).item()))
 
 
 @action(ops.CooperativeMatrixLoadOp)
-def load(op: Any, unit: Unit, by_rows: bool | None = None) -> Function:
+def load(op: Any, context: Context, by_rows: bool | None = None) -> Function:
     """One matrix for each scope instance."""
-    form = matrix_form(op.result.type, unit)
-    place, carry = Placement(op, form, unit, by_rows), carried(form)
+    form = matrix_form(op.result.type, context)
+    place, carry = Placement(op, form, context, by_rows), carried(form)
 
-    def call(wave: Wave, pointer: Pointer, stride: Array | None = None) -> Array:
-        lines = carry(place.tiles(wave, pointer, stride).load(form.dtype, wave.mask))
+    def call(batch: Batch, pointer: Pointer, stride: Array | None = None) -> Array:
+        lines = carry(place.tiles(batch, pointer, stride).load(form.dtype, batch.mask))
         return lines if place.by_rows else lines.swapaxes(2, 3)
 
     return call
 
 
 @action(ops.CooperativeMatrixStoreOp)
-def store(op: Any, unit: Unit, by_rows: bool | None = None) -> Function:
+def store(op: Any, context: Context, by_rows: bool | None = None) -> Function:
     """Every scope instance's matrix to its place, in order."""
-    form = matrix_form(op.object.type, unit)
-    place = Placement(op, form, unit, by_rows)
+    form = matrix_form(op.object.type, context)
+    place = Placement(op, form, context, by_rows)
 
-    def call(wave: Wave, pointer: Pointer, matrix: Array, stride: Array | None = None) -> None:
+    def call(batch: Batch, pointer: Pointer, matrix: Array, stride: Array | None = None) -> None:
         lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
         lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False))
-        place.tiles(wave, pointer, stride).store(form.dtype, lines, wave.mask)
+        place.tiles(batch, pointer, stride).store(form.dtype, lines, batch.mask)
 
     return call
 
 
 @constant(ops.CooperativeMatrixLengthOp, CooperativeMatrixLengthNVOp)
-def length(op: Any, unit: Unit) -> Array:
+def length(op: Any, context: Context) -> Array:
     """How many components an invocation holds under the mapping (CM-18)."""
-    form = matrix_form(op.cooperative_matrix_type, unit)
+    form = matrix_form(op.cooperative_matrix_type, context)
     whole = form.scope == Scope.Workgroup
-    lanes = unit.geometry.invocations if whole else unit.geometry.lanes
-    return np.full((1, 1, 1), count(unit.options.component_mapping, form, lanes), np.int32)
+    lanes = context.geometry.invocations if whole else context.geometry.lanes
+    return np.full((1, 1, 1), count(context.options.component_mapping, form, lanes), np.int32)
 
 
 @value(ops.CooperativeMatrixMulAddOp)
-def multiply_add(op: ops.CooperativeMatrixMulAddOp, unit: Unit) -> Function:
+def multiply_add(op: ops.CooperativeMatrixMulAddOp, context: Context) -> Function:
     """A * B + C."""
-    a, b, c, result = (matrix_form(v.type, unit) for v in (op.a, op.b, op.c, op.result))
+    a, b, c, result = (matrix_form(v.type, context) for v in (op.a, op.b, op.c, op.result))
     bits = CooperativeMatrixOperands(0) if op.matrix_operands is None else op.matrix_operands.data
     if numbers.is_float(result.dtype):
         inputs = (a.dtype, b.dtype, c.dtype)
         if not all(map(numbers.is_float, inputs)):
             raise InterpreterError(f"{op.name} of integer matrices to {result.dtype}", op)
-        rounding = unit.options.bfloat16_rounding
-        if unit.options.accumulation != "binary32":
-            return chosen_multiply_add(a.columns, result, unit)
+        rounding = context.options.bfloat16_rounding
+        if context.options.accumulation != "binary32":
+            return chosen_multiply_add(a.columns, result, context)
         wide = F64 if F64 in (*inputs, result.dtype) else F32
         return float_multiply_add(result.dtype, wide, rounding)
     return integer_multiply_add(a, b, result, CooperativeMatrixOperands(bits))
@@ -185,9 +187,9 @@ def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Functi
     return rounded
 
 
-def chosen_multiply_add(length: int, result: CooperativeMatrix, unit: Unit) -> Function:
+def chosen_multiply_add(length: int, result: CooperativeMatrix, context: Context) -> Function:
     """A floating MulAdd as `Options.accumulation` says (CM-25)."""
-    way, rounding = unit.options.accumulation, unit.options.bfloat16_rounding
+    way, rounding = context.options.accumulation, context.options.bfloat16_rounding
     round_wide = numbers.float_to_float(F64, result.dtype, rounding)
 
     def rounded(total: Array) -> Array:
@@ -202,7 +204,7 @@ def chosen_multiply_add(length: int, result: CooperativeMatrix, unit: Unit) -> F
         return exact(a[..., middle:], b[:, :, middle:], first)
 
     def magnitudes(a: Array, b: Array, c: Array) -> Array:
-        unit.products += length
+        context.products += length
         return exact(np.abs(a), np.abs(b), np.abs(c))
 
     return {"exact": exact, "halves": halves, "magnitudes": magnitudes}[way]

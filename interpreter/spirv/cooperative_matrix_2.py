@@ -16,15 +16,15 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import cooperative_matrix_2 as ops
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce, Scope
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import first_active
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, same, value_table
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import component_position
-from xdsl_spirv.interpreter.wave import Wave
 
 Combine: TypeAlias = Callable[[Array, Array], Array]
 """A function of two arrays over (w, s, components)."""
@@ -35,15 +35,15 @@ def scope_axes(form: CooperativeMatrix) -> tuple[int, ...]:
     return (1, 2) if form.scope == Scope.Workgroup else (2,)
 
 
-def component_wave(wave: Wave, form: CooperativeMatrix, count: int) -> Wave:
-    """A wave in whose lanes `count` components of each matrix stand."""
-    inner = copy(wave)
+def component_batch(batch: Batch, form: CooperativeMatrix, count: int) -> Batch:
+    """A batch in whose lanes `count` components of each matrix stand."""
+    inner = copy(batch)
     inner.lanes = count
     inner.partial = inner.pauses = False
     if form.scope == Scope.Workgroup:
         inner.subgroups = 1
-    if wave.mask is not None:
-        inner.mask = wave.mask.any(axis=scope_axes(form), keepdims=True)
+    if batch.mask is not None:
+        inner.mask = batch.mask.any(axis=scope_axes(form), keepdims=True)
     inner.existing = inner.mask
     return inner
 
@@ -57,17 +57,17 @@ value_table(
 
 
 @action(ops.CooperativeMatrixReduceOp)
-def reduce(op: ops.CooperativeMatrixReduceOp, unit: Unit) -> Function:
+def reduce(op: ops.CooperativeMatrixReduceOp, context: Context) -> Function:
     """Rows, columns, all or squares of four combined by the function."""
-    form, result = matrix_form(op.matrix.type, unit), matrix_form(op.result.type, unit)
+    form, result = matrix_form(op.matrix.type, context), matrix_form(op.result.type, context)
     name, directions = op.combine_func.string_value(), op.reduce.data
     flags = CooperativeMatrixReduce
 
-    def call(wave: Wave, matrix: Array) -> Array:
+    def call(batch: Batch, matrix: Array) -> Array:
         def combine(a: Array, b: Array) -> Array:
             flat = a.reshape(*a.shape[:2], -1)
-            inner = component_wave(wave, form, flat.shape[2])
-            components = unit.code(name, compile_function)(inner, [flat, b.reshape(flat.shape)])
+            inner = component_batch(batch, form, flat.shape[2])
+            components = context.code(name, compile_function)(inner, [flat, b.reshape(flat.shape)])
             return np.broadcast_to(components, flat.shape).reshape(a.shape)
 
         matrix = matrix.astype(form.dtype, copy=False)
@@ -98,22 +98,22 @@ def combined(matrix: Array, axis: int, combine: Combine) -> Array:
 
 
 @action(ops.CooperativeMatrixPerElementOp)
-def per_element(op: ops.CooperativeMatrixPerElementOp, unit: Unit) -> Function:
+def per_element(op: ops.CooperativeMatrixPerElementOp, context: Context) -> Function:
     """The function of (row, column, component, further arguments) for every component."""
-    form, name = matrix_form(op.matrix.type, unit), op.func.string_value()
+    form, name = matrix_form(op.matrix.type, context), op.func.string_value()
     count = form.rows * form.columns
     numbers = np.arange(count).reshape(1, 1, count)
 
-    def call(wave: Wave, matrix: Array, *arguments: Any) -> Array:
+    def call(batch: Batch, matrix: Array, *arguments: Any) -> Array:
         flat = matrix.reshape(*matrix.shape[:2], count).astype(form.dtype, copy=False)
         place = [numbers // form.columns, numbers % form.columns]
-        kinds = [argument.type for argument in unit.symbol(name).regions[0].block.args[:2]]
+        kinds = [argument.type for argument in context.symbol(name).regions[0].block.args[:2]]
         rows, columns = (
-            p.astype(unit.plain(kind).dtype) for p, kind in zip(place, kinds, strict=True)
+            p.astype(context.plain(kind).dtype) for p, kind in zip(place, kinds, strict=True)
         )
-        shared = [one_of_scope(a, wave, form) for a in arguments]
-        inner = component_wave(wave, form, count)
-        components = unit.code(name, compile_function)(inner, [rows, columns, flat, *shared])
+        shared = [one_of_scope(a, batch, form) for a in arguments]
+        inner = component_batch(batch, form, count)
+        components = context.code(name, compile_function)(inner, [rows, columns, flat, *shared])
         lead = np.broadcast_shapes(components.shape[:2], flat.shape[:2])
         components = np.broadcast_to(components, (*lead, count)).reshape(
             *lead, form.rows, form.columns
@@ -123,21 +123,21 @@ def per_element(op: ops.CooperativeMatrixPerElementOp, unit: Unit) -> Function:
     return call
 
 
-def one_of_scope(argument: Any, wave: Wave, form: CooperativeMatrix) -> Any:
+def one_of_scope(argument: Any, batch: Batch, form: CooperativeMatrix) -> Any:
     """An argument as the first active invocation of each scope instance has it."""
     if isinstance(argument, np.ndarray):
-        return first_active(argument, wave.mask, scope_axes(form))
+        return first_active(argument, batch.mask, scope_axes(form))
     return argument
 
 
 @action(ops.CooperativeMatrixGetCoordinateOp)
-def coordinate(op: ops.CooperativeMatrixGetCoordinateOp, unit: Unit) -> Function:
+def coordinate(op: ops.CooperativeMatrixGetCoordinateOp, context: Context) -> Function:
     """Row and column of the component that each lane holds under the mapping (CM-18)."""
-    form, mapping = matrix_form(op.matrix.type, unit), unit.options.component_mapping
-    dtype = unit.plain(op.result.type).dtype
+    form, mapping = matrix_form(op.matrix.type, context), context.options.component_mapping
+    dtype = context.plain(op.result.type).dtype
 
-    def call(wave: Wave, matrix: Array, index: Array) -> Array:
-        position, _ = component_position(form, mapping, wave, index)
+    def call(batch: Batch, matrix: Array, index: Array) -> Array:
+        position, _ = component_position(form, mapping, batch, index)
         place = (position // form.columns, position % form.columns)
         return np.stack([p.astype(dtype) for p in place], axis=3)
 

@@ -27,6 +27,8 @@ from xdsl_spirv.dialects.spirv.enums import (
     CooperativeVectorMatrixLayout,
 )
 from xdsl_spirv.interpreter import memory, numbers
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain, merger
 from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
@@ -34,8 +36,6 @@ from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case, cases
 from xdsl_spirv.interpreter.numbers import F16, F32, F64, I64, Array, DType, integer_dtype
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.spirv.atomic import accumulate
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 _TYPES: dict[ComponentType, tuple[DType, bool]] = {
     ComponentType.Float16NV: (F16, True),
@@ -59,34 +59,36 @@ _TYPES: dict[ComponentType, tuple[DType, bool]] = {
 _PACKED = (ComponentType.SignedInt8PackedNV, ComponentType.UnsignedInt8PackedNV)
 
 
-def _constant(setting: Attribute, unit: Unit) -> int:
+def _constant(setting: Attribute, context: Context) -> int:
     """A number that is known or a specialization constant."""
     if isinstance(setting, IntegerAttr):
         return setting.value.data
-    return int(unit.specialize(setting).item())
+    return int(context.specialize(setting).item())
 
 
-def _interpretation(setting: Attribute, unit: Unit) -> ComponentType:
+def _interpretation(setting: Attribute, context: Context) -> ComponentType:
     if isinstance(setting, ComponentTypeAttr):
         return setting.data
-    return ComponentType(int(unit.specialize(setting).item()))
+    return ComponentType(int(context.specialize(setting).item()))
 
 
-def _by_columns(setting: Attribute, unit: Unit) -> tuple[bool, bool]:
+def _by_columns(setting: Attribute, context: Context) -> tuple[bool, bool]:
     """Whether a matrix lies by columns, and whether its stride counts."""
     if isinstance(setting, CooperativeVectorMatrixLayoutAttr):
         layout = setting.data
     else:
-        layout = CooperativeVectorMatrixLayout(int(unit.specialize(setting).item()))
+        layout = CooperativeVectorMatrixLayout(int(context.specialize(setting).item()))
     kinds = CooperativeVectorMatrixLayout
     return layout == kinds.ColumnMajorNV, layout in (kinds.RowMajorNV, kinds.ColumnMajorNV)
 
 
 @action(ops.CooperativeVectorLoadOp)
-def load(op: ops.CooperativeVectorLoadOp, unit: Unit, plain: PlainLoader = memory.load) -> Function:
+def load(
+    op: ops.CooperativeVectorLoadOp, context: Context, plain: PlainLoader = memory.load
+) -> Function:
     """Consecutive components, `offset` bytes further."""
-    form = unit.plain(op.result.type)
-    return lambda wave, pointer, offset: load_vector(pointer, offset, form, wave.mask, plain)
+    form = context.plain(op.result.type)
+    return lambda batch, pointer, offset: load_vector(pointer, offset, form, batch.mask, plain)
 
 
 VectorLoader: TypeAlias = Callable[[Pointer | Pointers, Array, Plain, Mask], Array]
@@ -111,13 +113,13 @@ def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
 
 @action(ops.CooperativeVectorStoreOp)
 def store(
-    op: ops.CooperativeVectorStoreOp, unit: Unit, plain: PlainStorer = memory.store
+    op: ops.CooperativeVectorStoreOp, context: Context, plain: PlainStorer = memory.store
 ) -> Function:
     """Consecutive components, `offset` bytes further."""
-    form = unit.plain(op.object.type)
+    form = context.plain(op.object.type)
 
-    def call(wave: Wave, pointer: Pointer, offset: Array, vector: Array) -> None:
-        for one, lanes in cases(moved(pointer, offset), wave.mask):
+    def call(batch: Batch, pointer: Pointer, offset: Array, vector: Array) -> None:
+        for one, lanes in cases(moved(pointer, offset), batch.mask):
             plain(one, form, vector, lanes)
 
     return call
@@ -126,9 +128,9 @@ def store(
 class Input:
     """What a vector is converted to before it is multiplied."""
 
-    def __init__(self, op: ops.VectorTimesMatrix, length: int, flags: Any, unit: Unit):
-        source = unit.plain(op.operands[0].type).dtype
-        kind = _interpretation(op.input_interpretation, unit)
+    def __init__(self, op: ops.VectorTimesMatrix, length: int, flags: Any, context: Context):
+        source = context.plain(op.operands[0].type).dtype
+        kind = _interpretation(op.input_interpretation, context)
         self.dtype, self.sign = _TYPES[kind]
         self.packed = kind in _PACKED
         self.length = length
@@ -155,9 +157,11 @@ class Input:
 class Matrix:
     """Rows by columns in memory, as an interpretation reads them."""
 
-    def __init__(self, rows: int, columns: int, layout: Attribute, kind: Attribute, unit: Unit):
-        self.dtype, self.sign = _TYPES[_interpretation(kind, unit)]
-        self.by_columns, self.strided = _by_columns(layout, unit)
+    def __init__(
+        self, rows: int, columns: int, layout: Attribute, kind: Attribute, context: Context
+    ):
+        self.dtype, self.sign = _TYPES[_interpretation(kind, context)]
+        self.by_columns, self.strided = _by_columns(layout, context)
         self.lines, self.width = (columns, rows) if self.by_columns else (rows, columns)
 
     def line_starts(
@@ -197,9 +201,11 @@ def widened(value: Array, sign: bool) -> Array:
 class Product:
     """The matrix times the vector, plus a vector in memory; `load` reads lines and the bias."""
 
-    def __init__(self, op: ops.VectorTimesMatrix, unit: Unit, load: VectorLoader = load_vector):
-        self.rows, columns = _constant(op.m, unit), _constant(op.k, unit)
-        if _constant(op.transpose, unit):
+    def __init__(
+        self, op: ops.VectorTimesMatrix, context: Context, load: VectorLoader = load_vector
+    ):
+        self.rows, columns = _constant(op.m, context), _constant(op.k, context)
+        if _constant(op.transpose, context):
             raise InterpreterError(
                 f"{op.name} of a transposed matrix, which only layouts of a device's own have",
                 op,
@@ -207,84 +213,90 @@ class Product:
             )
         bits = CooperativeMatrixOperands(0)
         flags = bits if op.matrix_operands is None else op.matrix_operands.data
-        self.convert = Input(op, columns, flags, unit)
-        self.matrix = Matrix(self.rows, columns, op.memory_layout, op.matrix_interpretation, unit)
-        self.dtype = unit.plain(op.result.type).dtype
+        self.convert = Input(op, columns, flags, context)
+        self.matrix = Matrix(
+            self.rows, columns, op.memory_layout, op.matrix_interpretation, context
+        )
+        self.dtype = context.plain(op.result.type).dtype
         self.bias: tuple[Plain, bool] | None = None
         if isinstance(op, ops.CooperativeVectorMatrixMulAddOp):
-            dtype, sign = _TYPES[_interpretation(op.bias_interpretation, unit)]
+            dtype, sign = _TYPES[_interpretation(op.bias_interpretation, context)]
             self.bias = Plain(dtype, (self.rows,)), sign
         self.load = load
 
-    def __call__(self, wave: Wave, vector: Array, pointer: Any, offset: Array, *rest: Any) -> Array:
+    def __call__(
+        self, batch: Batch, vector: Array, pointer: Any, offset: Array, *rest: Any
+    ) -> Array:
         stride = rest[-1] if len(rest) % 2 else None
-        factors = self.matrix.load(pointer, offset, stride, wave.mask, self.load)
+        factors = self.matrix.load(pointer, offset, stride, batch.mask, self.load)
         given = widened(self.convert(vector), True)
         total = np.matmul(factors, given[..., None])[..., 0]
         if self.bias is not None:
             form, sign = self.bias
-            total = total + widened(self.load(rest[0], rest[1], form, wave.mask), sign)
+            total = total + widened(self.load(rest[0], rest[1], form, batch.mask), sign)
         if self.dtype.kind == "i":
             return total.astype(self.dtype)
         return _rounded(total, self.dtype)
 
 
 @action(ops.CooperativeVectorMatrixMulOp, ops.CooperativeVectorMatrixMulAddOp)
-def multiply(op: ops.VectorTimesMatrix, unit: Unit) -> Function:
+def multiply(op: ops.VectorTimesMatrix, context: Context) -> Function:
     """The matrix times the vector, plus a vector in memory."""
-    return Product(op, unit)
+    return Product(op, context)
 
 
 def _rounded(total: Array, dtype: DType) -> Array:
     return numbers.float_to_float(total.dtype, dtype)(total)
 
 
-def add_to(pointer: Pointer | Pointers, form: Plain, vector: Array, wave: Wave) -> None:
+def add_to(pointer: Pointer | Pointers, form: Plain, vector: Array, batch: Batch) -> None:
     """Add vectors to memory, one invocation after the other."""
-    for one, lanes in cases(pointer, wave.mask):
+    for one, lanes in cases(pointer, batch.mask):
         access = memory.Access(one, form, lanes, "an atomic access")
         view = one.memory.view(numbers.raw_dtype(form.dtype)).view(form.dtype).reshape(-1)
         items = access.in_rows()
         if access.count == 1:
             items = items[..., None] * form.shape[0] + np.arange(form.shape[0])
-        shape = (*wave.shape, form.shape[0])
+        shape = (*batch.shape, form.shape[0])
         active = np.broadcast_to(True if lanes is None else lanes[..., None], shape)
         places = np.broadcast_to(items, shape)[active]
         accumulate(view, places, np.broadcast_to(vector, shape)[active], np.add)
 
 
 @action(ops.CooperativeVectorReduceSumAccumulateOp)
-def accumulate_vector(op: ops.CooperativeVectorReduceSumAccumulateOp, unit: Unit) -> Function:
+def accumulate_vector(op: ops.CooperativeVectorReduceSumAccumulateOp, context: Context) -> Function:
     """Each component added to memory."""
-    form = unit.plain(op.v.type)
+    form = context.plain(op.v.type)
 
-    def call(wave: Wave, pointer: Any, offset: Array, vector: Array) -> None:
-        add_to(moved(pointer, offset), form, vector, wave)
+    def call(batch: Batch, pointer: Any, offset: Array, vector: Array) -> None:
+        add_to(moved(pointer, offset), form, vector, batch)
 
     return call
 
 
-def accumulated(op: ops.CooperativeVectorOuterProductAccumulateOp, unit: Unit) -> Matrix:
+def accumulated(op: ops.CooperativeVectorOuterProductAccumulateOp, context: Context) -> Matrix:
     """The matrix that products are added to."""
-    rows, columns = (unit.plain(operand.type).shape[0] for operand in (op.a, op.b))
-    return Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, unit)
+    rows, columns = (context.plain(operand.type).shape[0] for operand in (op.a, op.b))
+    return Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, context)
 
 
 @action(ops.CooperativeVectorOuterProductAccumulateOp)
-def accumulate_product(op: ops.CooperativeVectorOuterProductAccumulateOp, unit: Unit) -> Function:
+def accumulate_product(
+    op: ops.CooperativeVectorOuterProductAccumulateOp, context: Context
+) -> Function:
     """Each product of components added to memory, rounded to what the matrix has."""
-    matrix = accumulated(op, unit)
+    matrix = accumulated(op, context)
     form = Plain(matrix.dtype, (matrix.width,))
     round_to = numbers.float_to_float(F32, matrix.dtype) if matrix.dtype != F32 else None
 
     def call(
-        wave: Wave, pointer: Any, offset: Array, a: Array, b: Array, stride: Array | None = None
+        batch: Batch, pointer: Any, offset: Array, a: Array, b: Array, stride: Array | None = None
     ) -> None:
         outer, inner = (b, a) if matrix.by_columns else (a, b)
         for number, start in enumerate(matrix.line_starts(pointer, offset, stride)):
             product = widened(outer[..., number : number + 1], True) * widened(inner, True)
             if product.dtype == F32 and round_to is not None:
                 product = round_to(product)
-            add_to(start, form, product.astype(matrix.dtype, copy=False), wave)
+            add_to(start, form, product.astype(matrix.dtype, copy=False), batch)
 
     return call

@@ -13,10 +13,10 @@ import numpy as np
 from xdsl_spirv.dialects.spirv import dot_product as ops
 from xdsl_spirv.dialects.spirv.dot_product import DotSignedness
 from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.numbers import Array, DType
 from xdsl_spirv.interpreter.semantics import Function, value
-from xdsl_spirv.interpreter.unit import Unit
 
 
 def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
@@ -47,16 +47,16 @@ def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
 
 
 @value(ops.SDotOp, ops.UDotOp, ops.SUDotOp)
-def dot(op: ops.DotOperation, unit: Unit) -> Function:
+def dot(op: ops.DotOperation, context: Context) -> Function:
     """The low bits of the exact sum of products."""
-    return _dot(op, unit)
+    return _dot(op, context)
 
 
-def _dot(op: ops.IntegerDotOperation, unit: Unit) -> Function:
-    forms = unit.plain(op.vector_1.type), unit.plain(op.vector_2.type)
+def _dot(op: ops.IntegerDotOperation, context: Context) -> Function:
+    forms = context.plain(op.vector_1.type), context.plain(op.vector_2.type)
     first_sign = op.SIGNEDNESS != DotSignedness.UNSIGNED
     second_sign = op.SIGNEDNESS == DotSignedness.SIGNED
-    dtype = unit.plain(op.result.type).dtype
+    dtype = context.plain(op.result.type).dtype
     if all(form.dtype.itemsize == 1 or not form.shape for form in forms) and all(
         form.shape in ((), (4,)) for form in forms
     ):
@@ -96,9 +96,9 @@ def _bytes(
 
 
 @value(ops.SDotAccSatOp, ops.UDotAccSatOp, ops.SUDotAccSatOp)
-def dot_accumulate(op: ops.DotAccumulateOperation, unit: Unit) -> Function:
+def dot_accumulate(op: ops.DotAccumulateOperation, context: Context) -> Function:
     """The dot product added to the accumulator with saturation."""
-    product = _dot(op, unit)
+    product = _dot(op, context)
     sign = op.SIGNEDNESS != DotSignedness.UNSIGNED
 
     def call(vector_1: Array, vector_2: Array, accumulator: Array) -> Array:

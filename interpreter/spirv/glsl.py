@@ -17,14 +17,14 @@ from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import glsl as ops
 from xdsl_spirv.dialects.spirv import glsl_forms as forms
 from xdsl_spirv.interpreter import elementwise as ew
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.kernel.math import FUNCTIONS, of_the_same_name
 from xdsl_spirv.interpreter.layout import Layout, storer
 from xdsl_spirv.interpreter.numbers import F16, F32, F64, I32, Array
 from xdsl_spirv.interpreter.pointers import has_bytes, pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, value, value_table
 from xdsl_spirv.interpreter.spirv.memory import placed, store_variable
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def clamp(low: Function, high: Function) -> Function:
@@ -116,37 +116,37 @@ value_table(
 
 
 @value(forms.GLPackHalf2x16Op)
-def pack_half(op: forms.GLPackHalf2x16Op, unit: Unit) -> Function:
+def pack_half(op: forms.GLPackHalf2x16Op, context: Context) -> Function:
     """Two binary16 in 32 bits, the first component the lower."""
     return lambda a: np.ascontiguousarray(a.astype(F16)).view(I32)[..., 0]
 
 
 @value(ops.GLNormalizeOp)
-def normalize(op: ops.GLNormalizeOp, unit: Unit) -> Function:
+def normalize(op: ops.GLNormalizeOp, context: Context) -> Function:
     """The direction of a vector; a scalar's sign."""
-    if not unit.plain(op.result.type).shape:
+    if not context.plain(op.result.type).shape:
         return np.sign
     return ew.wide_math(lambda a: a / _length(a)[..., None])
 
 
 @value(forms.GLLengthOp)
-def length(op: forms.GLLengthOp, unit: Unit) -> Function:
+def length(op: forms.GLLengthOp, context: Context) -> Function:
     """The Euclidean length; a scalar's absolute value."""
-    return ew.wide_math(_length) if unit.plain(op.operand.type).shape else np.abs
+    return ew.wide_math(_length) if context.plain(op.operand.type).shape else np.abs
 
 
 @value(forms.GLDistanceOp)
-def distance(op: forms.GLDistanceOp, unit: Unit) -> Function:
+def distance(op: forms.GLDistanceOp, context: Context) -> Function:
     """The length of the difference."""
-    if not unit.plain(op.p0.type).shape:
+    if not context.plain(op.p0.type).shape:
         return lambda a, b: np.abs(a - b)
     return ew.wide_math(lambda a, b: _length(a - b))
 
 
 @value(forms.GLRefractOp)
-def refract(op: forms.GLRefractOp, unit: Unit) -> Function:
+def refract(op: forms.GLRefractOp, context: Context) -> Function:
     """eta * i - (eta * n.i + sqrt(k)) * n with k = 1 - eta^2 (1 - (n.i)^2); 0 where k < 0."""
-    vector = bool(unit.plain(op.i.type).shape)
+    vector = bool(context.plain(op.i.type).shape)
 
     def call(incident: Array, normal: Array, eta: Array) -> Array:
         product = incident * normal
@@ -160,7 +160,7 @@ def refract(op: forms.GLRefractOp, unit: Unit) -> Function:
 
 
 @value(forms.GLLdexpOp)
-def ldexp(op: forms.GLLdexpOp, unit: Unit) -> Function:
+def ldexp(op: forms.GLLdexpOp, context: Context) -> Function:
     """x * 2^exp."""
 
     def call(x: Array, exponent: Array) -> Array:
@@ -186,30 +186,30 @@ PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
 
 
 @value(forms.GLModfStructOp, forms.GLFrexpStructOp)
-def parts(op: Operation, unit: Unit) -> Function:
+def parts(op: Operation, context: Context) -> Function:
     """Both as one value."""
     return PARTS[type(op)]
 
 
 @action(forms.GLModfOp, forms.GLFrexpOp)
-def parts_by_pointer(op: forms.GLPointerForm, unit: Unit) -> Function:
+def parts_by_pointer(op: forms.GLPointerForm, context: Context) -> Function:
     """The first one; the second is stored."""
     split, type = PARTS[op.__class__], pointer_type(op.pointer)
-    write = storer(placed(op.pointer, type.pointee, unit), Layout(unit))
+    write = storer(placed(op.pointer, type.pointee, context), Layout(context))
 
-    def call(wave: Wave, value: Array, pointer: Any) -> Array:
+    def call(batch: Batch, value: Array, pointer: Any) -> Array:
         first, second = split(value)
         if has_bytes(type):
-            write(pointer, second, wave.mask)
+            write(pointer, second, batch.mask)
         else:
-            store_variable(unit, wave, pointer, second)
+            store_variable(context, batch, pointer, second)
         return first
 
     return call
 
 
 @value(forms.GLDeterminantOp)
-def determinant(op: forms.GLDeterminantOp, unit: Unit) -> Function:
+def determinant(op: forms.GLDeterminantOp, context: Context) -> Function:
     """The determinant of a square matrix."""
     return ew.wide_math(np.linalg.det)
 
@@ -221,7 +221,7 @@ def _inverse(a: Array) -> Array:
 
 
 @value(forms.GLMatrixInverseOp)
-def matrix_inverse(op: forms.GLMatrixInverseOp, unit: Unit) -> Function:
+def matrix_inverse(op: forms.GLMatrixInverseOp, context: Context) -> Function:
     """The inverse, the same by columns as by rows; NaN for a singular matrix."""
     return ew.wide_math(_inverse)
 
@@ -247,7 +247,7 @@ def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
 @value(
     forms.GLPackSnorm4x8Op, forms.GLPackUnorm4x8Op, forms.GLPackSnorm2x16Op, forms.GLPackUnorm2x16Op
 )
-def pack_normalized(op: Operation, unit: Unit) -> Callable[[Array], Array]:
+def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
     """Components of [-1, 1] or [0, 1] as integers, the first the lowest; NaN as 0."""
     bits, sign = _NORMALIZED[type(op)]
     dtype, scale = _component(bits, sign)
@@ -265,7 +265,7 @@ def pack_normalized(op: Operation, unit: Unit) -> Callable[[Array], Array]:
     forms.GLUnpackSnorm2x16Op,
     forms.GLUnpackUnorm2x16Op,
 )
-def unpack_normalized(op: Operation, unit: Unit) -> Callable[[Array], Array]:
+def unpack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
     """The components that packing gives back."""
     bits, sign = _NORMALIZED[type(op)]
     dtype, scale = _component(bits, sign)

@@ -17,13 +17,13 @@ from xdsl_spirv.dialects.spirv import group as ops
 from xdsl_spirv.dialects.spirv import subgroup
 from xdsl_spirv.dialects.spirv.enums import GroupOperation
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.groups import Group, group_of, take_members
 from xdsl_spirv.interpreter.memory import first_active
 from xdsl_spirv.interpreter.numbers import I32, Array, DType, raw_dtype
 from xdsl_spirv.interpreter.semantics import Function, action
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def group_for(op: Any) -> Group:
@@ -33,43 +33,43 @@ def group_for(op: Any) -> Group:
 
 
 @action(ops.GroupNonUniformElectOp)
-def elect(op: ops.GroupNonUniformElectOp, unit: Unit) -> Function:
+def elect(op: ops.GroupNonUniformElectOp, context: Context) -> Function:
     """True in the active invocation of the lowest number."""
     group = group_for(op)
 
-    def call(wave: Wave) -> Array:
-        active = group.active(wave)
+    def call(batch: Batch) -> Array:
+        active = group.active(batch)
         first = active.argmax(axis=2, keepdims=True)
-        return group.spread((group.ids(wave) == first) & active, wave)
+        return group.spread((group.ids(batch) == first) & active, batch)
 
     return call
 
 
 @action(ops.GroupNonUniformAllOp, subgroup.GroupAllOp, subgroup.SubgroupAllOp)
-def vote_all(op: ops.GroupNonUniformAllOp, unit: Unit) -> Function:
+def vote_all(op: ops.GroupNonUniformAllOp, context: Context) -> Function:
     """Whether the predicate holds in every active invocation."""
     group = group_for(op)
-    return lambda wave, predicate: (group.row(predicate, wave) | ~group.active(wave)).all(
+    return lambda batch, predicate: (group.row(predicate, batch) | ~group.active(batch)).all(
         axis=2, keepdims=True
     )
 
 
 @action(ops.GroupNonUniformAnyOp, subgroup.GroupAnyOp, subgroup.SubgroupAnyOp)
-def vote_any(op: ops.GroupNonUniformAnyOp, unit: Unit) -> Function:
+def vote_any(op: ops.GroupNonUniformAnyOp, context: Context) -> Function:
     """Whether the predicate holds in some active invocation."""
     group = group_for(op)
-    return lambda wave, predicate: (group.row(predicate, wave) & group.active(wave)).any(
+    return lambda batch, predicate: (group.row(predicate, batch) & group.active(batch)).any(
         axis=2, keepdims=True
     )
 
 
 @action(ops.GroupNonUniformAllEqualOp, subgroup.SubgroupAllEqualOp)
-def vote_equal(op: ops.GroupNonUniformAllEqualOp, unit: Unit) -> Function:
+def vote_equal(op: ops.GroupNonUniformAllEqualOp, context: Context) -> Function:
     """Whether all active invocations hold the same value."""
     group = group_for(op)
 
-    def call(wave: Wave, value: Array) -> Array:
-        row, active = group.row(value, wave), group.active(wave)
+    def call(batch: Batch, value: Array) -> Array:
+        row, active = group.row(value, batch), group.active(batch)
         same = row == first_active(row, active, (2,))
         same = same.reshape(*same.shape[:3], -1).all(axis=3)
         return (same | ~active).all(axis=2, keepdims=True)
@@ -93,25 +93,25 @@ def _bits(ballot: Array) -> Array:
     return np.unpackbits(octets, axis=-1, bitorder="little") != 0
 
 
-def _usable_bits(ballot: Array, wave: Wave) -> Array:
+def _usable_bits(ballot: Array, batch: Batch) -> Array:
     """The bits of a ballot that stand for lanes of the subgroup."""
-    return _bits(ballot)[..., : wave.lanes]
+    return _bits(ballot)[..., : batch.lanes]
 
 
 @action(ops.GroupNonUniformBallotOp, subgroup.SubgroupBallotOp)
-def ballot(op: ops.GroupNonUniformBallotOp, unit: Unit) -> Function:
+def ballot(op: ops.GroupNonUniformBallotOp, context: Context) -> Function:
     """A bit for each invocation: active, and its predicate holds."""
     group = group_for(op)
-    return lambda wave, predicate: words(group.row(predicate, wave) & group.active(wave))
+    return lambda batch, predicate: words(group.row(predicate, batch) & group.active(batch))
 
 
 @action(ops.GroupNonUniformInverseBallotOp)
-def inverse_ballot(op: ops.GroupNonUniformInverseBallotOp, unit: Unit) -> Function:
+def inverse_ballot(op: ops.GroupNonUniformInverseBallotOp, context: Context) -> Function:
     """The invocation's own bit."""
 
-    def call(wave: Wave, ballot: Array) -> Array:
+    def call(batch: Batch, ballot: Array) -> Array:
         bits = _bits(ballot)
-        lane = wave.lane_ids().astype(np.int64)[..., None]
+        lane = batch.lane_ids().astype(np.int64)[..., None]
         lead = np.broadcast_shapes(bits.shape[:3], lane.shape[:3])
         index = np.broadcast_to(lane, (*lead, 1))
         return np.take_along_axis(np.broadcast_to(bits, (*lead, 128)), index, axis=3)[..., 0]
@@ -120,10 +120,10 @@ def inverse_ballot(op: ops.GroupNonUniformInverseBallotOp, unit: Unit) -> Functi
 
 
 @action(ops.GroupNonUniformBallotBitExtractOp)
-def ballot_bit(op: ops.GroupNonUniformBallotBitExtractOp, unit: Unit) -> Function:
+def ballot_bit(op: ops.GroupNonUniformBallotBitExtractOp, context: Context) -> Function:
     """The bit of a given invocation."""
 
-    def call(wave: Wave, ballot: Array, index: Array) -> Array:
+    def call(batch: Batch, ballot: Array, index: Array) -> Array:
         word = np.clip(index.astype(np.int64), 0, 127)[..., None]
         bits = _bits(ballot)
         lead = np.broadcast_shapes(bits.shape[:3], word.shape[:3])
@@ -134,15 +134,15 @@ def ballot_bit(op: ops.GroupNonUniformBallotBitExtractOp, unit: Unit) -> Functio
 
 
 @action(ops.GroupNonUniformBallotBitCountOp)
-def ballot_count(op: ops.GroupNonUniformBallotBitCountOp, unit: Unit) -> Function:
+def ballot_count(op: ops.GroupNonUniformBallotBitCountOp, context: Context) -> Function:
     """Bits set in the ballot: of all lanes, up to this one, or below this one."""
-    operation, dtype = op.group_operation.data, unit.plain(op.result.type).dtype
+    operation, dtype = op.group_operation.data, context.plain(op.result.type).dtype
 
-    def call(wave: Wave, ballot: Array) -> Array:
-        bits = _usable_bits(ballot, wave)
+    def call(batch: Batch, ballot: Array) -> Array:
+        bits = _usable_bits(ballot, batch)
         if operation == GroupOperation.Reduce:
             return bits.sum(axis=3).astype(dtype)
-        lane, number = wave.lane_ids()[..., None], np.arange(wave.lanes)
+        lane, number = batch.lane_ids()[..., None], np.arange(batch.lanes)
         below = number <= lane if operation == GroupOperation.InclusiveScan else number < lane
         return (bits & below).sum(axis=3).astype(dtype)
 
@@ -150,24 +150,24 @@ def ballot_count(op: ops.GroupNonUniformBallotBitCountOp, unit: Unit) -> Functio
 
 
 @action(ops.GroupNonUniformBallotFindLSBOp)
-def ballot_lowest(op: ops.GroupNonUniformBallotFindLSBOp, unit: Unit) -> Function:
+def ballot_lowest(op: ops.GroupNonUniformBallotFindLSBOp, context: Context) -> Function:
     """The number of the lowest bit set; -1 for none, which SPIR-V leaves undefined."""
-    dtype = unit.plain(op.result.type).dtype
+    dtype = context.plain(op.result.type).dtype
 
-    def call(wave: Wave, ballot: Array) -> Array:
-        bits = _usable_bits(ballot, wave)
+    def call(batch: Batch, ballot: Array) -> Array:
+        bits = _usable_bits(ballot, batch)
         return np.where(bits.any(axis=3), bits.argmax(axis=3), -1).astype(dtype)
 
     return call
 
 
 @action(ops.GroupNonUniformBallotFindMSBOp)
-def ballot_highest(op: ops.GroupNonUniformBallotFindMSBOp, unit: Unit) -> Function:
+def ballot_highest(op: ops.GroupNonUniformBallotFindMSBOp, context: Context) -> Function:
     """The number of the highest bit set; -1 for none, which SPIR-V leaves undefined."""
-    dtype = unit.plain(op.result.type).dtype
+    dtype = context.plain(op.result.type).dtype
 
-    def call(wave: Wave, ballot: Array) -> Array:
-        bits = _usable_bits(ballot, wave)[..., ::-1]
+    def call(batch: Batch, ballot: Array) -> Array:
+        bits = _usable_bits(ballot, batch)[..., ::-1]
         last = bits.shape[3] - 1 - bits.argmax(axis=3)
         return np.where(bits.any(axis=3), last, -1).astype(dtype)
 
@@ -197,39 +197,39 @@ SOURCES: dict[type[Operation], Source] = {
 }
 
 
-def sources(op: Operation, wave: Wave, which: Array, cluster: Sequence[Array]) -> Array:
+def sources(op: Operation, batch: Batch, which: Array, cluster: Sequence[Array]) -> Array:
     """(w, groups, members): the number of the member that each one reads."""
     group = group_for(op)
-    size = int(cluster[0].flat[0]) if cluster else group.invocations(wave)
-    row = group.row(which, wave) if which.shape[2] > 1 or group.workgroup else which
-    return SOURCES[type(op)](group.ids(wave), row.astype(np.int64), size)
+    size = int(cluster[0].flat[0]) if cluster else group.invocations(batch)
+    row = group.row(which, batch) if which.shape[2] > 1 or group.workgroup else which
+    return SOURCES[type(op)](group.ids(batch), row.astype(np.int64), size)
 
 
 @action(*SOURCES)
-def exchange(op: ops.GroupInstruction, unit: Unit) -> Function:
+def exchange(op: ops.GroupInstruction, context: Context) -> Function:
     """Another invocation's value."""
     group = group_for(op)
 
-    def call(wave: Wave, value: Array, which: Array, *cluster: Array) -> Array:
-        if cluster and cluster[0].flat[0] > group.invocations(wave):
+    def call(batch: Batch, value: Array, which: Array, *cluster: Array) -> Array:
+        if cluster and cluster[0].flat[0] > group.invocations(batch):
             raise InterpreterError(
                 f"{op.CLUSTER}: the cluster size {cluster[0].flat[0]} is larger than the group of "
-                f"{group.invocations(wave)}",
+                f"{group.invocations(batch)}",
                 op,
             )
         if value.shape[1] == 1 and value.shape[2] == 1:
             return value
-        read = take_members(group.row(value, wave), sources(op, wave, which, cluster))
-        return group.spread(read, wave)
+        read = take_members(group.row(value, batch), sources(op, batch, which, cluster))
+        return group.spread(read, batch)
 
     return call
 
 
 @action(ops.GroupNonUniformBroadcastFirstOp, subgroup.SubgroupFirstInvocationOp)
-def broadcast_first(op: ops.GroupNonUniformBroadcastFirstOp, unit: Unit) -> Function:
+def broadcast_first(op: ops.GroupNonUniformBroadcastFirstOp, context: Context) -> Function:
     """The value of the active invocation of the lowest number."""
     group = group_for(op)
-    return lambda wave, value: first_active(group.row(value, wave), group.active(wave), (2,))
+    return lambda batch, value: first_active(group.row(value, batch), group.active(batch), (2,))
 
 
 Identity = Callable[[DType], Any]
@@ -293,22 +293,22 @@ _UNSIGNED = (
 
 
 @action(*_ARITHMETIC)
-def arithmetic(op: ops.GroupArithmetic | subgroup.GroupReduction, unit: Unit) -> Function:
+def arithmetic(op: ops.GroupArithmetic | subgroup.GroupReduction, context: Context) -> Function:
     """A reduction or scan over the active invocations."""
     group, operation = group_for(op), op.group_operation.data
     ufunc, identity = _ARITHMETIC[type(op)]
-    form = unit.plain(op.result.type)
+    form = context.plain(op.result.type)
     dtype = raw_dtype(form.dtype) if type(op) in _UNSIGNED else form.dtype
     neutral = np.array(identity(dtype)).astype(dtype)
 
-    def call(wave: Wave, value: Array, *cluster: Array) -> Array:
-        row = group.row(value, wave).view(dtype)
-        if wave.mask is not None:
-            active = group.active(wave)
+    def call(batch: Batch, value: Array, *cluster: Array) -> Array:
+        row = group.row(value, batch).view(dtype)
+        if batch.mask is not None:
+            active = group.active(batch)
             row = np.where(active.reshape(active.shape + (1,) * len(form.shape)), row, neutral)
         size = int(cluster[0].flat[0]) if cluster else None
         combined = combine(ufunc, operation, row, neutral, size)
-        return group.spread(combined.astype(dtype, copy=False), wave).view(form.dtype)
+        return group.spread(combined.astype(dtype, copy=False), batch).view(form.dtype)
 
     return call
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import hints as ops
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import (
@@ -22,8 +24,6 @@ from xdsl_spirv.interpreter.semantics import (
     same,
     value_table,
 )
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 nothing_happens(ops.NopOp, ops.AssumeTrueOp)  # The checks look at what is assumed.
 
@@ -38,19 +38,19 @@ value_table(
 
 
 @constant(ops.PoisonOp)
-def poison(op: ops.PoisonOp, unit: Unit) -> Any:
+def poison(op: ops.PoisonOp, context: Context) -> Any:
     """Zero in every part."""
-    return zeros(unit.form(op.result.type))
+    return zeros(context.form(op.result.type))
 
 
 @action(ops.ReadClockOp)
-def read_clock(op: ops.ReadClockOp, unit: Unit) -> Function:
+def read_clock(op: ops.ReadClockOp, context: Context) -> Function:
     """How often a clock was read before in the launch: it never runs backwards, and runs repeat."""
-    form = unit.plain(op.result.type)
+    form = context.plain(op.result.type)
 
-    def call(wave: Wave) -> Array:
-        unit.clock += 1
-        now = np.full((1, 1, 1), unit.clock, np.int64)
+    def call(batch: Batch) -> Array:
+        context.clock += 1
+        now = np.full((1, 1, 1), context.clock, np.int64)
         return now[..., None].view(form.dtype) if form.shape else now
 
     return call

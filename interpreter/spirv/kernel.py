@@ -16,6 +16,8 @@ from xdsl_spirv.dialects.spirv import kernel as ops
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, StorageClass
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memories import nothing
@@ -28,9 +30,7 @@ from xdsl_spirv.interpreter.semantics import (
     value,
     value_table,
 )
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
-from xdsl_spirv.interpreter.wave import Wave
 
 _CLASSES = {
     "shared": StorageClass.CrossWorkgroup,
@@ -52,15 +52,15 @@ def storage_of(pointer: Pointer) -> StorageClass:
 
 
 @action(ops.GenericCastToPtrExplicitOp)
-def cast_explicit(op: ops.GenericCastToPtrExplicitOp, unit: Unit) -> Function:
+def cast_explicit(op: ops.GenericCastToPtrExplicitOp, context: Context) -> Function:
     """The pointer where it is into the storage class, else null."""
     wanted = op.storage.data
     null = start_of(nothing())
 
-    def call(wave: Wave, pointer: Any) -> Any:
+    def call(batch: Batch, pointer: Any) -> Any:
         if isinstance(pointer, VariablePointer):
             return pointer if wanted == StorageClass.Function else null
-        active_cases = [(one, lanes) for one, lanes in cases(pointer, wave.active())]
+        active_cases = [(one, lanes) for one, lanes in cases(pointer, batch.active())]
         casts = [(one if storage_of(one) == wanted else null, lanes) for one, lanes in active_cases]
         return casts[0][0] if len(casts) == 1 else Pointers(casts)
 
@@ -68,15 +68,15 @@ def cast_explicit(op: ops.GenericCastToPtrExplicitOp, unit: Unit) -> Function:
 
 
 @action(ops.GenericPtrMemSemanticsOp)
-def memory_semantics(op: ops.GenericPtrMemSemanticsOp, unit: Unit) -> Function:
+def memory_semantics(op: ops.GenericPtrMemSemanticsOp, context: Context) -> Function:
     """The bit of the storage class that the pointer is into."""
 
-    def call(wave: Wave, pointer: Any) -> Array:
+    def call(batch: Batch, pointer: Any) -> Array:
         if isinstance(pointer, VariablePointer):
             return np.zeros((1, 1, 1), np.int32)
         return by_case(
             pointer,
-            wave.active(),
+            batch.active(),
             lambda one, lanes: np.full((1, 1, 1), _SEMANTICS[storage_of(one)], np.int32),
         )
 
@@ -84,9 +84,9 @@ def memory_semantics(op: ops.GenericPtrMemSemanticsOp, unit: Unit) -> Function:
 
 
 @value(ops.SatConvertSToUOp)
-def saturate_to_unsigned(op: ops.SatConvertSToUOp, unit: Unit) -> Function:
+def saturate_to_unsigned(op: ops.SatConvertSToUOp, context: Context) -> Function:
     """Negative numbers become 0, large ones the largest."""
-    target = unit.plain(op.result.type).dtype
+    target = context.plain(op.result.type).dtype
     convert = integer_to_integer(target, sign=True)
 
     def call(a: Array) -> Array:
@@ -97,9 +97,9 @@ def saturate_to_unsigned(op: ops.SatConvertSToUOp, unit: Unit) -> Function:
 
 
 @value(ops.SatConvertUToSOp)
-def saturate_to_signed(op: ops.SatConvertUToSOp, unit: Unit) -> Function:
+def saturate_to_signed(op: ops.SatConvertUToSOp, context: Context) -> Function:
     """Large numbers become the largest."""
-    target = unit.plain(op.result.type).dtype
+    target = context.plain(op.result.type).dtype
     convert = integer_to_integer(target, sign=False)
 
     def call(a: Array) -> Array:
@@ -140,28 +140,28 @@ class Block:
     SPV_INTEL_subgroups: component c of lane l lies at element c * (lanes of a subgroup) + l.
     """
 
-    def __init__(self, type: Any, unit: Unit):
-        self.form = unit.plain(type)
+    def __init__(self, type: Any, context: Context):
+        self.form = context.plain(type)
         self.count = prod(self.form.shape)
         self.element = Plain(self.form.dtype)
 
-    def places(self, wave: Wave, pointer: Pointer) -> list[Pointer]:
+    def places(self, batch: Batch, pointer: Pointer) -> list[Pointer]:
         """Where each component of the lanes lies; the first active lane's pointer counts."""
-        start = leaders(pointer, wave.mask, (2,))
+        start = leaders(pointer, batch.mask, (2,))
         size = self.form.dtype.itemsize
-        lane = wave.lane_ids()
-        return [start.plus(lane, size, c * wave.lanes * size) for c in range(self.count)]
+        lane = batch.lane_ids()
+        return [start.plus(lane, size, c * batch.lanes * size) for c in range(self.count)]
 
 
 @action(ops.SubgroupBlockReadOp)
 def block_read(
-    op: ops.SubgroupBlockReadOp, unit: Unit, load: PlainLoader = memory.load
+    op: ops.SubgroupBlockReadOp, context: Context, load: PlainLoader = memory.load
 ) -> Function:
     """Consecutive integers dealt out to the lanes."""
-    block = Block(op.result.type, unit)
+    block = Block(op.result.type, context)
 
-    def call(wave: Wave, pointer: Pointer) -> Array:
-        active_cases = [load(p, block.element, wave.mask) for p in block.places(wave, pointer)]
+    def call(batch: Batch, pointer: Pointer) -> Array:
+        active_cases = [load(p, block.element, batch.mask) for p in block.places(batch, pointer)]
         return np.stack(active_cases, axis=3) if block.form.shape else active_cases[0]
 
     return call
@@ -169,14 +169,14 @@ def block_read(
 
 @action(ops.SubgroupBlockWriteOp)
 def block_write(
-    op: ops.SubgroupBlockWriteOp, unit: Unit, store: PlainStorer = memory.store
+    op: ops.SubgroupBlockWriteOp, context: Context, store: PlainStorer = memory.store
 ) -> Function:
     """The lanes' integers, put together again."""
-    block = Block(op.value.type, unit)
+    block = Block(op.value.type, context)
 
-    def call(wave: Wave, pointer: Pointer, value: Array) -> None:
-        for number, place in enumerate(block.places(wave, pointer)):
+    def call(batch: Batch, pointer: Pointer, value: Array) -> None:
+        for number, place in enumerate(block.places(batch, pointer)):
             part = value[..., number] if block.form.shape else value
-            store(place, block.element, part, wave.mask)
+            store(place, block.element, part, batch.mask)
 
     return call

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import VectorType
 
 from xdsl_spirv.dialects.spirv import logic as ops
 from xdsl_spirv.interpreter import elementwise as ew
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
 
 
 def is_normal(a: Array) -> Array:
@@ -62,8 +62,8 @@ value_table(
 
 
 @value(ops.SelectOp)
-def select(op: ops.SelectOp, unit: Unit) -> Function:
+def select(op: ops.SelectOp, context: Context) -> Function:
     """
     Object 1 where the condition holds, else Object 2; a scalar condition chooses whole objects.
     """
-    return ew.select(unit.form(op.result.type), isinstance(op.condition.type, VectorType))
+    return ew.select(context.form(op.result.type), isinstance(op.condition.type, VectorType))

@@ -26,6 +26,8 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     UntypedPointerType,
 )
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Opaque, zeros
 from xdsl_spirv.interpreter.layout import (
@@ -40,9 +42,7 @@ from xdsl_spirv.interpreter.memory import Memory, Pointer, by_case, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.pointers import VALUE_CLASSES, has_bytes, pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens, value
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_part, write_part
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def accessed(pointer: SSAValue, data: Attribute) -> PointerType:
@@ -61,22 +61,22 @@ CHAINS = (ops.AccessChain, ops.PtrAccessChain)
 UNTYPED_CHAINS = (untyped.UntypedAccessChain, untyped.UntypedPtrAccessChain)
 
 
-def placed(pointer: SSAValue, type: Attribute, unit: Unit) -> Placed:
+def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
     """
     What of `type` a pointer leads to: the struct that a chain began in says how a matrix lies.
     """
     owner, part = pointer.owner, type
     if isinstance(owner, ops.CopyObjectOp):
-        part = placed(owner.operand, type, unit)
+        part = placed(owner.operand, type, context)
     elif isinstance(owner, (*CHAINS, *UNTYPED_CHAINS)):
-        part = Chain(Layout(unit), _chained(owner, unit), _known(owner.indexes)).type
+        part = Chain(Layout(context), _chained(owner, context), _known(owner.indexes)).type
     return part if plain_type(part) == type else type
 
 
-def _chained(op: Any, unit: Unit) -> Placed:
+def _chained(op: Any, context: Context) -> Placed:
     """What the indexes of an access chain lead into."""
     if isinstance(op, CHAINS):
-        return placed(op.base, pointer_type(op.base).pointee, unit)
+        return placed(op.base, pointer_type(op.base).pointee, context)
     return op.base_type
 
 
@@ -85,68 +85,70 @@ def _known(indexes: Sequence[SSAValue]) -> list[int | None]:
 
 
 @action(ops.VariableOp)
-def variable(op: ops.VariableOp, unit: Unit) -> Function:
+def variable(op: ops.VariableOp, context: Context) -> Function:
     """
     A variable of each invocation, with its initial value or 0; a tensor layout or view in one has
     no value before it is stored.
     """
-    form = unit.form(pointer_type(op.result).pointee)
-    return lambda wave, *initial: VariablePointer(
+    form = context.form(pointer_type(op.result).pointee)
+    return lambda batch, *initial: VariablePointer(
         Variable(form, initial[0] if initial else None if isinstance(form, Opaque) else zeros(form))
     )
 
 
 @action(structure.AddressOfOp)
-def address_of(op: structure.AddressOfOp, unit: Unit) -> Function:
+def address_of(op: structure.AddressOfOp, context: Context) -> Function:
     """The pointer to a variable of the module."""
-    slot = unit.global_slots.get(op.variable.string_value())
+    slot = context.global_slots.get(op.variable.string_value())
     if slot is None:
         raise InterpreterError(f"@{op.variable.string_value()} is not a variable of the module", op)
-    return lambda wave: wave.globals[slot]
+    return lambda batch: batch.globals[slot]
 
 
 @action(ops.LoadOp)
-def load(op: ops.LoadOp, unit: Unit) -> Function:
+def load(op: ops.LoadOp, context: Context) -> Function:
     """The value that the pointer points to."""
     type = accessed(op.pointer, op.results[0].type)
     if has_bytes(type):
-        read = loader(placed(op.pointer, type.pointee, unit), Layout(unit))
-        return lambda wave, pointer: read(pointer, wave.mask)
-    return lambda wave, pointer: load_variable(unit, wave, pointer)
+        read = loader(placed(op.pointer, type.pointee, context), Layout(context))
+        return lambda batch, pointer: read(pointer, batch.mask)
+    return lambda batch, pointer: load_variable(context, batch, pointer)
 
 
-def load_variable(unit: Unit, wave: Wave, pointer: VariablePointer) -> Any:
+def load_variable(context: Context, batch: Batch, pointer: VariablePointer) -> Any:
     """The part of a variable that is pointed at."""
     holder = pointer.variable
     if holder.value is None:
         raise InterpreterError("a variable without a null value is read before it is set")
     if not pointer.path:
         return holder.value
-    return read_part(holder.form, unit.options.component_mapping, wave, holder.value, pointer.path)
+    return read_part(
+        holder.form, context.options.component_mapping, batch, holder.value, pointer.path
+    )
 
 
-def store_variable(unit: Unit, wave: Wave, pointer: VariablePointer, new: Any) -> None:
+def store_variable(context: Context, batch: Batch, pointer: VariablePointer, new: Any) -> None:
     """Replace the part of a variable that is pointed at, in the active lanes."""
     holder = pointer.variable
     holder.value = write_part(
         holder.form,
-        unit.options.component_mapping,
-        wave,
+        context.options.component_mapping,
+        batch,
         holder.value,
         pointer.path,
         new,
-        wave.mask,
+        batch.mask,
     )
 
 
 @action(ops.StoreOp)
-def store(op: ops.StoreOp, unit: Unit) -> Function:
+def store(op: ops.StoreOp, context: Context) -> Function:
     """Write the object where the pointer points."""
     type = accessed(op.pointer, op.object.type)
     if has_bytes(type):
-        write = storer(placed(op.pointer, type.pointee, unit), Layout(unit))
-        return lambda wave, pointer, object: write(pointer, object, wave.mask)
-    return lambda wave, pointer, object: store_variable(unit, wave, pointer, object)
+        write = storer(placed(op.pointer, type.pointee, context), Layout(context))
+        return lambda batch, pointer, object: write(pointer, object, batch.mask)
+    return lambda batch, pointer, object: store_variable(context, batch, pointer, object)
 
 
 def copied_types(op: ops.CopyMemoryOp) -> tuple[PointerType, PointerType]:
@@ -157,33 +159,35 @@ def copied_types(op: ops.CopyMemoryOp) -> tuple[PointerType, PointerType]:
 
 
 @action(ops.CopyMemoryOp)
-def copy_memory(op: ops.CopyMemoryOp, unit: Unit) -> Function:
+def copy_memory(op: ops.CopyMemoryOp, context: Context) -> Function:
     """Load from the source, store to the target."""
     target, source = copied_types(op)
-    layout = Layout(unit)
-    from_type = placed(op.source, source.pointee, unit)
-    to_type = placed(op.target, target.pointee, unit)
+    layout = Layout(context)
+    from_type = placed(op.source, source.pointee, context)
+    to_type = placed(op.target, target.pointee, context)
     read = loader(from_type, layout) if has_bytes(source) else None
     write = storer(to_type, layout) if has_bytes(target) else None
 
-    def call(wave: Wave, to: Any, origin: Any) -> None:
-        moved = read(origin, wave.mask) if read else load_variable(unit, wave, origin)
+    def call(batch: Batch, to: Any, origin: Any) -> None:
+        moved = read(origin, batch.mask) if read else load_variable(context, batch, origin)
         if write:
-            write(to, moved, wave.mask)
+            write(to, moved, batch.mask)
         else:
-            store_variable(unit, wave, to, moved)
+            store_variable(context, batch, to, moved)
 
     return call
 
 
-def _chain(base: PointerType, indexes: Sequence[SSAValue], unit: Unit, op: Operation) -> Function:
+def _chain(
+    base: PointerType, indexes: Sequence[SSAValue], context: Context, op: Operation
+) -> Function:
     known = _known(indexes)
     if not has_bytes(base):
         return lambda pointer, *values: VariablePointer(
             pointer.variable,
             pointer.path + tuple(v if k is None else k for k, v in zip(known, values, strict=True)),
         )
-    layout, whole = Layout(unit), _chained(op, unit)
+    layout, whole = Layout(context), _chained(op, context)
     descriptor = descriptor_of(plain_type(whole))
     try:
         chain = Chain(layout, whole, known) if descriptor is None else None
@@ -206,26 +210,26 @@ def descriptor_of(type: Attribute) -> StructType | None:
 
 
 @value(ops.AccessChainOp, ops.InBoundsAccessChainOp)
-def access_chain(op: ops.AccessChainOp, unit: Unit) -> Function:
+def access_chain(op: ops.AccessChainOp, context: Context) -> Function:
     """The pointer to the part that the indexes select."""
-    return _chain(pointer_type(op.base), op.indexes, unit, op)
+    return _chain(pointer_type(op.base), op.indexes, context, op)
 
 
 @value(untyped.UntypedAccessChainOp, untyped.UntypedInBoundsAccessChainOp)
-def untyped_chain(op: untyped.UntypedAccessChain, unit: Unit) -> Function:
+def untyped_chain(op: untyped.UntypedAccessChain, context: Context) -> Function:
     """The pointer to the part of an object of the stated type."""
-    return _chain(accessed(op.base, op.base_type), op.indexes, unit, op)
+    return _chain(accessed(op.base, op.base_type), op.indexes, context, op)
 
 
 @value(ops.PtrAccessChainOp, ops.InBoundsPtrAccessChainOp)
-def ptr_access_chain(op: ops.PtrAccessChainOp, unit: Unit) -> Function:
+def ptr_access_chain(op: ops.PtrAccessChainOp, context: Context) -> Function:
     """As an access chain, after stepping `element` elements as the base's array does."""
     base = pointer_type(op.base)
     if not has_bytes(base):
         raise InterpreterError(f"{op.name} into {base.storage_class.data.name} memory", op)
-    layout = Layout(unit)
+    layout = Layout(context)
     stride = base.stride.data or layout.size(base.pointee)
-    chain = _chain(base, op.indexes, unit, op)
+    chain = _chain(base, op.indexes, context, op)
 
     def call(pointer: Pointer, element: Array, *indexes: Array) -> Pointer:
         return chain(pointer.plus(element, stride, 0), *indexes)
@@ -234,23 +238,23 @@ def ptr_access_chain(op: ops.PtrAccessChainOp, unit: Unit) -> Function:
 
 
 @value(untyped.UntypedPtrAccessChainOp, untyped.UntypedInBoundsPtrAccessChainOp)
-def untyped_ptr_chain(op: untyped.UntypedPtrAccessChain, unit: Unit) -> Function:
+def untyped_ptr_chain(op: untyped.UntypedPtrAccessChain, context: Context) -> Function:
     """As an untyped access chain, after stepping `element` objects of the stated type."""
-    stride = Layout(unit).size(op.base_type)
-    chain = _chain(accessed(op.base, op.base_type), op.indexes, unit, op)
+    stride = Layout(context).size(op.base_type)
+    chain = _chain(accessed(op.base, op.base_type), op.indexes, context, op)
     return lambda pointer, element, *indexes: chain(pointer.plus(element, stride, 0), *indexes)
 
 
 @action(untyped.UntypedVariableOp)
-def untyped_variable(op: untyped.UntypedVariableOp, unit: Unit) -> Function:
+def untyped_variable(op: untyped.UntypedVariableOp, context: Context) -> Function:
     """Bytes of each invocation's own."""
-    layout = Layout(unit)
+    layout = Layout(context)
     size, write = layout.size(op.data_type), storer(op.data_type, layout)
 
-    def call(wave: Wave, *initial: Any) -> Pointer:
-        pointer = start_of(Memory.unwritten(size, "lane", wave, "an untyped variable"))
+    def call(batch: Batch, *initial: Any) -> Pointer:
+        pointer = start_of(Memory.unwritten(size, "lane", batch, "an untyped variable"))
         for one in initial:
-            write(pointer, one, wave.mask)
+            write(pointer, one, batch.mask)
         return pointer
 
     return call
@@ -260,23 +264,23 @@ nothing_happens(untyped.UntypedPrefetchOp)
 
 
 @value(ops.ArrayLengthOp)
-def array_length(op: ops.ArrayLengthOp, unit: Unit) -> Function:
+def array_length(op: ops.ArrayLengthOp, context: Context) -> Function:
     """How many elements the runtime array at the struct's end has room for."""
-    return _length(pointer_type(op.structure).pointee, op.array_member.value.data, unit)
+    return _length(pointer_type(op.structure).pointee, op.array_member.value.data, context)
 
 
 @value(untyped.UntypedArrayLengthOp)
-def untyped_array_length(op: untyped.UntypedArrayLengthOp, unit: Unit) -> Function:
+def untyped_array_length(op: untyped.UntypedArrayLengthOp, context: Context) -> Function:
     """As an array length, of a struct of the stated type."""
     struct = accessed(op.pointer, op.structure).pointee
-    return _length(struct, op.array_member.value.data, unit)
+    return _length(struct, op.array_member.value.data, context)
 
 
-def _length(struct: Attribute, number: int, unit: Unit) -> Function:
+def _length(struct: Attribute, number: int, context: Context) -> Function:
     assert isinstance(struct, StructType)
     array = struct.member_types[number]
     assert isinstance(array, RuntimeArrayType)
-    layout = Layout(unit)
+    layout = Layout(context)
     start, stride = layout.offset(struct, number), layout.stride(array)
 
     def length(pointer: Pointer, lanes: Mask) -> Array:

@@ -38,9 +38,11 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
+from xdsl_spirv.interpreter.batch import Batch, Geometry
 from xdsl_spirv.interpreter.built_ins import built_in
 from xdsl_spirv.interpreter.checks.places import forget_numbers
 from xdsl_spirv.interpreter.constants import constant_value
+from xdsl_spirv.interpreter.context import Context, symbol_name
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.launch import geometry_of, run
@@ -59,9 +61,7 @@ from xdsl_spirv.interpreter.structs import (
     pack_struct,
     push_constant_block,
 )
-from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer
-from xdsl_spirv.interpreter.wave import Geometry, Wave
 
 Buffers = MutableMapping[Any, Array]
 """By (descriptor set, binding), in an array of buffers by (descriptor set, binding, number)."""
@@ -100,20 +100,20 @@ def find_entry(module: ModuleOp, entry: str) -> FuncOp:
     )
 
 
-def workgroup_size(unit: Unit, function: FuncOp) -> tuple[int, int, int]:
+def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
     """
     From the constant decorated WorkgroupSize, which has precedence, LocalSize or LocalSizeId, or
     the entry point's ABI attribute.
     """
-    ops = list(unit.module.regions[0].block.ops)
+    ops = list(context.module.regions[0].block.ops)
     for op in ops:
-        size = _workgroup_size_constant(op, unit)
+        size = _workgroup_size_constant(op, context)
         if size is not None:
             return _three(size.reshape(-1))
     for op in ops:
         if isinstance(op, ExecutionModeOp) and symbol_name(op.fn) == function.sym_name.data:
             if op.execution_mode.data in (ExecutionMode.LocalSize, ExecutionMode.LocalSizeId):
-                return _three([_number(value, unit) for value in op.values])
+                return _three([_number(value, context) for value in op.values])
     abi = function.attributes.get("spirv.entry_point_abi")
     if isinstance(abi, EntryPointABIAttr) and isinstance(abi.workgroup_size, DenseArrayBase):
         return _three(list(cast(DenseArrayBase[IntegerType], abi.workgroup_size).get_values()))
@@ -124,23 +124,23 @@ def workgroup_size(unit: Unit, function: FuncOp) -> tuple[int, int, int]:
     )
 
 
-def _number(value: Attribute, unit: Unit) -> int:
+def _number(value: Attribute, context: Context) -> int:
     """An integer that an execution mode states or names."""
     if isinstance(value, SymbolRefAttr):
-        return int(unit.specialize(value).item())
+        return int(context.specialize(value).item())
     if isinstance(value, IntegerAttr):
         return value.value.data
     raise InterpreterError(f"{value} is no number of invocations")
 
 
-def _workgroup_size_constant(op: Operation, unit: Unit) -> Array | None:
+def _workgroup_size_constant(op: Operation, context: Context) -> Array | None:
     """The constant that an operation says is the workgroup's size."""
     if isinstance(op, ConstantSymbol):
         built_in = getattr(op.attributes.get("built_in"), "data", None)
         if built_in == BuiltIn.WorkgroupSize.name:
-            return unit.specialize(symbol_name(op.properties["sym_name"]))
+            return context.specialize(symbol_name(op.properties["sym_name"]))
     plain = op.workgroup_size if isinstance(op, RawGlobalOp) else None
-    return None if plain is None else constant_value(plain.value, plain.type, unit)
+    return None if plain is None else constant_value(plain.value, plain.type, context)
 
 
 def _three(numbers: Any) -> tuple[int, int, int]:
@@ -159,11 +159,11 @@ WITH_BYTES = (
 
 def creator(
     op: VariableOp,
-    unit: Unit,
+    context: Context,
     buffers: Buffers,
     push_constants: PushConstants,
-) -> Callable[[Wave], Any] | None:
-    """How a wave gets a variable of the module; None for a buffer that was not given."""
+) -> Callable[[Batch], Any] | None:
+    """How a batch gets a variable of the module; None for a buffer that was not given."""
     pointee, storage = op.object_type, op.type.storage_class.data
     name = op.sym_name.data
     if pointee is None or (isinstance(op, UntypedGlobalVariableOp) and storage not in WITH_BYTES):
@@ -172,58 +172,58 @@ def creator(
         fill = built_in(op.built_in.data)
         if fill is None:
             raise InterpreterError(f"the built-in {op.built_in.data} is not executed", op)
-        form, kind = unit.form(pointee), unit.plain(pointee).dtype
-        return lambda wave: VariablePointer(Variable(form, fill(wave).astype(kind, copy=False)))
+        form, kind = context.form(pointee), context.plain(pointee).dtype
+        return lambda batch: VariablePointer(Variable(form, fill(batch).astype(kind, copy=False)))
     match storage:
         case StorageClass.Workgroup:
-            return _workgroup(op, pointee, unit)
+            return _workgroup(op, pointee, context)
         case StorageClass.Private:
-            form = unit.form(pointee)
-            initial = None if op.initializer is None else unit.specialize(op.initializer)
-            return lambda wave: VariablePointer(
+            form = context.form(pointee)
+            initial = None if op.initializer is None else context.specialize(op.initializer)
+            return lambda batch: VariablePointer(
                 Variable(form, zeros(form) if initial is None else initial)
             )
         case StorageClass.PushConstant:
-            return _push_constants(op, pointee, unit, push_constants)
+            return _push_constants(op, pointee, context, push_constants)
         case StorageClass.StorageBuffer | StorageClass.Uniform:
-            return _buffer(op, unit, buffers)
+            return _buffer(op, context, buffers)
         case StorageClass.UniformConstant if isinstance(pointee, TensorArmType):
-            return _tensor(op, pointee, unit, buffers)
+            return _tensor(op, pointee, context, buffers)
         case _:
             raise InterpreterError(
                 f"variables of storage class {storage.name} are not executed", op
             )
 
 
-def _workgroup(op: VariableOp, pointee: Attribute, unit: Unit) -> Callable[[Wave], Any]:
+def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable[[Batch], Any]:
     """
     Workgroup memory, unwritten or zero as its initializer says. Blocks with a layout of their own
     (WorkgroupMemoryExplicitLayoutKHR) all lie at the beginning of one memory.
     """
-    unit.form(pointee)  # Refuses lengths that are none.
-    size, label = Layout(unit).size(pointee), f"@{op.sym_name.data}"
+    context.form(pointee)  # Refuses lengths that are none.
+    size, label = Layout(context).size(pointee), f"@{op.sym_name.data}"
     if not is_block(pointee):
-        unit.workgroup_bytes += size
-        return lambda wave: start_of(_fresh(size, wave, label, zero=op.initializer is not None))
-    first, before = unit.block_bytes == 0, unit.block_bytes
-    unit.block_bytes = max(before, size)
-    unit.workgroup_bytes += unit.block_bytes - before
+        context.workgroup_bytes += size
+        return lambda batch: start_of(_fresh(size, batch, label, zero=op.initializer is not None))
+    first, before = context.block_bytes == 0, context.block_bytes
+    context.block_bytes = max(before, size)
+    context.workgroup_bytes += context.block_bytes - before
 
-    def create(wave: Wave) -> Pointer:
-        # A wave's variables are made in one go, in the order of `unit.creators`.
+    def create(batch: Batch) -> Pointer:
+        # A batch's variables are made in one go, in the order of `context.creators`.
         if first:
-            unit.block = _fresh(unit.block_bytes, wave, label, zero=False)
+            context.block = _fresh(context.block_bytes, batch, label, zero=False)
         if op.initializer is not None:
-            _clear(unit.block)
-        unit.block.names.add(op.sym_name.data)
-        return start_of(unit.block)
+            _clear(context.block)
+        context.block.names.add(op.sym_name.data)
+        return start_of(context.block)
 
     return create
 
 
-def _fresh(size: int, wave: Wave, label: str, *, zero: bool) -> Memory:
+def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
     """A variable of each workgroup; the only initializer that there is for one is null."""
-    memory = Memory.unwritten(size, "workgroup", wave, label)
+    memory = Memory.unwritten(size, "workgroup", batch, label)
     if zero:
         _clear(memory)
     return memory
@@ -240,15 +240,15 @@ def is_block(type: Attribute) -> bool:
 
 
 def _push_constants(
-    op: VariableOp, pointee: Attribute, unit: Unit, given: PushConstants
-) -> Callable[[Wave], Any]:
+    op: VariableOp, pointee: Attribute, context: Context, given: PushConstants
+) -> Callable[[Batch], Any]:
     """The launch's push constants, refused where they do not fill the block."""
-    layout = Layout(unit)
+    layout = Layout(context)
     name, needed = op.sym_name.data, layout.extent(pointee)
     if not isinstance(given, bytes) and isinstance(pointee, StructType) and given:
-        given = pack_struct(unit.module, pointee, given, layout)
+        given = pack_struct(context.module, pointee, given, layout)
     if not isinstance(given, bytes) or len(given) < needed:
-        members = ", ".join(member_names(unit.module, pointee)) or "it has no names"
+        members = ", ".join(member_names(context.module, pointee)) or "it has no names"
         raise InterpreterError(
             f"the entry point uses the push constants @{name} of {needed} bytes, but got "
             f"{len(given) or 'none'}",
@@ -257,39 +257,39 @@ def _push_constants(
         )
     data = np.frombuffer(bytearray(given), np.uint8)
     memory = Memory.of_array(data, f"the push constants @{name}")
-    return lambda wave: start_of(memory)
+    return lambda batch: start_of(memory)
 
 
-def _buffer(op: VariableOp, unit: Unit, buffers: Buffers) -> Callable[[Wave], Any] | None:
+def _buffer(op: VariableOp, context: Context, buffers: Buffers) -> Callable[[Batch], Any] | None:
     where = _place(op)
     name, at = f"@{op.sym_name.data}", f"(set {where[0]}, binding {where[1]})"
     if op.object_type is not None and descriptor_of(op.object_type) is not None:
         places = [p for p in buffers if len(p) == 3 and p[:2] == where]
         label = f"the buffer {name} {at[:-1]}, number "
-        memories = {p[2]: _bound(unit, p, buffers, f"{label}{p[2]})") for p in places}
+        memories = {p[2]: _bound(context, p, buffers, f"{label}{p[2]})") for p in places}
         descriptors = Descriptors(memories, name)
-        return (lambda wave: descriptors) if memories else None
+        return (lambda batch: descriptors) if memories else None
     if where not in buffers:
         return None
-    memory = _bound(unit, where, buffers, f"the buffer {name} {at}")
-    return lambda wave: start_of(memory)
+    memory = _bound(context, where, buffers, f"the buffer {name} {at}")
+    return lambda batch: start_of(memory)
 
 
-def _bound(unit: Unit, where: Place, buffers: Buffers, label: str) -> Memory:
+def _bound(context: Context, where: Place, buffers: Buffers, label: str) -> Memory:
     if not buffers[where].flags.c_contiguous:
         raise InterpreterError(
             f"{label} is not C-contiguous", "buffers", "pass numpy.ascontiguousarray(...) of it"
         )
-    memory = unit.memories.buffer(where, label)
-    memory.robust = unit.options.robust
+    memory = context.memories.buffer(where, label)
+    memory.robust = context.options.robust
     return memory
 
 
 def _tensor(
-    op: VariableOp, type: TensorArmType, unit: Unit, buffers: Buffers
-) -> Callable[[Wave], Any] | None:
+    op: VariableOp, type: TensorArmType, context: Context, buffers: Buffers
+) -> Callable[[Batch], Any] | None:
     """A tensor of an array's shape, which the type's known extents must be."""
-    pointer = _buffer(op, unit, buffers)
+    pointer = _buffer(op, context, buffers)
     if pointer is None:
         return None
     shape = buffers[_place(op)].shape
@@ -301,9 +301,9 @@ def _tensor(
         raise InterpreterError(
             f"@{op.sym_name.data} is a {type}, but got an array of shape {shape}", "buffers"
         )
-    tensor = Tensor(unit.memories.buffer(_place(op), f"the tensor @{op.sym_name.data}"), shape)
-    form = unit.form(type)
-    return lambda wave: VariablePointer(Variable(form, tensor))
+    tensor = Tensor(context.memories.buffer(_place(op), f"the tensor @{op.sym_name.data}"), shape)
+    form = context.form(type)
+    return lambda batch: VariablePointer(Variable(form, tensor))
 
 
 def _place(op: VariableOp) -> tuple[int, int]:
@@ -317,23 +317,23 @@ class Compiled:
     """
     What was compiled before, for launches of modules that nothing changes in between.
 
-    A unit is taken out while it runs, so that launches on several threads have one each.
+    A context is taken out while it runs, so that launches on several threads have one each.
     """
 
     def __init__(self) -> None:
-        self._units: dict[Hashable, Unit] = {}
+        self._contexts: dict[Hashable, Context] = {}
 
-    def take(self, key: Hashable) -> Unit | None:
-        """A unit that was kept under the key."""
-        return self._units.pop(key, None)
+    def take(self, key: Hashable) -> Context | None:
+        """A context that was kept under the key."""
+        return self._contexts.pop(key, None)
 
-    def keep(self, key: Hashable, unit: Unit) -> None:
-        """Keep a unit for the next launch, without buffers and variables."""
-        unit.creators, unit.global_slots = [], {}
-        unit.workgroup_bytes = unit.block_bytes = 0
-        unit.products = 0
-        unit.memories.bind({}, {})
-        self._units[key] = unit
+    def keep(self, key: Hashable, context: Context) -> None:
+        """Keep a context for the next launch, without buffers and variables."""
+        context.creators, context.global_slots = [], {}
+        context.workgroup_bytes = context.block_bytes = 0
+        context.products = 0
+        context.memories.bind({}, {})
+        self._contexts[key] = context
 
 
 @dataclass(frozen=True)
@@ -365,11 +365,11 @@ class Launch:
         again = choices is not None and choices.any
         permuted = Permuted(self.module, self.options) if checks.permute else None
         before = copy_buffers(self.buffers) if again or permuted is not None else {}
-        unit = run_workgroups(replace(self, compiled=None))
+        context = run_workgroups(replace(self, compiled=None))
         # Some workgroups of a launch in which they wait for each other may wait for the rest.
-        few = x * y * z if unit.may_wait else SAMPLE
+        few = x * y * z if context.may_wait else SAMPLE
 
-        def sample(options: Options, copies: Buffers, count: int = few) -> Unit:
+        def sample(options: Options, copies: Buffers, count: int = few) -> Context:
             launch = replace(self, options=options, buffers=copies, compiled=None)
             return run_workgroups(replace(launch, originals=self.buffers), count)
 
@@ -390,40 +390,40 @@ class Launch:
         return self.module, self.entry, constants, replace(options, memory=MemoryBudget())
 
 
-def run_workgroups(launch: Launch, workgroups: int | None = None) -> Unit:
+def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
     """Run an entry point over the first workgroups of a grid, or all."""
     module, options, buffers = launch.module, launch.options, launch.buffers
     function = find_entry(module, launch.entry)
     compiled, key = launch.compiled, launch.key
-    unit = None if compiled is None or key is None else compiled.take(key)
-    if unit is None:
+    context = None if compiled is None or key is None else compiled.take(key)
+    if context is None:
         placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
-        unit = Unit(module, options, placeholder)
+        context = Context(module, options, placeholder)
         forget_numbers()
         if options.checks is not None:
             from xdsl_spirv.interpreter.checks.compiler import observe
 
-            observe(unit, options.checks)
-        specialize(unit, launch.spec_values)
-    unit.options, unit.clock = options, 0
-    unit.memories.bind(buffers, buffers if launch.originals is None else launch.originals)
-    unit.geometry = geometry_of(launch.grid, workgroup_size(unit, function), options)
-    _add_variables(unit, function, launch)
-    run(unit, function, kernel_arguments(unit, function, buffers), workgroups)
+            observe(context, options.checks)
+        specialize(context, launch.spec_values)
+    context.options, context.clock = options, 0
+    context.memories.bind(buffers, buffers if launch.originals is None else launch.originals)
+    context.geometry = geometry_of(launch.grid, workgroup_size(context, function), options)
+    _add_variables(context, function, launch)
+    run(context, function, kernel_arguments(context, function, buffers), workgroups)
     if options.debug is not None:
         options.debug.check_reached()
     if compiled is not None and key is not None:
-        compiled.keep(key, unit)
-    return unit
+        compiled.keep(key, context)
+    return context
 
 
-def _add_variables(unit: Unit, function: FuncOp, launch: Launch) -> None:
-    """Number the variables that the entry point uses, each with what makes it for a wave."""
-    used = _used_variables(unit, function)
+def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
+    """Number the variables that the entry point uses, each with what makes it for a batch."""
+    used = _used_variables(context, function)
     for op in launch.module.body.block.ops:
         if not isinstance(op, VariableOp) or op.sym_name.data not in used:
             continue
-        make = creator(op, unit, launch.buffers, launch.push_constants)
+        make = creator(op, context, launch.buffers, launch.push_constants)
         if make is None:
             array = op.object_type is not None and descriptor_of(op.object_type) is not None
             uses = f"the entry point @{launch.entry} uses @{op.sym_name.data}"
@@ -432,17 +432,17 @@ def _add_variables(unit: Unit, function: FuncOp, launch: Launch) -> None:
                 "buffers",
                 f"pass one under {(*_place(op), 0) if array else _place(op)}",
             )
-        unit.add_global(op.sym_name.data, make)
+        context.add_global(op.sym_name.data, make)
     if not isinstance(launch.push_constants, bytes) and launch.push_constants:
-        _require_push_constants(unit, function, used, launch.push_constants)
+        _require_push_constants(context, function, used, launch.push_constants)
 
 
 def _require_push_constants(
-    unit: Unit, function: FuncOp, used: set[str], given: Mapping[str, Any]
+    context: Context, function: FuncOp, used: set[str], given: Mapping[str, Any]
 ) -> None:
     """Refuse values by name that nothing reads."""
     for name in used:
-        op = unit.symbols.get(name)
+        op = context.symbols.get(name)
         if isinstance(op, VariableOp) and op.type.storage_class.data is StorageClass.PushConstant:
             return
     raise InterpreterError(
@@ -452,7 +452,7 @@ def _require_push_constants(
     )
 
 
-def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any]:
+def kernel_arguments(context: Context, function: FuncOp, buffers: Buffers) -> list[Any]:
     """
     The arguments of an OpenCL kernel: number n is the buffer at set 0, binding n, or a scalar or
     vector in it. Workgroup arguments have no size of their own and are refused.
@@ -466,9 +466,9 @@ def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any
                 "buffers",
                 f"pass one under (0, {number})",
             )
-        memory = unit.memories.buffer((0, number), f"argument {number}")
+        memory = context.memories.buffer((0, number), f"argument {number}")
         if not isinstance(type, PointerType | UntypedPointerType):
-            arguments.append(load(start_of(memory), unit.plain(type), None))
+            arguments.append(load(start_of(memory), context.plain(type), None))
         elif type.storage_class.data in (StorageClass.CrossWorkgroup, StorageClass.UniformConstant):
             arguments.append(start_of(memory))
         else:
@@ -476,7 +476,7 @@ def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any
     return arguments
 
 
-def _used_variables(unit: Unit, function: Operation) -> set[str]:
+def _used_variables(context: Context, function: Operation) -> set[str]:
     """
     The variables that a function takes the address of, or one that it calls or has called for the
     components of a matrix.
@@ -490,7 +490,7 @@ def _used_variables(unit: Unit, function: Operation) -> set[str]:
                 continue
             for named in op.properties.values():
                 name = symbol_name(named) if isinstance(named, SymbolRefAttr) else ""
-                callee = unit.symbols.get(name)
+                callee = context.symbols.get(name)
                 if isinstance(callee, FuncOp) and callee not in seen:
                     seen.add(callee)
                     pending.append(callee)
@@ -514,6 +514,6 @@ def push_constant_bytes(
                 "leave them out",
             )
         return b""
-    unit = Unit(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 1))
-    specialize(unit, spec_values or {})
-    return pack_struct(module, struct, values, Layout(unit))
+    context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 1))
+    specialize(context, spec_values or {})
+    return pack_struct(module, struct, values, Layout(context))

@@ -12,6 +12,8 @@ from xdsl_spirv.dialects.spirv import conversion
 from xdsl_spirv.dialects.spirv import pointer as ops
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
 from xdsl_spirv.interpreter.layout import Layout, PlainLoader, PlainStorer
@@ -20,9 +22,7 @@ from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import I64, Array, integer_dtype, integer_to_integer
 from xdsl_spirv.interpreter.pointers import pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value, value_table
-from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
-from xdsl_spirv.interpreter.wave import Wave
 
 OCTET = integer_dtype(8)
 
@@ -42,22 +42,22 @@ value_table({ops.PtrEqualOp: equal, ops.PtrNotEqualOp: lambda a, b: ~equal(a, b)
 
 
 @value(ops.PtrDiffOp)
-def difference(op: ops.PtrDiffOp, unit: Unit) -> Function:
+def difference(op: ops.PtrDiffOp, context: Context) -> Function:
     """The distance in elements of the array that both point into."""
     type = pointer_type(op.operand_1)
-    stride = type.stride.data or Layout(unit).size(type.pointee)
-    dtype = unit.plain(op.result.type).dtype
+    stride = type.stride.data or Layout(context).size(type.pointee)
+    dtype = context.plain(op.result.type).dtype
     return lambda a, b: ((physical(a) - physical(b)) // stride).astype(dtype)
 
 
 @constant(ops.SizeOfOp)
-def size_of(op: ops.SizeOfOp, unit: Unit) -> Array:
+def size_of(op: ops.SizeOfOp, context: Context) -> Array:
     """The bytes of the pointee."""
-    return np.full((1, 1, 1), Layout(unit).size(pointer_type(op.pointer).pointee), np.int32)
+    return np.full((1, 1, 1), Layout(context).size(pointer_type(op.pointer).pointee), np.int32)
 
 
 @value(ops.RawAccessChainNVOp)
-def raw_chain(op: ops.RawAccessChainNVOp, unit: Unit) -> Function:
+def raw_chain(op: ops.RawAccessChainNVOp, context: Context) -> Function:
     """The pointer `element * stride + offset` bytes further; its robustness is not asked for."""
     stride = constant_integer(op.byte_stride)
 
@@ -70,17 +70,17 @@ def raw_chain(op: ops.RawAccessChainNVOp, unit: Unit) -> Function:
 
 
 @value(conversion.ConvertPtrToUOp)
-def pointer_to_number(op: conversion.ConvertPtrToUOp, unit: Unit) -> Function:
+def pointer_to_number(op: conversion.ConvertPtrToUOp, context: Context) -> Function:
     """The physical address."""
-    dtype = unit.plain(op.result.type).dtype
+    dtype = context.plain(op.result.type).dtype
     return lambda pointer: physical(pointer).astype(dtype)
 
 
 @action(conversion.ConvertUToPtrOp)
-def number_to_pointer(op: conversion.ConvertUToPtrOp, unit: Unit) -> Function:
+def number_to_pointer(op: conversion.ConvertUToPtrOp, context: Context) -> Function:
     """The pointer to what lies at an address."""
-    extend, memories = integer_to_integer(I64, sign=False), unit.memories
-    return lambda wave, address: memories.at(extend(address), wave.mask)
+    extend, memories = integer_to_integer(I64, sign=False), context.memories
+    return lambda batch, address: memories.at(extend(address), batch.mask)
 
 
 def copy_bytes(
@@ -103,16 +103,16 @@ def copy_bytes(
 
 
 @action(ops.CopyMemorySizedOp)
-def copy_sized(op: ops.CopyMemorySizedOp, unit: Unit) -> Function:
+def copy_sized(op: ops.CopyMemorySizedOp, context: Context) -> Function:
     """Move bytes from the source to the target."""
 
-    def call(wave: Wave, to: Any, origin: Any, size: Array) -> None:
+    def call(batch: Batch, to: Any, origin: Any, size: Array) -> None:
         if isinstance(to, VariablePointer) or isinstance(origin, VariablePointer):
             raise InterpreterError(
                 f"{op.name} of a variable that is no memory of bytes",
                 op,
                 "make it an untyped variable, or copy it whole by spirv.CopyMemory",
             )
-        copy_bytes(to, origin, size.astype(I64), wave.mask)
+        copy_bytes(to, origin, size.astype(I64), batch.mask)
 
     return call

@@ -17,12 +17,12 @@ from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv import raw
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.numbers import Array, is_float, unsigned
 from xdsl_spirv.interpreter.semantics import Function, action
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 DEBUG_PRINTF = "NonSemantic.DebugPrintf"
 
@@ -42,7 +42,7 @@ def _extended_set(op: raw.Carried) -> str | None:
 
 
 @action(raw.RawOp)
-def carried(op: raw.RawOp, unit: Unit) -> Function | None:
+def carried(op: raw.RawOp, context: Context) -> Function | None:
     """Nothing, but for DebugPrintf; what is not NonSemantic has no meaning here."""
     name = _extended_set(op)
     if name is None or not name.startswith("NonSemantic."):
@@ -53,21 +53,21 @@ def carried(op: raw.RawOp, unit: Unit) -> Function | None:
         )
     if name != DEBUG_PRINTF:
         return None
-    pieces = list(_pieces(_format(op, unit), op))
+    pieces = list(_pieces(_format(op, context), op))
     wanted = sum(not isinstance(piece, str) for piece in pieces)
     if wanted != len(op.arguments):
         raise InterpreterError(
             f"the format has {wanted} conversions for {len(op.arguments)} values", op
         )
-    forms = [unit.plain(argument.type) for argument in op.arguments]
-    out = unit.options.print
+    forms = [context.plain(argument.type) for argument in op.arguments]
+    out = context.options.print
 
-    def call(wave: Wave, *values: Array) -> None:
-        count = wave.geometry.invocations
-        shape = (wave.workgroups, wave.subgroups * wave.lanes)
-        active = np.broadcast_to(wave.active(), wave.shape).reshape(shape)[:, :count]
+    def call(batch: Batch, *values: Array) -> None:
+        count = batch.geometry.invocations
+        shape = (batch.workgroups, batch.subgroups * batch.lanes)
+        active = np.broadcast_to(batch.active(), batch.shape).reshape(shape)[:, :count]
         rows = [
-            np.broadcast_to(value, wave.shape + form.shape).reshape(shape + form.shape)
+            np.broadcast_to(value, batch.shape + form.shape).reshape(shape + form.shape)
             for value, form in zip(values, forms, strict=True)
         ]
         for place in zip(*np.nonzero(active), strict=True):
@@ -77,15 +77,15 @@ def carried(op: raw.RawOp, unit: Unit) -> Function | None:
 
 
 @action(raw.DecorateOp)
-def decorated(op: raw.DecorateOp, unit: Unit) -> None:
+def decorated(op: raw.DecorateOp, context: Context) -> None:
     """A decoration of a value is a hint."""
 
 
-def _format(op: raw.RawOp, unit: Unit) -> str:
+def _format(op: raw.RawOp, context: Context) -> str:
     """The OpString that the instruction names."""
     symbol: Attribute = op.layout.data[2]
     if isinstance(symbol, SymbolRefAttr):
-        string = unit.symbol(symbol)
+        string = context.symbol(symbol)
         if isinstance(string, raw.RawGlobalOp) and isinstance(string.layout.data[0], StringAttr):
             return string.layout.data[0].data
     raise InterpreterError("DebugPrintf takes its format from an OpString", op)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.dialects.spirv import replicated as ops
+from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.constants import constant_value
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Plain
 from xdsl_spirv.interpreter.numbers import raw_dtype
 from xdsl_spirv.interpreter.semantics import Function, action, constant
 from xdsl_spirv.interpreter.spirv.composite import filled_matrix
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
 def repeated(part: Any, form: Form) -> Any:
@@ -33,20 +33,20 @@ def repeated(part: Any, form: Form) -> Any:
 
 
 @constant(ops.ConstantCompositeReplicateOp)
-def constant_replicate(op: ops.ConstantCompositeReplicateOp, unit: Unit) -> Any:
+def constant_replicate(op: ops.ConstantCompositeReplicateOp, context: Context) -> Any:
     """The constant, uniform; the value may be a scalar deeper inside."""
-    form, type = unit.form(op.result.type), ops.constituent_type(op, op.result.type)
-    return repeated(constant_value(op.value, type, unit), form)
+    form, type = context.form(op.result.type), ops.constituent_type(op, op.result.type)
+    return repeated(constant_value(op.value, type, context), form)
 
 
 @action(ops.CompositeConstructReplicateOp)
-def construct_replicate(op: ops.CompositeConstructReplicateOp, unit: Unit) -> Function:
+def construct_replicate(op: ops.CompositeConstructReplicateOp, context: Context) -> Function:
     """The composite of the operand; a cooperative matrix's is the same over the scope (CM-09)."""
-    form = unit.form(op.result.type)
+    form = context.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
         return filled_matrix(form)
 
-    def call(wave: Wave, part: Any) -> Any:
+    def call(batch: Batch, part: Any) -> Any:
         return repeated(part, form)
 
     return call
@@ -62,6 +62,6 @@ def data_array(op: ops.ConstantData, form: Form) -> Any:
 
 
 @constant(ops.ConstantDataOp)
-def constant_data(op: ops.ConstantDataOp, unit: Unit) -> Any:
+def constant_data(op: ops.ConstantDataOp, context: Context) -> Any:
     """The array, uniform."""
-    return data_array(op, unit.form(op.result.type))
+    return data_array(op, context.form(op.result.type))

@@ -41,27 +41,27 @@ from xdsl_spirv.dialects.spirv.replicated import (
     SpecConstantCompositeReplicateOp,
     SpecConstantDataOp,
 )
+from xdsl_spirv.interpreter.batch import Batch, Geometry
 from xdsl_spirv.interpreter.constants import constant_value, given_scalar
+from xdsl_spirv.interpreter.context import Context, symbol_name
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Form, Plain, zeros
 from xdsl_spirv.interpreter.numbers import Array, DType
 from xdsl_spirv.interpreter.semantics import semantics_of
 from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
-from xdsl_spirv.interpreter.unit import Unit, symbol_name
-from xdsl_spirv.interpreter.wave import Geometry, Wave
 
 SpecValues = Mapping[int, int | float | bool]
 
 
-def specialize(unit: Unit, values: SpecValues) -> None:
+def specialize(context: Context, values: SpecValues) -> None:
     """Give every constant of the module its value from the launch or its default."""
-    evaluator = Evaluator(unit, values)
-    unit.derive = evaluator.value
-    constants = [op for op in unit.module.regions[0].block.ops if isinstance(op, ConstantSymbol)]
+    evaluator = Evaluator(context, values)
+    context.derive = evaluator.value
+    constants = [op for op in context.module.regions[0].block.ops if isinstance(op, ConstantSymbol)]
     with np.errstate(all="ignore"):
         for op in constants:
             if not isinstance(op, RawGlobalOp) or (op.constant_like and op.sym_name is not None):
-                unit.specialize(symbol_name(op.properties["sym_name"]))
+                context.specialize(symbol_name(op.properties["sym_name"]))
     ids = {op.spec_id for op in constants if isinstance(op, SpecConstantOp)} - {None}
     unknown = sorted(set(values) - ids)
     if unknown:
@@ -76,14 +76,14 @@ def specialize(unit: Unit, values: SpecValues) -> None:
 class Evaluator:
     """The values of one module's constants, by symbol."""
 
-    def __init__(self, unit: Unit, values: SpecValues):
-        self.unit = unit
+    def __init__(self, context: Context, values: SpecValues):
+        self.context = context
         self.values = values
         self._open: list[str] = []
 
     def value(self, name: str) -> Any:
         """The value of a constant; `InterpreterError` if it has none, or depends on itself."""
-        op = self.unit.symbols.get(name)
+        op = self.context.symbols.get(name)
         if not isinstance(op, ConstantSymbol):
             raise InterpreterError(f"@{name} is not a specialization constant")
         if name in self._open:
@@ -94,18 +94,18 @@ class Evaluator:
         return value
 
     def _evaluate(self, op: ConstantSymbol) -> Any:
-        unit = self.unit
+        context = self.context
         match op:
             case SpecConstantOp():
-                default = constant_value(op.default_value, op.type, unit)
+                default = constant_value(op.default_value, op.type, context)
                 given = None if op.spec_id is None else self.values.get(op.spec_id)
                 return default if given is None else self._given(op, given, default.dtype)
             case SpecConstantCompositeOp():
-                return self._composite(op.constituents.data, unit.form(op.type))
+                return self._composite(op.constituents.data, context.form(op.type))
             case SpecConstantCompositeReplicateOp():
-                return repeated(unit.specialize(op.constituent), unit.form(op.type))
+                return repeated(context.specialize(op.constituent), context.form(op.type))
             case SpecConstantDataOp():
-                return data_array(op, unit.form(op.type))
+                return data_array(op, context.form(op.type))
             case RawGlobalOp():
                 return self._carried(op)
             case _:
@@ -123,7 +123,7 @@ class Evaluator:
 
     def _carried(self, op: RawGlobalOp) -> Any:
         """A constant without an operation of its own."""
-        form = self.unit.form(op.constant_type)
+        form = self.context.form(op.constant_type)
         match op.instruction.data:
             case "OpSpecConstantOp":
                 return self._operation(op)
@@ -146,9 +146,9 @@ class Evaluator:
     def operand(self, attribute: Attribute) -> Any:
         """The value of a constituent or an operand."""
         if isinstance(attribute, SymbolRefAttr):
-            return self.unit.specialize(attribute)
+            return self.context.specialize(attribute)
         if isinstance(attribute, ConstantRefAttr):
-            return constant_value(attribute.value, attribute.type, self.unit)
+            return constant_value(attribute.value, attribute.type, self.context)
         raise InterpreterError(f"{attribute} is no constant")
 
     def _composite(self, constituents: Sequence[Attribute], form: Form) -> Any:
@@ -157,23 +157,23 @@ class Evaluator:
 
     def _operation(self, op: RawGlobalOp) -> Any:
         """OpSpecConstantOp: the operation that it names, on its operands' values."""
-        named = operation_named_by(op, self.unit)
+        named = operation_named_by(op, self.context)
         meaning = semantics_of(named)
         constants = op.layout.data[1:]
         values = [self.operand(a) for a in constants if not isinstance(a, IntAttr | TypeAttribute)]
         match meaning.kind:
             case "constant":
-                return meaning.stage(named, self.unit)
+                return meaning.stage(named, self.context)
             case "value":
-                return meaning.stage(named, self.unit)(*values)
+                return meaning.stage(named, self.context)(*values)
             case "action":
-                one = Geometry((1, 1, 1), (1, 1, 1), self.unit.options.subgroup_size)
-                return meaning.stage(named, self.unit)(Wave(one, 0, 1), *values)
+                one = Geometry((1, 1, 1), (1, 1, 1), self.context.options.subgroup_size)
+                return meaning.stage(named, self.context)(Batch(one, 0, 1), *values)
             case _:
                 raise InterpreterError(f"{named.name} of constants is not executed", op)
 
 
-def operation_named_by(op: RawGlobalOp, unit: Unit) -> Operation:
+def operation_named_by(op: RawGlobalOp, context: Context) -> Operation:
     """
     The operation that an OpSpecConstantOp names, on constants as operands.
 
@@ -191,7 +191,7 @@ def operation_named_by(op: RawGlobalOp, unit: Unit) -> Operation:
         rest = [ArrayAttr([IntegerAttr(n, i32) for n in numbers])] if numbers else []
         rest += [a for a in layout if isinstance(a, TypeAttribute)]
         operands = [
-            _constant(a, unit) for a in layout if not isinstance(a, IntAttr | TypeAttribute)
+            _constant(a, context) for a in layout if not isinstance(a, IntAttr | TypeAttribute)
         ]
         fields = [
             field for field, p in definition.properties.items() if not isinstance(p, OptionalDef)
@@ -220,11 +220,11 @@ def _operations() -> dict[str, type[IRDLOperation]]:
     }
 
 
-def _constant(attribute: Attribute, unit: Unit) -> SSAValue:
+def _constant(attribute: Attribute, context: Context) -> SSAValue:
     """A constant operation for an operand."""
     if isinstance(attribute, ConstantRefAttr):
         return ConstantOp(attribute.value, attribute.type).result
-    constant = unit.symbol(attribute) if isinstance(attribute, SymbolRefAttr) else None
+    constant = context.symbol(attribute) if isinstance(attribute, SymbolRefAttr) else None
     if not isinstance(attribute, SymbolRefAttr) or not isinstance(constant, ConstantSymbol):
         raise VerifyException(f"{attribute} is no constant")
     return ReferenceOfOp(attribute, constant.constant_type).result

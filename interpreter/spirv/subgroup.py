@@ -10,26 +10,26 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.dialects.spirv import subgroup as ops
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.groups import group_of, take_members
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.spirv.group import words
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 QUAD = 4
 
 
 @action(ops.GroupNonUniformQuadAllOp, ops.GroupNonUniformQuadAnyOp)
-def quad_vote(op: ops.SubgroupVote, unit: Unit) -> Function:
+def quad_vote(op: ops.SubgroupVote, context: Context) -> Function:
     """Whether all, or any, of the quad's active invocations say true."""
     every = isinstance(op, ops.GroupNonUniformQuadAllOp)
 
-    def call(wave: Wave, predicate: Array) -> Array:
-        active = wave.active()
+    def call(batch: Batch, predicate: Array) -> Array:
+        active = batch.active()
         said: Array = (predicate | ~active) if every else (predicate & active)
-        said = np.broadcast_to(said, (*said.shape[:2], wave.lanes))
-        quads = said.reshape(*said.shape[:2], -1, min(QUAD, wave.lanes))
+        said = np.broadcast_to(said, (*said.shape[:2], batch.lanes))
+        quads = said.reshape(*said.shape[:2], -1, min(QUAD, batch.lanes))
         votes = quads.all(axis=3) if every else quads.any(axis=3)
         return np.repeat(votes, quads.shape[3], axis=2)
 
@@ -37,14 +37,16 @@ def quad_vote(op: ops.SubgroupVote, unit: Unit) -> Function:
 
 
 @action(ops.GroupNonUniformPartitionOp)
-def partition(op: ops.GroupNonUniformPartitionOp, unit: Unit) -> Function:
+def partition(op: ops.GroupNonUniformPartitionOp, context: Context) -> Function:
     """The ballot of the active invocations whose value is this one's."""
 
-    def call(wave: Wave, value: Array) -> Array:
-        row = np.broadcast_to(value, (*value.shape[:2], wave.lanes, *value.shape[3:]))
+    def call(batch: Batch, value: Array) -> Array:
+        row = np.broadcast_to(value, (*value.shape[:2], batch.lanes, *value.shape[3:]))
         same = row[:, :, :, None] == row[:, :, None, :]
         same = same.reshape(*same.shape[:4], -1).all(axis=4)
-        same = same & np.broadcast_to(wave.active(), (*wave.shape[:2], wave.lanes))[:, :, None, :]
+        same = (
+            same & np.broadcast_to(batch.active(), (*batch.shape[:2], batch.lanes))[:, :, None, :]
+        )
         flat = same.reshape(-1, 1, same.shape[3])
         return words(flat).reshape(*same.shape[:3], -1)
 
@@ -52,19 +54,19 @@ def partition(op: ops.GroupNonUniformPartitionOp, unit: Unit) -> Function:
 
 
 @action(ops.GroupBroadcastOp)
-def broadcast(op: ops.GroupBroadcastOp, unit: Unit) -> Function:
+def broadcast(op: ops.GroupBroadcastOp, context: Context) -> Function:
     """The value of the invocation with a local id: a number, or its two or three coordinates."""
     group = group_of(op.execution_scope.data)
-    components = unit.plain(op.localid.type).shape
-    x, y, _ = unit.geometry.workgroup
+    components = context.plain(op.localid.type).shape
+    x, y, _ = context.geometry.workgroup
     steps = np.array([1, x, x * y])
 
-    def call(wave: Wave, value: Array, local_id: Array) -> Any:
+    def call(batch: Batch, value: Array, local_id: Array) -> Any:
         number = local_id.astype(np.int64)
         if components:
             number = (number * steps[: components[0]]).sum(axis=3)
-        row = group.row(value, wave)
-        which = group.row(number, wave) if group.workgroup else number
-        return group.spread(take_members(row, which), wave)
+        row = group.row(value, batch)
+        which = group.row(number, batch) if group.workgroup else number
+        return group.spread(take_members(row, which), batch)
 
     return call

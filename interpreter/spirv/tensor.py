@@ -22,6 +22,8 @@ from xdsl_spirv.dialects.spirv.attributes import TensorClampModeAttr
 from xdsl_spirv.dialects.spirv.enums import TensorClampMode
 from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Mask, Plain
 from xdsl_spirv.interpreter.layout import Layout, PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memory import Pointer, first_active, leaders
@@ -30,9 +32,7 @@ from xdsl_spirv.interpreter.pointers import pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, value
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
-from xdsl_spirv.interpreter.spirv.cooperative_matrix_2 import component_wave, scope_axes
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
+from xdsl_spirv.interpreter.spirv.cooperative_matrix_2 import component_batch, scope_axes
 
 Numbers: TypeAlias = tuple[Array, ...]
 """One integer (w, s, l) for each dimension, the outermost first."""
@@ -88,24 +88,24 @@ def _unsigned(values: Sequence[Array]) -> Numbers:
 
 
 @value(layouts.CreateTensorLayoutOp)
-def create_layout(op: layouts.CreateTensorLayoutOp, unit: Unit) -> Function:
+def create_layout(op: layouts.CreateTensorLayoutOp, context: Context) -> Function:
     """Blocks of one element, all else 0."""
     type = op.result.type
     assert isinstance(type, TensorLayoutType)
-    rank = unit.size(type.rank)
+    rank = context.size(type.rank)
     zeros = _known(*[0] * rank)
     layout = TensorLayout(_known(*[1] * rank), zeros, zeros, zeros, zeros, _known(0))
     return lambda: layout
 
 
 @value(layouts.TensorLayoutSetBlockSizeOp)
-def set_block_size(op: layouts.TensorLayoutSetBlockSizeOp, unit: Unit) -> Function:
+def set_block_size(op: layouts.TensorLayoutSetBlockSizeOp, context: Context) -> Function:
     """Strides are in blocks from now on."""
     return lambda layout, *sizes: replace(layout, block=_unsigned(sizes))
 
 
 @value(layouts.TensorLayoutSetDimensionOp)
-def set_dimension(op: layouts.TensorLayoutSetDimensionOp, unit: Unit) -> Function:
+def set_dimension(op: layouts.TensorLayoutSetDimensionOp, context: Context) -> Function:
     """The tensor's extents; all of it is meant, and it is packed."""
 
     def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
@@ -120,13 +120,13 @@ def set_dimension(op: layouts.TensorLayoutSetDimensionOp, unit: Unit) -> Functio
 
 
 @value(layouts.TensorLayoutSetStrideOp)
-def set_stride(op: layouts.TensorLayoutSetStrideOp, unit: Unit) -> Function:
+def set_stride(op: layouts.TensorLayoutSetStrideOp, context: Context) -> Function:
     """The distances of neighbours."""
     return lambda layout, *strides: replace(layout, stride=_unsigned(strides))
 
 
 @value(layouts.TensorLayoutSliceOp)
-def set_slice(op: layouts.TensorLayoutSliceOp, unit: Unit) -> Function:
+def set_slice(op: layouts.TensorLayoutSliceOp, context: Context) -> Function:
     """Further offsets, and other spans."""
 
     def call(layout: TensorLayout, *numbers: Array) -> TensorLayout:
@@ -138,23 +138,23 @@ def set_slice(op: layouts.TensorLayoutSliceOp, unit: Unit) -> Function:
 
 
 @value(layouts.TensorLayoutSetClampValueOp)
-def set_clamp_value(op: layouts.TensorLayoutSetClampValueOp, unit: Unit) -> Function:
+def set_clamp_value(op: layouts.TensorLayoutSetClampValueOp, context: Context) -> Function:
     """The bits of what is outside."""
     return lambda layout, number: replace(layout, clamp=_unsigned((number,)))
 
 
 @value(layouts.CreateTensorViewOp)
-def create_view(op: layouts.CreateTensorViewOp, unit: Unit) -> Function:
+def create_view(op: layouts.CreateTensorViewOp, context: Context) -> Function:
     """Nothing clipped, all else 0."""
     type = op.result.type
     assert isinstance(type, TensorViewType)
-    zeros = _known(*[0] * unit.size(type.rank))
+    zeros = _known(*[0] * context.size(type.rank))
     view = TensorView(zeros, zeros, _known(0, UNSIGNED, 0, UNSIGNED))
     return lambda: view
 
 
 @value(layouts.TensorViewSetDimensionOp)
-def set_view_dimension(op: layouts.TensorViewSetDimensionOp, unit: Unit) -> Function:
+def set_view_dimension(op: layouts.TensorViewSetDimensionOp, context: Context) -> Function:
     """The view's extents, packed."""
 
     def call(view: TensorView, *sizes: Array) -> TensorView:
@@ -168,13 +168,13 @@ def set_view_dimension(op: layouts.TensorViewSetDimensionOp, unit: Unit) -> Func
 
 
 @value(layouts.TensorViewSetStrideOp)
-def set_view_stride(op: layouts.TensorViewSetStrideOp, unit: Unit) -> Function:
+def set_view_stride(op: layouts.TensorViewSetStrideOp, context: Context) -> Function:
     """The distances of neighbours in the view."""
     return lambda view, *strides: replace(view, stride=_unsigned(strides))
 
 
 @value(layouts.TensorViewSetClipOp)
-def set_clip(op: layouts.TensorViewSetClipOp, unit: Unit) -> Function:
+def set_clip(op: layouts.TensorViewSetClipOp, context: Context) -> Function:
     """The rows and columns that are moved."""
     return lambda view, *clip: replace(view, clip=_unsigned(clip))
 
@@ -196,32 +196,32 @@ class Where:
 class Addressing:
     """How one load or store finds its components."""
 
-    def __init__(self, op: ops.MatrixTensorOperation, form: CooperativeMatrix, unit: Unit):
+    def __init__(self, op: ops.MatrixTensorOperation, form: CooperativeMatrix, context: Context):
         self.form = form
         self.stores = op.STORES
         layout = op.tensor_layout.type
         assert isinstance(layout, TensorLayoutType)
-        self.mode = _clamp_mode(layout, unit)
+        self.mode = _clamp_mode(layout, context)
         view = None if op.tensor_view is None else op.tensor_view.type
         self.order: list[int] = []
         self.own = False
         if isinstance(view, TensorViewType):
-            self.order = [unit.number(p) for p in view.permutation]
+            self.order = [context.number(p) for p in view.permutation]
             has = view.has_dimensions
             self.own = bool(
-                has.value.data if isinstance(has, IntegerAttr) else unit.specialize(has)
+                has.value.data if isinstance(has, IntegerAttr) else context.specialize(has)
             )
 
-    def where(self, wave: Wave, layout: TensorLayout, view: TensorView | None) -> Where:
+    def where(self, batch: Batch, layout: TensorLayout, view: TensorView | None) -> Where:
         """The components' places for every scope instance, as its first active lane says."""
         axes = scope_axes(self.form)
-        layout = layout.change(lambda a: first_active(a, wave.mask, axes))
+        layout = layout.change(lambda a: first_active(a, batch.mask, axes))
         form = self.form
         number = np.arange(form.rows * form.columns, dtype=I64).reshape(1, 1, -1)
         row, column = number // form.columns, number % form.columns
         index, clipped = number, np.zeros((1, 1, 1), np.bool_)
         if view is not None:
-            seen: TensorView = view.change(lambda a: first_active(a, wave.mask, axes))
+            seen: TensorView = view.change(lambda a: first_active(a, batch.mask, axes))
             top, rows, left, columns = seen.clip
             clipped = (row < top) | (row >= top + rows) | (column < left)
             clipped = clipped | (column >= left + columns)
@@ -264,11 +264,11 @@ class Addressing:
         return Where(element, clipped, outside & ~clipped, tuple(blocks), tuple(insides))
 
 
-def _clamp_mode(type: TensorLayoutType, unit: Unit) -> TensorClampMode:
+def _clamp_mode(type: TensorLayoutType, context: Context) -> TensorClampMode:
     mode = type.clamp_mode
     if isinstance(mode, TensorClampModeAttr):
         return mode.data
-    return TensorClampMode(int(unit.specialize(mode).item()))
+    return TensorClampMode(int(context.specialize(mode).item()))
 
 
 def _clamped(mode: TensorClampMode, c: Array, extent: Array) -> Array:
@@ -298,27 +298,27 @@ class TensorAccess:
     def __init__(
         self,
         op: Any,
-        unit: Unit,
+        context: Context,
         load: PlainLoader = memory.load,
         store: PlainStorer = memory.store,
     ):
         self.op = op
-        self.unit = unit
-        self.form = matrix_form(op.object.type, unit)
-        self.addressing = Addressing(op, self.form, unit)
+        self.context = context
+        self.form = matrix_form(op.object.type, context)
+        self.addressing = Addressing(op, self.form, context)
         self.load_plain, self.store_plain = load, store
         self.plain = Plain(self.form.dtype)
 
     def places(
-        self, wave: Wave, pointer: Pointer, layout: TensorLayout, view: TensorView | None
+        self, batch: Batch, pointer: Pointer, layout: TensorLayout, view: TensorView | None
     ) -> tuple[Where, Pointer, Mask]:
         """Where the components are, the pointer to each, and which of them are in memory."""
         axes = scope_axes(self.form)
-        where = self.addressing.where(wave, layout, view)
-        start = leaders(pointer, wave.mask, axes)
+        where = self.addressing.where(batch, layout, view)
+        start = leaders(pointer, batch.mask, axes)
         moved = ~where.clipped & ~where.outside
-        if wave.mask is not None:
-            moved = moved & wave.mask.any(axis=axes, keepdims=True)
+        if batch.mask is not None:
+            moved = moved & batch.mask.any(axis=axes, keepdims=True)
         return where, start.plus(where.element, self._size(), 0), moved
 
     def _size(self) -> int:
@@ -327,19 +327,19 @@ class TensorAccess:
 
     def load(
         self,
-        wave: Wave,
+        batch: Batch,
         pointer: Pointer,
         matrix: Array,
         layout: TensorLayout,
         view: TensorView | None = None,
     ) -> Array:
         """The matrix; what is clipped stays as it was."""
-        where, place, moved = self.places(wave, pointer, layout, view)
+        where, place, moved = self.places(batch, pointer, layout, view)
         if self.op.decode_func is None:
             components = self.load_plain(place, self.plain, moved)
         else:
-            components = self._decoded(wave, pointer, where, moved)
-        clamp = first_active(layout.clamp[0], wave.mask, scope_axes(self.form))
+            components = self._decoded(batch, pointer, where, moved)
+        clamp = first_active(layout.clamp[0], batch.mask, scope_axes(self.form))
         fill = clamp.astype(raw_dtype(self.form.dtype)).view(self.form.dtype)
         components = np.where(where.outside, fill, components).astype(self.form.carrier)
         shape = (*np.broadcast_shapes(components.shape[:2], matrix.shape[:2]), *matrix.shape[2:])
@@ -352,41 +352,41 @@ class TensorAccess:
 
     def store(
         self,
-        wave: Wave,
+        batch: Batch,
         pointer: Pointer,
         matrix: Array,
         layout: TensorLayout,
         view: TensorView | None = None,
     ) -> None:
         """Every component to its place."""
-        _, place, moved = self.places(wave, pointer, layout, view)
+        _, place, moved = self.places(batch, pointer, layout, view)
         flat = matrix.reshape(*matrix.shape[:2], -1).astype(self.form.dtype, copy=False)
         self.store_plain(place, self.plain, np.ascontiguousarray(flat), moved)
 
-    def _decoded(self, wave: Wave, pointer: Pointer, where: Where, moved: Mask) -> Array:
+    def _decoded(self, batch: Batch, pointer: Pointer, where: Where, moved: Mask) -> Array:
         """What the function makes of each component's block and coordinates."""
         name = self.op.decode_func.string_value()
-        parameters = self.unit.symbol(name).regions[0].block.args
-        start = leaders(pointer, wave.mask, scope_axes(self.form))
-        size = Layout(self.unit).size(pointer_type(parameters[0]).pointee)
-        inner = component_wave(wave, self.form, where.element.shape[2])
+        parameters = self.context.symbol(name).regions[0].block.args
+        start = leaders(pointer, batch.mask, scope_axes(self.form))
+        size = Layout(self.context).size(pointer_type(parameters[0]).pointee)
+        inner = component_batch(batch, self.form, where.element.shape[2])
         if not moved.all():
             inner.mask = inner.existing = np.broadcast_to(moved, inner.shape)
         given: list[Any] = [start.plus(where.element, size, 0)]
         for numbers, parameter in zip((where.block, where.inside), parameters[1:], strict=True):
-            dtype = self.unit.plain(parameter.type).dtype
+            dtype = self.context.plain(parameter.type).dtype
             given.append(np.stack(np.broadcast_arrays(*numbers), axis=3).astype(dtype))
-        components = self.unit.code(name, compile_function)(inner, given)
+        components = self.context.code(name, compile_function)(inner, given)
         return np.broadcast_to(components, (*components.shape[:2], where.element.shape[2]))
 
 
 @action(ops.CooperativeMatrixLoadTensorOp)
-def load(op: ops.CooperativeMatrixLoadTensorOp, unit: Unit) -> Function:
+def load(op: ops.CooperativeMatrixLoadTensorOp, context: Context) -> Function:
     """One matrix for each scope instance."""
-    return TensorAccess(op, unit).load
+    return TensorAccess(op, context).load
 
 
 @action(ops.CooperativeMatrixStoreTensorOp)
-def store(op: ops.CooperativeMatrixStoreTensorOp, unit: Unit) -> Function:
+def store(op: ops.CooperativeMatrixStoreTensorOp, context: Context) -> Function:
     """Every scope instance's matrix to its places."""
-    return TensorAccess(op, unit).store
+    return TensorAccess(op, context).store

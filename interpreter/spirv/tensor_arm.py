@@ -14,14 +14,14 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.spirv import tensor_arm as ops
 from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
 from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memory import Memory, Pointer, start_of
 from xdsl_spirv.interpreter.numbers import I64, Array
 from xdsl_spirv.interpreter.semantics import Function, action, value
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,20 @@ class Tensor:
 class Elements:
     """An element of a tensor, or a run of them along the last dimension, one after the other."""
 
-    def __init__(self, type: Attribute, unit: Unit):
-        self.form = unit.plain(type)
+    def __init__(self, type: Attribute, context: Context):
+        self.form = context.plain(type)
         self.element = Plain(self.form.dtype)
         self.count = self.form.shape[0] if self.form.shape else 1
 
     def places(
-        self, wave: Wave, tensor: Tensor, coordinates: Array
+        self, batch: Batch, tensor: Tensor, coordinates: Array
     ) -> Iterator[tuple[Pointer, Array]]:
         """Where each is, and the active lanes in which it is inside."""
         pointer, inside = tensor.places(coordinates, self.count, self.form.dtype.itemsize)
         for number in range(self.count):
             index = pointer.index[..., number]
             place = Pointer(pointer.memory, index, pointer.scale, pointer.base)
-            yield place, inside[..., number] & wave.active()
+            yield place, inside[..., number] & batch.active()
 
     def part(self, value: Array, number: int) -> Array:
         """One of a value's elements."""
@@ -78,17 +78,17 @@ class Elements:
 
 
 @action(ops.TensorReadOp)
-def read(op: ops.TensorReadOp, unit: Unit, load: PlainLoader = memory.load) -> Function:
+def read(op: ops.TensorReadOp, context: Context, load: PlainLoader = memory.load) -> Function:
     """An element, or a run of them along the last dimension."""
-    elements = Elements(op.result.type, unit)
+    elements = Elements(op.result.type, context)
     dtype = elements.form.dtype
 
-    def call(wave: Wave, tensor: Tensor, coordinates: Array, *outside: Array) -> Array:
+    def call(batch: Batch, tensor: Tensor, coordinates: Array, *outside: Array) -> Array:
         rest = outside[0] if outside else dtype.type(0)
         return elements.whole(
             [
                 np.where(lanes, load(place, elements.element, lanes), rest).astype(dtype)
-                for place, lanes in elements.places(wave, tensor, coordinates)
+                for place, lanes in elements.places(batch, tensor, coordinates)
             ]
         )
 
@@ -96,12 +96,12 @@ def read(op: ops.TensorReadOp, unit: Unit, load: PlainLoader = memory.load) -> F
 
 
 @action(ops.TensorWriteOp)
-def write(op: ops.TensorWriteOp, unit: Unit, store: PlainStorer = memory.store) -> Function:
+def write(op: ops.TensorWriteOp, context: Context, store: PlainStorer = memory.store) -> Function:
     """An element, or a run of them along the last dimension."""
-    elements = Elements(op.object.type, unit)
+    elements = Elements(op.object.type, context)
 
-    def call(wave: Wave, tensor: Tensor, coordinates: Array, object: Array) -> None:
-        places = elements.places(wave, tensor, coordinates)
+    def call(batch: Batch, tensor: Tensor, coordinates: Array, object: Array) -> None:
+        places = elements.places(batch, tensor, coordinates)
         for number, (place, lanes) in enumerate(places):
             store(place, elements.element, elements.part(object, number), lanes)
 
@@ -109,9 +109,9 @@ def write(op: ops.TensorWriteOp, unit: Unit, store: PlainStorer = memory.store) 
 
 
 @value(ops.TensorQuerySizeOp)
-def size(op: ops.TensorQuerySizeOp, unit: Unit) -> Function:
+def size(op: ops.TensorQuerySizeOp, context: Context) -> Function:
     """The extent of a dimension."""
-    dtype = unit.plain(op.result.type).dtype
+    dtype = context.plain(op.result.type).dtype
     return lambda tensor, dimension: np.full(
         (1, 1, 1), tensor.shape[int(dimension.reshape(-1)[0])], dtype
     )

@@ -19,6 +19,8 @@ from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixUse,
 )
 from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array
 from xdsl_spirv.interpreter.semantics import Function, action, value, value_table
@@ -29,30 +31,28 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
     matrix_form,
     store,
 )
-from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.wave import Wave
 
 
 @action(ops.CooperativeMatrixLoadNVOp, ops.CooperativeMatrixStoreNVOp)
-def move(op: Any, unit: Unit) -> Function:
+def move(op: Any, context: Context) -> Function:
     """A load or store whose matrix lies by columns where the last operand, one for all, says so."""
     stage = load if op.results else store
-    ways = [stage(op, unit, by_rows) for by_rows in (True, False)]
+    ways = [stage(op, context, by_rows) for by_rows in (True, False)]
 
-    def call(wave: Wave, *operands: Any) -> Any:
+    def call(batch: Batch, *operands: Any) -> Any:
         *given, column_major = operands
-        return ways[bool(column_major.reshape(-1)[0])](wave, *given)
+        return ways[bool(column_major.reshape(-1)[0])](batch, *given)
 
     return call
 
 
 @value(ops.CooperativeMatrixMulAddNVOp)
-def multiply_add(op: ops.CooperativeMatrixMulAddNVOp, unit: Unit) -> Function:
+def multiply_add(op: ops.CooperativeMatrixMulAddNVOp, context: Context) -> Function:
     """A * B + C; integers have the sign that their types say."""
-    a, b, c = (matrix_form(v.type, unit) for v in (op.a, op.b, op.c))
+    a, b, c = (matrix_form(v.type, context) for v in (op.a, op.b, op.c))
     if numbers.is_float(c.dtype):
         wide = F64 if F64 in (a.dtype, b.dtype, c.dtype) else F32
-        return float_multiply_add(c.dtype, wide, unit.options.bfloat16_rounding)
+        return float_multiply_add(c.dtype, wide, context.options.bfloat16_rounding)
     flags = CooperativeMatrixOperands
     signs = {
         flags.MatrixASignedComponentsKHR: op.a,
@@ -69,9 +69,9 @@ def multiply_add(op: ops.CooperativeMatrixMulAddNVOp, unit: Unit) -> Function:
 
 
 @value(ops.FDot2MixAcc32Op, ops.FDot2MixAcc16Op, ops.FDot4MixAcc32Op)
-def mixed_dot(op: ops.MixedDotProduct, unit: Unit) -> Function:
+def mixed_dot(op: ops.MixedDotProduct, context: Context) -> Function:
     """The sum of the components' products and the accumulator, rounded once."""
-    dtype = unit.plain(op.result.type).dtype
+    dtype = context.plain(op.result.type).dtype
 
     def call(a: Array, b: Array, accumulator: Array) -> Array:
         total = (a.astype(F64) * b.astype(F64)).sum(axis=3) + accumulator.astype(F64)
@@ -81,9 +81,9 @@ def mixed_dot(op: ops.MixedDotProduct, unit: Unit) -> Function:
 
 
 @value(ops.BitCastArrayOp)
-def bitcast_array(op: ops.BitCastArrayOp, unit: Unit) -> Function:
+def bitcast_array(op: ops.BitCastArrayOp, context: Context) -> Function:
     """The same bits, from the lowest up."""
-    dtype = unit.plain(op.result.type).dtype
+    dtype = context.plain(op.result.type).dtype
     return lambda array: np.ascontiguousarray(array).view(dtype)
 
 
@@ -93,13 +93,13 @@ def _by_columns(form: CooperativeMatrix) -> bool:
 
 
 @action(ops.CompositeConstructCoopMatOp)
-def construct(op: ops.CompositeConstructCoopMatOp, unit: Unit) -> Function:
+def construct(op: ops.CompositeConstructCoopMatOp, context: Context) -> Function:
     """Lane i's array is row i, or column i of B; further lanes' are ignored."""
-    form = matrix_form(op.result.type, unit)
+    form = matrix_form(op.result.type, context)
     count = form.columns if _by_columns(form) else form.rows
 
-    def call(wave: Wave, array: Array) -> Array:
-        lines = np.broadcast_to(array, (*array.shape[:2], wave.lanes, array.shape[3]))
+    def call(batch: Batch, array: Array) -> Array:
+        lines = np.broadcast_to(array, (*array.shape[:2], batch.lanes, array.shape[3]))
         bits = np.ascontiguousarray(lines[:, :, :count]).view(form.dtype)
         matrix = bits.astype(form.carrier, copy=False)
         return matrix.swapaxes(2, 3) if _by_columns(form) else matrix
@@ -108,15 +108,15 @@ def construct(op: ops.CompositeConstructCoopMatOp, unit: Unit) -> Function:
 
 
 @action(ops.CompositeExtractCoopMatOp)
-def extract(op: ops.CompositeExtractCoopMatOp, unit: Unit) -> Function:
+def extract(op: ops.CompositeExtractCoopMatOp, context: Context) -> Function:
     """Row i, or column i of B, to lane i; 0 to further lanes."""
-    form, result = matrix_form(op.source.type, unit), unit.plain(op.result.type)
+    form, result = matrix_form(op.source.type, context), context.plain(op.result.type)
 
-    def call(wave: Wave, matrix: Array) -> Array:
+    def call(batch: Batch, matrix: Array) -> Array:
         lines = matrix.swapaxes(2, 3) if _by_columns(form) else matrix
         lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False)).view(result.dtype)
-        given = np.zeros((*lines.shape[:2], wave.lanes, lines.shape[3]), result.dtype)
-        count = min(wave.lanes, lines.shape[2])
+        given = np.zeros((*lines.shape[:2], batch.lanes, lines.shape[3]), result.dtype)
+        count = min(batch.lanes, lines.shape[2])
         given[:, :, :count] = lines[:, :, :count]
         return given
 
@@ -124,9 +124,9 @@ def extract(op: ops.CompositeExtractCoopMatOp, unit: Unit) -> Function:
 
 
 @value(ops.ExtractSubArrayOp)
-def extract_part(op: ops.ExtractSubArrayOp, unit: Unit) -> Function:
+def extract_part(op: ops.ExtractSubArrayOp, context: Context) -> Function:
     """Consecutive elements from an index on."""
-    (count,) = unit.plain(op.result.type).shape
+    (count,) = context.plain(op.result.type).shape
 
     def call(array: Array, index: Array) -> Array:
         places = index.astype(I64)[..., None] + np.arange(count)

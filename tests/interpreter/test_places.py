@@ -1,16 +1,16 @@
-"""How findings and livelocks call an invocation, in waves that hold only some of a launch."""
+"""How findings and livelocks call an invocation, in batches that hold only some of a launch."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from xdsl_spirv.interpreter.batch import Batch, Geometry
 from xdsl_spirv.interpreter.checks.places import place
 from xdsl_spirv.interpreter.checks.report import Place
-from xdsl_spirv.interpreter.wave import Geometry, Wave
 
 
 def test_workgroups_and_subgroups_that_are_not_neighbours():
-    wave = Wave.of(Geometry((3, 4, 1), (64, 1, 1), 16), np.array([1, 7, 8]))
-    assert place(wave, 1, 3, 5) == Place((1, 2, 0), 53)
-    part = wave.subgroups_only(np.array([0, 2]))
+    batch = Batch.of(Geometry((3, 4, 1), (64, 1, 1), 16), np.array([1, 7, 8]))
+    assert place(batch, 1, 3, 5) == Place((1, 2, 0), 53)
+    part = batch.subgroups_only(np.array([0, 2]))
     assert place(part, 2, 1, 5) == Place((2, 2, 0), 37)

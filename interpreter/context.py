@@ -34,6 +34,7 @@ from xdsl_spirv.dialects.spirv.types_declared import (
     TensorViewType,
 )
 from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.batch import Batch, Geometry
 from xdsl_spirv.interpreter.budget import Budget
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
@@ -41,7 +42,6 @@ from xdsl_spirv.interpreter.memories import Memories, null_pointer
 from xdsl_spirv.interpreter.numbers import scalar_dtype
 from xdsl_spirv.interpreter.options import Debugger, Options
 from xdsl_spirv.interpreter.pointers import written_variables
-from xdsl_spirv.interpreter.wave import Geometry, Wave
 
 Value = Any
 """A value at run time, in the form of its type (forms.py)."""
@@ -52,7 +52,7 @@ class Runnable(Protocol):
 
     lane_bytes: float
 
-    def __call__(self, wave: Wave, arguments: Sequence[Any]) -> Any:
+    def __call__(self, batch: Batch, arguments: Sequence[Any]) -> Any:
         """Run it for the active lanes; what it returns."""
         ...
 
@@ -60,22 +60,22 @@ class Runnable(Protocol):
 class Observer(Protocol):
     """What looks on while functions run (checks/checker.py)."""
 
-    def start(self, wave: Wave) -> None:
+    def start(self, batch: Batch) -> None:
         """A new chunk of workgroups."""
         ...
 
-    def resume(self, chunk: Wave, wave: Wave) -> None:
-        """A wave of a chunk runs, perhaps after waves of others."""
+    def resume(self, chunk: Batch, batch: Batch) -> None:
+        """A batch of a chunk runs, perhaps after batches of others."""
         ...
 
 
-class Unit:
+class Context:
     """
     One module, ready to compile functions of.
 
     `specialized` holds the value of every constant by symbol, which `derive` evaluates; `geometry`
-    is the launch's. `global_slot` numbers the module's variables in a wave's `globals`, and
-    `creators` makes each of them for a new wave. `memories` has the launch's buffers. `checker`
+    is the launch's. `global_slot` numbers the module's variables in a batch's `globals`, and
+    `creators` makes each of them for a new batch. `memories` has the launch's buffers. `checker`
     looks on where the options ask for checks; `products` counts what `magnitudes`
     (options.py) sums, `clock` how often a clock was read; `waited` says that invocations have
     waited for others, `may_wait` that workgroups may wait for each other.
@@ -91,7 +91,7 @@ class Unit:
         self.derive: Callable[[str], Value] = _no_constant
         self.lengths: dict[str, int] = {}
         self.global_slots: dict[str, int] = {}
-        self.creators: list[Callable[[Wave], Value]] = []
+        self.creators: list[Callable[[Batch], Value]] = []
         self.workgroup_bytes = 0
         self.block_bytes = 0
         self.block: Any = None
@@ -120,8 +120,8 @@ class Unit:
             raise InterpreterError(f"the module has no symbol @{name}")
         return op
 
-    def add_global(self, name: str, creator: Callable[[Wave], Value]) -> int:
-        """Number a variable of the module; `creator` makes it for each wave."""
+    def add_global(self, name: str, creator: Callable[[Batch], Value]) -> int:
+        """Number a variable of the module; `creator` makes it for each batch."""
         slot = len(self.creators)
         self.global_slots[name] = slot
         self.creators.append(creator)
@@ -234,16 +234,16 @@ class Unit:
         rows, columns = self.size(type.rows), self.size(type.columns)
         return CooperativeMatrix(element, rows, columns, scope, use)
 
-    def code(self, name: str, compile: Callable[[Operation, Unit], Runnable]) -> Runnable:
+    def code(self, name: str, compile: Callable[[Operation, Context], Runnable]) -> Runnable:
         """A function of the module, compiled on first use."""
         code = self._codes.get(name)
         if code is None:
             code = self._codes[name] = compile(self.symbol(name), self)
         return code
 
-    def wave_globals(self, wave: Wave) -> list[Value]:
-        """The module's variables for one wave."""
-        return [create(wave) for create in self.creators]
+    def batch_globals(self, batch: Batch) -> list[Value]:
+        """The module's variables for one batch."""
+        return [create(batch) for create in self.creators]
 
 
 def _no_constant(name: str) -> Value:

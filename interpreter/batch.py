@@ -1,12 +1,12 @@
 """
 The invocations that run together: a chunk of workgroups, all their subgroups and lanes.
 
-A wave is what an instruction may look at beside its operands: the shape of the chunk, the mask of
+A batch is what an instruction may look at beside its operands: the shape of the chunk, the mask of
 active lanes, where the workgroups lie in the grid, and the memory of the module's variables.
 
 Lanes execute in lockstep: each instruction is done for every active lane before the next begins. So
 whatever an invocation wrote before a barrier is in memory when any other invocation passes it, and
-barriers do nothing. A schedule (schedule.py) runs waves of a part of the invocations each.
+barriers do nothing. A schedule (schedule.py) runs batches of a part of the invocations each.
 """
 
 from __future__ import annotations
@@ -49,31 +49,31 @@ class Geometry:
         return x * y * z
 
 
-class Wave:
+class Batch:
     """
     The workgroups `first` to `last` (exclusive) of a launch, in the order of their linear index; of
-    a wave made by `of` they are any, and `first` is the least.
+    a batch made by `of` they are any, and `first` is the least.
 
     `mask` is None while all lanes are active. `partial` says that the region being executed has
     parted its lanes, so that a value which outlives its block must be merged with the older one.
     `existing` is the mask of all lanes that there are. `departures` counts divergent returns,
     breaks and continues; `nobody` says that no lane is left in this region.
 
-    A wave that `pauses` may stop (suspension.py); `resuming` are the frames in which it is still to
-    go on, the next one last. `apart` says that other invocations of its workgroups are in other
-    waves, so that it stops at barriers; `meets` are the lanes for which the barrier that it goes on
-    at is executed, those of all such waves or none.
+    A batch that `pauses` may stop (suspension.py); `resuming` are the frames in which it is still
+    to go on, the next one last. `apart` says that other invocations of its workgroups are in other
+    batches, so that it stops at barriers; `meets` are the lanes for which the barrier that it goes
+    on at is executed, those of all such batches or none.
     """
 
     def __init__(self, geometry: Geometry, first: int, last: int):
         self._begin(geometry, np.arange(first, last, dtype=np.int64))
 
     @classmethod
-    def of(cls, geometry: Geometry, numbers: Array) -> Wave:
+    def of(cls, geometry: Geometry, numbers: Array) -> Batch:
         """Workgroups by their linear indices, which ascend."""
-        wave = cls.__new__(cls)
-        wave._begin(geometry, numbers.astype(np.int64))
-        return wave
+        batch = cls.__new__(cls)
+        batch._begin(geometry, numbers.astype(np.int64))
+        return batch
 
     def _begin(self, geometry: Geometry, numbers: Array) -> None:
         self.geometry = geometry
@@ -101,20 +101,20 @@ class Wave:
             self.mask = self.local_index < geometry.invocations
         self.existing = self.mask
 
-    def subgroups_only(self, numbers: Array) -> Wave:
-        """A wave of some subgroups of each workgroup."""
-        wave = copy(self)
-        wave.subgroups = numbers.size
-        wave.local_index = self.local_index[:, numbers]
-        wave.mask = None if self.mask is None else self.mask[:, numbers]
-        wave.existing = wave.mask
-        return wave
+    def subgroups_only(self, numbers: Array) -> Batch:
+        """A batch of some subgroups of each workgroup."""
+        batch = copy(self)
+        batch.subgroups = numbers.size
+        batch.local_index = self.local_index[:, numbers]
+        batch.mask = None if self.mask is None else self.mask[:, numbers]
+        batch.existing = batch.mask
+        return batch
 
-    def lanes_only(self, lanes: Array) -> Wave:
-        """A wave of some invocations of each workgroup, by a mask."""
-        wave = copy(self)
-        wave.mask = wave.existing = lanes
-        return wave
+    def lanes_only(self, lanes: Array) -> Batch:
+        """A batch of some invocations of each workgroup, by a mask."""
+        batch = copy(self)
+        batch.mask = batch.existing = lanes
+        return batch
 
     @property
     def shape(self) -> Triple:
