@@ -3,8 +3,8 @@ A function compiled once into closures over a list of values.
 
 Every SSA value has a slot of the list, `env`; slot 0 holds the batch. A step is a closure that
 reads its operands' slots and writes its results': no dictionary is looked up and no type examined
-while a kernel runs. A value that dies inside its block gives its slot to a later one, so the list holds
-no more arrays than are alive at once.
+while a kernel runs. A value that dies inside its block gives its slot to a later one, so the list
+holds no more arrays than are alive at once.
 
 A value used in a block other than its own may be defined under one mask and used under another.
 When the batch says that the region has parted its lanes, it is merged with what the slot held

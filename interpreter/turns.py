@@ -2,14 +2,14 @@
 Who runs next: batches that wait let others run; a launch in which all wait for ever is an error.
 
 A chunk of workgroups is one batch, and runs to its end before the next chunk begins, unless it
-comes to a round of a loop that leads nowhere (waiting.py). Then it stops. Workgroups of which no lane is
-in the loop become a batch of their own that goes on; then other batches take their turns. When none
-gets any further, subgroups without a lane in the loop are parted from the others, and stop at the
-next barrier until those have come; when that leads nowhere either, the next chunk begins. So
-workgroups and subgroups make progress independently of each other, as they do on devices.
-Invocations of one subgroup do not: Vulkan promises them nothing, and many devices run them in
-lockstep. So a loop that waits for what another invocation of its subgroup does behind the loop is
-refused (WAIT-02).
+comes to a round of a loop that leads nowhere (waiting.py). Then it stops. Workgroups of which no
+lane is in the loop become a batch of their own that goes on; then other batches take their turns.
+When none gets any further, subgroups without a lane in the loop are parted from the others, and
+stop at the next barrier until those have come; when that leads nowhere either, the next chunk
+begins. So workgroups and subgroups make progress independently of each other, as they do on
+devices. Invocations of one subgroup do not: Vulkan promises them nothing, and many devices run them
+in lockstep. So a loop that waits for what another invocation of its subgroup does behind the loop
+is refused (WAIT-02).
 
 If no batch gets any further in a whole turn, no chunk is left to begin and no byte of memory has
 changed, then nothing ever will: that is WAIT-01.
