@@ -50,8 +50,9 @@ READERS = "xdsl_spirv.testing.fuzzing.readers:READERS"
 MEMORY = 4 << 30
 """Bytes of memory of a process: what asks for more breaks, not the machine."""
 
-BATCH = 100
-"""Inputs of a job."""
+FEWEST, MOST = 20, 1000
+"""Inputs of a job: as many as take `TURN` seconds, within these."""
+TURN = 0.2
 
 GROWN, GIVEN = 300, 8
 """Inputs that a reader's corpus grows by (then one takes an older one's place); of these a job has
@@ -68,8 +69,8 @@ class Work:
     name: str
     share: float
     seconds: float = 0.0
-    last: float = 0.01
-    """Seconds of the latest batch."""
+    pace: float = 0.005
+    """Seconds of an input in the latest batch."""
     inputs: int = 0
     grown: list[bytes] = field(default_factory=list[bytes])
 
@@ -177,6 +178,8 @@ class Fuzzer:
         self.rng = random.Random(arguments.seed)
         readers = readers_of(arguments.readers)
         self.works = [Work(name, readers[name].share) for name in arguments.reader]
+        self.given = 0
+        """Inputs, those of batches that still run among them."""
         self.lock = threading.Lock()
         self.ended = threading.Event()
         self.error: ProgramError | None = None
@@ -188,14 +191,14 @@ class Fuzzer:
                 work, job = turn
                 ((_, result),) = self.engine.run([job], store)
                 if result.ok:
-                    self.hear(work, result.value)
+                    self.hear(work, job, result.value)
                     continue
                 if self.ended.is_set():
                     return
                 # Its process died, or was ended: each input in a process of its own.
                 apart = Job(FUZZ, {**job.data, "apart": True}, seconds=2 * HANGS, memory=MEMORY)
                 ((_, again),) = self.engine.run([apart], store)
-                self.hear_apart(work, result, again)
+                self.hear_apart(work, job, result, again)
         except ProgramError as error:
             self.error = error
             self.ended.set()
@@ -208,9 +211,13 @@ class Fuzzer:
         with self.lock:
             if not self.works:
                 return None
-            work = min(self.works, key=lambda w: (w.seconds + w.last) / w.share)
-            work.seconds += work.last
-            first, work.inputs = work.inputs, work.inputs + BATCH
+            work = min(self.works, key=lambda w: w.seconds / w.share)
+            count = max(FEWEST, min(MOST, int(TURN / work.pace)))
+            if self.arguments.count:
+                count = min(count, max(FEWEST, self.arguments.count - self.given))
+            self.given += count
+            work.seconds += (expected := count * work.pace)
+            first, work.inputs = work.inputs, work.inputs + count
             given = min(GIVEN, len(work.grown))
             data = {
                 "readers": self.arguments.readers,
@@ -218,26 +225,26 @@ class Fuzzer:
                 "seed": self.arguments.seed,
                 "seeds": self.arguments.seeds and str(self.arguments.seeds.resolve()),
                 "first": first,
-                "count": BATCH,
+                "count": count,
                 "grown": self.rng.sample(work.grown, given),
                 "apart": False,
             }
-            return work, Job(FUZZ, data, seconds=2 * HANGS, memory=MEMORY)
+            return work, Job(FUZZ, data, seconds=2 * HANGS, memory=MEMORY, note=expected)
 
-    def hear(self, work: Work, value: dict[str, Any]) -> None:
+    def hear(self, work: Work, job: Job, value: dict[str, Any]) -> None:
         with self.lock:
             for data in self.summary.hear(work.name, value):
                 work.grow(self.rng, data)
             if "missing" in value:
                 self.works = [other for other in self.works if other is not work]
                 return
-            work.seconds += value["seconds"] - work.last
-            work.last = value["seconds"]
+            work.seconds += value["seconds"] - job.note
+            work.pace = max(value["seconds"] / value["done"], TURN / MOST)
 
-    def hear_apart(self, work: Work, first: Result, again: Result) -> None:
+    def hear_apart(self, work: Work, job: Job, first: Result, again: Result) -> None:
         """What a batch that killed its process came to, one input at a time."""
         if again.ok:
-            self.hear(work, again.value)
+            self.hear(work, job, again.value)
         if not again.ok or not again.value["found"]:
             with self.lock:
                 how = f"{first.status}: {first.cause}, then {again.status}: {again.cause}"

@@ -109,7 +109,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
         # Elements without a size are in no buffer: they are refused when the kernel is made.
         return LoopsAttr(1, 1)
     tiled = _tiled(nests[0], target) if len(nests) == 1 else None
-    chosen = tiled or _widest([_choose(nest, target) for nest in nests])
+    chosen = tiled or _widest([_choose(nest, target) for nest in nests], target)
     if target.idle_subgroups or not any(map(_may_idle, nests)):
         return chosen
     return _of_single_subgroups(chosen, target)
@@ -134,7 +134,7 @@ def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
     if schedule.reduce.data == "workgroup":
         return schedule
     size = target.subgroup_size
-    groups = ceil_div(schedule.workgroups.data * schedule.workgroup.data, size)
+    groups = _groups(schedule.workgroups.data * schedule.workgroup.data, size, target)
     return LoopsAttr(size, groups, schedule.elements.data, schedule.reduce.data, schedule.rows.data)
 
 
@@ -159,12 +159,12 @@ def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
     return LoopsAttr(LARGE_WORKGROUP, _groups(tiles, 1, target), tile=tile)
 
 
-def _widest(schedules: list[LoopsAttr]) -> LoopsAttr:
+def _widest(schedules: list[LoopsAttr], target: Target) -> LoopsAttr:
     """One schedule for all nests of a kernel: who reduces in one of them, and the most groups."""
     order = ("invocation", "subgroup", "workgroup")
     chosen = max(schedules, key=lambda schedule: order.index(schedule.reduce.data))
     workgroups = max(
-        -(-schedule.workgroups.data * schedule.workgroup.data // chosen.workgroup.data)
+        _groups(schedule.workgroups.data * schedule.workgroup.data, chosen.workgroup.data, target)
         for schedule in schedules
     )
     elements = min(schedule.elements.data for schedule in schedules)
