@@ -580,11 +580,14 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         short = width * typical(plan.reduced_size) <= MOST_STRAIGHT
         if short and columns >= width * OFTEN and _shares_words(plan):
             yield RowsAttr(1, width, within=plan.target.subgroup_size)
+    while side_by_side > 1 and rows * side_by_side > MOST_SUMS:
+        # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
+        side_by_side //= 2
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
-        bytes, unit = _load(plan, max(MOST_WRITTEN // own, side_by_side))
+        bytes, unit = _load(plan, max(MOST_WRITTEN // own, side_by_side), side_by_side)
         enough = columns >= own * plan.target.subgroup_size * 4
-        if width > 1 and (rows * own > 32 or own * unit > MOST_WRITTEN or not enough):
+        if width > 1 and (rows * own > MOST_SUMS or own * unit > MOST_WRITTEN or not enough):
             continue
         twice = 2 * own * unit <= MOST_WRITTEN and typical(plan.units) > 1
         yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes=bytes)
@@ -599,10 +602,15 @@ def _shares_words(plan: RowsPlan) -> bool:
     return prod(d.count for d in plan.lane_digits if d.in_word) == plan.target.subgroup_size
 
 
-def _load(plan: RowsPlan, most: int) -> tuple[int, int]:
-    """The bytes of the largest load with no more elements, or of the smallest one, and those."""
+def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple[int, int]:
+    """
+    The bytes of the largest load with no more elements or columns, or of the smallest one, and
+    those elements.
+    """
     bytes = MOST_BYTES
-    while prod(plan.unit.values()) > most and bytes > LEAST_BYTES:
+    while bytes > LEAST_BYTES and (
+        prod(plan.unit.values()) > most or plan.side_by_side > most_columns
+    ):
         bytes //= 2
         plan = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), plan.target)
     return bytes, prod(plan.unit.values())

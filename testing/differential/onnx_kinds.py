@@ -33,7 +33,10 @@ NOT_AT_EDGES = ("RNN", "GRU", "LSTM", "LRN")
 OMITTED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("MaxPool", "MaxRoiPool"), ("nan",)),
     **dict.fromkeys(("DFT", "STFT"), ("inf", "huge")),
-    "DynamicQuantizeLinear": ("nan", "inf", "huge", "tiny"),
+    **dict.fromkeys(
+        ("DynamicQuantizeLinear", "DynamicQuantizeMatMul"), ("nan", "inf", "huge", "tiny")
+    ),
+    **dict.fromkeys(("BatchNormalization", "CDist"), ("inf", "huge")),
     **dict.fromkeys(("Resize", "Upsample"), ("nan", "inf", "huge")),
     "OneHot": ("nan", "inf", "huge"),
 }

@@ -408,6 +408,8 @@ def _reduce(d: Draw) -> None:
 
 def _arg(d: Draw) -> None:
     x = d.main(least=1)
+    if d.pool and np.isnan(x.array.astype(float)).any():
+        raise NotComputed("nobody says where NaN stands in the order")
     axis = d.axis(x.rank)
     axis = axis % x.rank if d.schema.since_version < 11 else axis
     d.add(x, axis=(axis,), keepdims=(0, 1), select_last_index=(0, 1))
@@ -415,6 +417,8 @@ def _arg(d: Draw) -> None:
 
 def _softmax(d: Draw) -> None:
     x = d.main(least=1)
+    if d.name == "Hardmax" and d.schema.since_version < 13 and d.dtype() != np.float32:
+        raise NotComputed("onnx's evaluator knows no opset before 13")
     axis = d.axis(x.rank)
     d.add(x, axis=(axis % x.rank if d.schema.since_version < 11 else axis,))
 

@@ -28,7 +28,8 @@ def given(array: Any) -> Operand:
 
 
 def scale(d: Draw, shape: Any = (), dtype: Any = np.float32) -> Operand:
-    return d.values(0, shape, 0.01, 0.1, dtype)
+    whole = np.dtype(dtype).kind in "iu"
+    return d.values(0, shape, *((1, 9) if whole else (0.01, 0.1)), dtype)
 
 
 def zero_point(d: Draw, dtype: Any, shape: Any = ()) -> Operand:

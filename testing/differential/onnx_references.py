@@ -3,7 +3,7 @@ The truth about a node: what onnxruntime computes without optimizations, else on
 
 onnxruntime has no kernels of narrow floats for most operators: such a node runs in f32 and its
 results are rounded once, which is nearer to the definition than an evaluator that rounds at each
-step.
+step. The last word is ONNX's own: operators expanded to the functions that define them, in f64.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ IR_VERSION = 10
 
 CONTRIB = "com.microsoft"
 
-FLOAT = 1
-"""ONNX's number of f32."""
+FLOAT, DOUBLE = 1, 11
+"""ONNX's numbers of f32 and f64."""
+
+FLOATS = (FLOAT, 10, 16)
+"""ONNX's numbers of f32, f16 and bf16."""
+
+TYPE_ATTRIBUTES = ("to", "dtype", "stash_type")
+"""Attributes that name the type of what is computed."""
 
 NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
@@ -123,6 +129,58 @@ def run_evaluator(model: Any, given: Mapping[str, Array]) -> list[Array]:
     except Exception as error:
         raise NotComputed(str(error)) from error
     return [_as_declared(a, v) for a, v in zip(arrays, typed.graph.output, strict=True)]
+
+
+def run_definition(model: Any, given: Mapping[str, Array]) -> list[Array]:
+    """
+    A model's results by ONNX's definitions in f64, rounded once; raises `NotComputed`.
+
+    What ONNX defines as a function of other operators is expanded to it, so that neither a faster
+    formula nor a rounding in between counts, and integers wrap where their types do.
+    """
+    make_value = import_module("onnx.helper").make_tensor_value_info
+    try:
+        inliner: Any = import_module("onnx.inliner").inline_selected_functions
+        typed = import_module("onnx.shape_inference").infer_shapes(model)
+        constants = [make_value(t.name, t.data_type, t.dims) for t in model.graph.initializer]
+        typed.graph.value_info.extend(constants)
+        expanded = inliner(typed, [], exclude=True, inline_schema_functions=True)
+        _widen(expanded.graph)
+    except Exception as error:
+        raise NotComputed(str(error)) from error
+    wide = {n: a.astype(np.float64) if _is_float(a) else a for n, a in given.items()}
+    arrays = _run_nodes(expanded, wide)
+    to_dtype = import_module("onnx.helper").tensor_dtype_to_np_dtype
+    with np.errstate(all="ignore"):
+        return [
+            array.astype(to_dtype(value.type.tensor_type.elem_type)) if _is_float(array) else array
+            for array, value in zip(arrays, typed.graph.output, strict=True)
+        ]
+
+
+def _is_float(array: Array) -> bool:
+    return array.dtype.kind == "f" or array.dtype in NARROW
+
+
+def _widen(graph: Any) -> None:
+    """Make the floats of a graph f64: constants, and attributes that name types."""
+    to_array, from_array = (
+        getattr(import_module("onnx.numpy_helper"), name) for name in ("to_array", "from_array")
+    )
+
+    def widen(tensor: Any) -> None:
+        if tensor.data_type in FLOATS:
+            tensor.CopyFrom(from_array(to_array(tensor).astype(np.float64), tensor.name))
+
+    for tensor in graph.initializer:
+        widen(tensor)
+    for attribute in (a for node in graph.node for a in node.attribute):
+        if attribute.HasField("t"):
+            widen(attribute.t)
+        if attribute.name in ("value_float", "value_floats"):
+            raise NotComputed("a constant of f32 as an attribute")
+        if attribute.name in TYPE_ATTRIBUTES and attribute.i in FLOATS:
+            attribute.i = DOUBLE
 
 
 def _as_declared(array: Array, value: Any) -> Array:

@@ -17,7 +17,7 @@ from xdsl_spirv.jobs.engine import Here
 from xdsl_spirv.jobs.job import Job, Result
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.testing.differential import onnx_judging
-from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph
+from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph, assembled
 from xdsl_spirv.testing.differential.onnx_judging import (
     ORDINARY,
     judge,
@@ -25,6 +25,7 @@ from xdsl_spirv.testing.differential.onnx_judging import (
     verdicts_of,
 )
 from xdsl_spirv.testing.differential.onnx_kinds import EXCEPTIONS, RECORDS
+from xdsl_spirv.testing.differential.onnx_references import run_definition
 from xdsl_spirv.testing.differential.onnx_scripts import alone, script
 
 FEW = 60
@@ -66,6 +67,25 @@ def test_a_wrong_result_is_found_and_its_node_named(onnx: Any, monkeypatch: pyte
     monkeypatch.setattr(onnx_judging, "run_reference", off_by_one)
     assert judge(graph) == ("wrong", f"{y.name}[0] is 1, not 0; 3 of 3 differ")
     assert [judge(part)[0] for part in alone(graph)] == ["ok", "wrong"]
+
+
+def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: Any):
+    """Its variances are differences of sums in f32; integers wrap as their type does."""
+    graph = RandomGraph(np.random.default_rng(1))
+    x = np.float32([-3.737299, -3.7151875, -0.13856347, -2.1543105]).reshape(1, 2, 2)
+    gain, bias = np.float32([-2.28, 3.7]), np.float32([-0.63, -0.25])
+    y = graph.node("GroupNormalization", *map(graph.input, (x, gain, bias)), num_groups=2)
+    rows = x.astype(np.float64)
+    rows = (rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + 1e-5)
+    (truth,) = run_definition(assembled([graph]), graph.inputs)
+    np.testing.assert_allclose(truth, rows * gain[:, None] + bias[:, None], 1e-6)
+    assert np.abs(y.array - truth).max() > 1e-3
+    assert judge(graph) == ("ok", "as the definition in f64 has it, onnxruntime differs")
+
+    numbers = RandomGraph(np.random.default_rng(1))
+    x = np.uint32([1439244141, 3822342320, 3822342320, 405500785, 207381533, 405500785])
+    numbers.node("ReduceL2", numbers.input(x), keepdims=0)
+    assert judge(numbers) == ("ok", "as the definition in f64 has it, onnxruntime differs")
 
 
 def test_references_that_differ_are_asked_about_each_node(onnx: Any):

@@ -169,6 +169,18 @@ def test_right_on_the_interpreter(seed: int, spirv_val: str):
         assert [layer.path for layer in program.layers] == ["rows"], product
 
 
+@pytest.mark.parametrize("element", ["f16", "i8"])
+def test_sums_of_an_invocation(element: str):
+    """An invocation on a processor has 32 sums, however many elements a load would have."""
+    total = "i32" if element == "i8" else "f32"
+    product = Product(8, 512, 8, (element, total), True, False, "", False, False)
+    program = compiled(product, "lavapipe")
+    (launch,) = program.manifest.dispatches
+    assert launch.grid == (1, 512 // (4 * 8), 1)
+    inputs = product.inputs(program, 0)
+    assert np.array_equal(*run(program, inputs).values(), product.expected(inputs))
+
+
 def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], job: type[Any]):
     """The products' results on lavapipe, beside what they should be."""
     jobs: list[Any] = []

@@ -285,7 +285,9 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
         x, axis = b.reshape(x, [total_of(x.sizes)]), 0
     fits = count == x.sizes[axis] or surely_below(count, x.sizes[axis])
     if known is not None:
-        places = Tensor.of(np.flatnonzero(known).astype(np.int64))
+        size = x.sizes[axis]
+        inside = known[:size] if isinstance(size, int) else known
+        places = Tensor.of(np.flatnonzero(inside).astype(np.int64))
     elif sizes is not None and len(sizes) == x.rank and x.sizes[axis] != 0 and fits:
         places = _places_of_true(b, condition, sizes[axis])
     else:
