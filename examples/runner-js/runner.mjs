@@ -9,9 +9,9 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as naga from "naga-wasm";
 import { create, globals } from "webgpu";
+import { readNpy, writeNpy } from "./npy.mjs";
 import { Program } from "./program.mjs";
 import { Refused, refuse } from "./sizes.mjs";
-import { bytesOf, numpyNames } from "./types.mjs";
 
 const USAGE =
   "usage: runner.mjs DIR [--adapter NAME] CALL [--then CALL ...], a call: [FUNCTION] [NAME=FILE.npy|NUMBER ...] [-o DIR]";
@@ -22,37 +22,6 @@ function bytesIn(path) {
   } catch (error) {
     refuse(`${path} cannot be read: ${error.code}`);
   }
-}
-
-// The array of a .npy file, which has to hold elements of a type.
-function readNpy(path, type) {
-  const file = bytesIn(path);
-  if (file.length < 12 || file.toString("latin1", 0, 6) !== "\x93NUMPY")
-    refuse(`${path} is no .npy file`);
-  const [start, length] = file[6] === 1 ? [10, file.readUInt16LE(8)] : [12, file.readUInt32LE(8)];
-  const header = file.toString("latin1", start, start + length);
-  const [, descr] = /'descr': '([^']*)'/.exec(header) ?? [];
-  const [, shape] = /'shape': \(([^)]*)\)/.exec(header) ?? refuse(`${path} is cut off`);
-  if (!header.includes("'fortran_order': False"))
-    refuse(`${path}: only arrays in C's order are read`);
-  if (!numpyNames(type).includes(descr)) refuse(`${path} holds ${descr}, and ${type} is wanted`);
-  return {
-    type,
-    shape: (shape.match(/\d+/g) ?? []).map(Number),
-    data: new Uint8Array(file.subarray(start + length)),
-  };
-}
-
-function writeNpy(path, { type, shape, data }) {
-  const extents = shape.map((size) => `${size},`).join(" ");
-  const said = `{'descr': '${numpyNames(type)[0]}', 'fortran_order': False, 'shape': (${extents}), }`;
-  const header = said.padEnd(Math.ceil((said.length + 11) / 64) * 64 - 11) + "\n";
-  const length = Buffer.alloc(2);
-  length.writeUInt16LE(header.length);
-  writeFileSync(
-    path,
-    Buffer.concat([Buffer.from("\x93NUMPY\x01\x00", "latin1"), length, Buffer.from(header), data]),
-  );
 }
 
 // The value behind an option, which is taken out of the words.
@@ -73,7 +42,7 @@ async function call(program, words) {
         word.match(/^(.*?)=(.*)$/s)?.slice(1) ?? refuse(`what is ${word}? ${USAGE}`);
       const record =
         f.buffers.find((b) => b.name === input) ?? refuse(`there is no input ${input}`);
-      if (record.kind !== "scalar") return [input, readNpy(value, record.type)];
+      if (record.kind !== "scalar") return [input, readNpy(bytesIn(value), record.type, value)];
       return [
         input,
         /^\d+$/.test(value) ? Number(value) : refuse(`${input}: ${value} is no number`),
@@ -83,8 +52,9 @@ async function call(program, words) {
   const results = await program.run(given, name);
   if (output === undefined) return;
   mkdirSync(output, { recursive: true });
-  for (const [result, array] of results)
-    writeNpy(join(output, `${result.replaceAll("/", "_")}.npy`), array);
+  for (const [result, array] of results) {
+    writeFileSync(join(output, `${result.replaceAll("/", "_")}.npy`), writeNpy(array));
+  }
 }
 
 let gpu; // Dawn is there for as long as this refers to it

@@ -27,13 +27,21 @@ from mkdocs.structure.pages import Page
 NAMED_FENCE = re.compile(r"^(```+\w+) ([\w./-]+)$", re.MULTILINE)
 """A block of CONTRIBUTING.md, whose fence names a file."""
 
+RUNNER_PAGE = "tutorials/browser/runner/index.html"
+"""What scripts/build_runner_page.py makes."""
+
 Sections = dict[str, Callable[[], dict[str, str]]]
 
 
 def _examples() -> dict[str, str]:
     """The pages of the folders of examples."""
     places = links.PAGES.items()
-    return {p: (ROOT / path).read_text() for path, p in places if p.startswith("examples/")}
+    texts = {p: (ROOT / path).read_text() for path, p in places if p.startswith("examples/")}
+    if RUNNER_PAGE in tutorial_pages.built():
+        heading, _, text = texts["examples/runner-js.md"].partition("\n")
+        button = f"[Run one in the browser](../{RUNNER_PAGE}){{ .md-button }}"
+        texts["examples/runner-js.md"] = f"{heading}\n\n{button}\n{text}"
+    return texts
 
 
 GENERATED: Sections = {

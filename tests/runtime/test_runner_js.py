@@ -38,7 +38,7 @@ def runner(lavapipe: Path) -> Runner:
 
     def start(*words: str | Path) -> subprocess.CompletedProcess[str]:
         command = [lavapipe, node, FOLDER / "runner.mjs", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=1000, check=False)
 
     return start
 
