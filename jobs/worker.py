@@ -115,7 +115,9 @@ async def _serve(address: str, cores: int, devices: Sequence[Place], patience: f
             except Exception as error:
                 with suppress(Exception):
                     await worker.close()
-                if isinstance(error, (OSError, asyncio.TimeoutError, ValueError)):
+                # Dask has one of its own around most of them.
+                cause = error.__cause__ or error
+                if isinstance(cause, (OSError, asyncio.TimeoutError, ValueError)):
                     raise no_scheduler(address) from error
                 raise
             await worker.finished()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-Gives commands bad luck, bad input and bad intent, 269 times: which do not end as they should?
+Gives commands bad luck, bad input and bad intent, hundreds of times: which end as they should not?
 
     python scripts/faults.py --jobs 8
     python scripts/faults.py --only "compile, huge"      # the cases whose name holds this
@@ -22,15 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from fault_cases import ANY, FAILED, Case, bad_files
+from faults_of_programs import newer_cases
+
 SECONDS = 120
-FAILED = frozenset({1, 2, 3, 4})
-ANY = FAILED | {0}
-COMMAND = (sys.executable, "-m", "xdsl_spirv.tools.main")
 
 MODULE = (
     "func.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {\n  return %x : tensor<4x4xf32>\n}\n"
@@ -57,57 +56,6 @@ OpExecutionMode %main LocalSize 1 1 1
 OpReturn
 OpFunctionEnd
 """
-
-
-@dataclass(frozen=True)
-class Case:
-    """A command, what it finds in its directory, and how it may end."""
-
-    name: str
-    arguments: Sequence[str]
-    statuses: frozenset[int] = FAILED
-    prepare: Callable[[Path], object] = lambda folder: None
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    limits: Mapping[int, int] = field(default_factory=dict[int, int])
-    signal: tuple[int, float] | None = None
-    """Sent after so many seconds."""
-    output: str = "tail"
-    """Where standard output goes: it is kept, or goes to a full disk, a closed pipe, nowhere."""
-
-
-# Files
-
-
-def _write(name: str, data: bytes) -> Callable[[Path], object]:
-    return lambda folder: (folder / name).write_bytes(data)
-
-
-def _sparse(name: str) -> Callable[[Path], object]:
-    def prepare(folder: Path) -> None:
-        with (folder / name).open("wb") as file:
-            file.truncate(1 << 40)
-
-    return prepare
-
-
-def _link(name: str, to: str) -> Callable[[Path], object]:
-    return lambda folder: (folder / name).symlink_to(to)
-
-
-def bad_files(name: str) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    """Files of a name that are none of their kind."""
-    yield "missing", lambda folder: None
-    yield "empty", _write(name, b"")
-    yield "a folder", lambda folder: (folder / name).mkdir()
-    yield "no text", _write(name, bytes(range(256)) * 40)
-    yield "zeros", _write(name, bytes(10_000))
-    yield "huge", _sparse(name)
-    yield "a link to itself", _link(name, name)
-    yield "a link to nothing", _link(name, "nothing")
-    yield "parentheses", _write(name, b"(" * 200_000)
-    yield "braces", _write(name, b'{"a":' * 50_000)
-    yield "a quote", _write(name, b'"' + b"\\" * 3_000)
-    yield "one line", _write(name, b"a" * 1_000_000)
 
 
 READERS: Mapping[str, tuple[str, ...]] = {
@@ -227,7 +175,7 @@ def signals() -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    return [*hostile_inputs(), *usage(), *surroundings(), *limits(), *signals()]
+    return [*hostile_inputs(), *usage(), *surroundings(), *limits(), *signals(), *newer_cases()]
 
 
 def outcome(case: Case) -> list[str]:
@@ -271,7 +219,7 @@ def _run(case: Case, work: Path, environment: Mapping[str, str]) -> tuple[int | 
     if case.output == "full":
         stdout = os.open("/dev/full", os.O_WRONLY)
     process = subprocess.Popen(
-        [*COMMAND, *case.arguments], cwd=work, env=environment, stdin=subprocess.DEVNULL,
+        [*case.command, *case.arguments], cwd=work, env=environment, stdin=subprocess.PIPE,
         stdout=stdout, stderr=subprocess.PIPE, text=True, errors="replace", preexec_fn=limit,
         start_new_session=True,
     )  # fmt: skip
@@ -284,7 +232,7 @@ def _run(case: Case, work: Path, environment: Mapping[str, str]) -> tuple[int | 
         time.sleep(case.signal[1])
         process.send_signal(case.signal[0])
     try:
-        out, said = process.communicate(timeout=SECONDS)
+        out, said = process.communicate(case.text, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

@@ -39,6 +39,8 @@ def worker_options(command: argparse.ArgumentParser) -> None:
 
 def worker(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv worker`: performs jobs until the scheduler stays away, which is status 1."""
+    if arguments.cores < 1:
+        raise ProgramError(f"--cores {arguments.cores} is no number of jobs", "", "give 1 or more")
     try:
         from xdsl_spirv.jobs.worker import work
     except ImportError as error:

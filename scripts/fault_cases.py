@@ -1,0 +1,68 @@
+"""
+What `faults.py` tries: a case, and files that are none of their kind.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FAILED = frozenset({1, 2, 3, 4})
+ANY = FAILED | {0}
+COMMAND = (sys.executable, "-m", "xdsl_spirv.tools.main")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, what it finds in its directory, and how it may end."""
+
+    name: str
+    arguments: Sequence[str]
+    statuses: frozenset[int] = FAILED
+    prepare: Callable[[Path], object] = lambda folder: None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    limits: Mapping[int, int] = field(default_factory=dict[int, int])
+    signal: tuple[int, float] | None = None
+    """Sent after so many seconds."""
+    output: str = "tail"
+    """Where standard output goes: it is kept, or goes to a full disk, a closed pipe, nowhere."""
+    command: Sequence[str] = COMMAND
+    text: str = ""
+    """What it reads on standard input."""
+
+
+# Files
+
+
+def write(name: str, data: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def sparse(name: str) -> Callable[[Path], object]:
+    def prepare(folder: Path) -> None:
+        with (folder / name).open("wb") as file:
+            file.truncate(1 << 40)
+
+    return prepare
+
+
+def link(name: str, to: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).symlink_to(to)
+
+
+def bad_files(name: str) -> Iterator[tuple[str, Callable[[Path], object]]]:
+    """Files of a name that are none of their kind."""
+    yield "missing", lambda folder: None
+    yield "empty", write(name, b"")
+    yield "a folder", lambda folder: (folder / name).mkdir()
+    yield "no text", write(name, bytes(range(256)) * 40)
+    yield "zeros", write(name, bytes(10_000))
+    yield "huge", sparse(name)
+    yield "a link to itself", link(name, name)
+    yield "a link to nothing", link(name, "nothing")
+    yield "parentheses", write(name, b"(" * 200_000)
+    yield "braces", write(name, b'{"a":' * 50_000)
+    yield "a quote", write(name, b'"' + b"\\" * 3_000)
+    yield "one line", write(name, b"a" * 1_000_000)
