@@ -212,6 +212,7 @@ class _HostReader:
         self.buffers: dict[str, Buffer] = {}
         self.launches: list[Launch] = []
         self.constants: dict[str, arith.ConstantOp] = {}
+        self.temporaries = itertools.count()
         self.names: dict[SSAValue, str] = {}
         self.arguments: list[str] = []
         self.results = _results(function)
@@ -296,8 +297,8 @@ class _HostReader:
             name, shaped, element = self.results[memory]
             self._buffer(name, "output", memory, element, shaped)
         elif isinstance(memory.owner, memref.AllocOp):
-            count = sum(b.kind == "temporary" for b in self.buffers.values())
-            self._buffer(self._unused("temporary", count), "temporary", memory)
+            name = self._unused("temporary", next(self.temporaries))
+            self._buffer(name, "temporary", memory)
 
     def _unused(self, name: str, number: int) -> str:
         """`name` with the first number from this one on that makes no other buffer's name."""

@@ -50,6 +50,7 @@ SCHEMA = (
     BEGIN SELECT RAISE(ABORT, 'results are only added'); END""",
 )
 COLUMNS = "key, device, driver, at, kind, needs, data, code, status, value, cause, seconds, worker"
+TYPES = [str, str, str, float, str, str, bytes, str, str, bytes, str, float, str]
 ADD = f"INSERT OR IGNORE INTO results ({COLUMNS}) VALUES ({', '.join('?' * 13)})"
 
 
@@ -131,7 +132,7 @@ class Store:
                 "ORDER BY at DESC LIMIT 1",
                 (job.key, place.device, place.driver),
             ).fetchone()
-        return None if row is None else _record(row).result
+        return None if row is None else self._read(row).result
 
     def add(self, job: Job, result: Result) -> None:
         """Keep a result for good."""
@@ -150,12 +151,24 @@ class Store:
             rows = self.connection.execute(
                 f"SELECT {COLUMNS} FROM results {where} ORDER BY at", values
             ).fetchall()
-        return map(_record, rows)
+        return map(self._read, rows)
+
+    def _read(self, row: Sequence[Any]) -> Record:
+        try:
+            if [type(value) for value in row] != TYPES:
+                raise TypeError("a column has another type")
+            return _record(row)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ProgramError(
+                f"a result is damaged: {error}", str(self.path), "name another file"
+            ) from error
 
     def merge(self, other: Store) -> int:
         """Take over what another store has and this one has not; returns how many results."""
         with other._guarded():
             rows = other.connection.execute(f"SELECT {COLUMNS} FROM results").fetchall()
+        for row in rows:
+            other._read(row)
         with self._guarded():
             before = self.connection.total_changes
             self.connection.execute("BEGIN IMMEDIATE")

@@ -8,8 +8,10 @@ that it would meet: not optimal, and in practice close to the largest sum of wha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from xdsl_spirv.runtime.manifest import Buffer, Dispatch
 
@@ -30,21 +32,48 @@ def assign(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> Assignm
     """Give every temporary an offset."""
     lives = lifetimes(dispatches)
     temporaries = [b for b in buffers if b.kind == "temporary"]
-    placed: list[tuple[Buffer, int]] = []
+    offsets: dict[str, int] = {}
+    living = _Pieces()
     for buffer in sorted(temporaries, key=lambda b: -b.bytes):
-        life = lives.get(buffer.name, (0, 0))
-        met = sorted(
-            (offset, offset + aligned(other.bytes))
-            for other, offset in placed
-            if overlap(life, lives.get(other.name, (0, 0)))
-        )
-        placed.append((buffer, _lowest(met, aligned(buffer.bytes))))
-    offsets = {buffer.name: offset for buffer, offset in placed}
+        life, size = lives.get(buffer.name, (0, 0)), aligned(buffer.bytes)
+        offset = offsets[buffer.name] = _lowest(living.during(life), size)
+        living.add(life, (offset, offset + size))
     return Assignment(
         tuple(replace(b, offset=offsets[b.name]) if b.name in offsets else b for b in buffers),
-        max((offset + buffer.bytes for buffer, offset in placed), default=0),
+        max((offsets[buffer.name] + buffer.bytes for buffer in temporaries), default=0),
         sum(buffer.bytes for buffer in temporaries),
     )
+
+
+Life: TypeAlias = tuple[int, int]
+"""The first and the last dispatch."""
+Piece: TypeAlias = tuple[int, int]
+"""Where it begins and ends in memory."""
+LONG = 64
+"""Dispatches of a life that is not written down at each of them."""
+
+
+class _Pieces:
+    """What lives when; found by the dispatches of short lives, so that chains take no n^2."""
+
+    def __init__(self):
+        self.at: defaultdict[int, set[Piece]] = defaultdict(set)
+        self.long: list[tuple[Life, Piece]] = []
+
+    def add(self, life: Life, piece: Piece) -> None:
+        first, last = life
+        if last - first > LONG:
+            self.long.append((life, piece))
+            return
+        for dispatch in range(first, last + 1):
+            self.at[dispatch].add(piece)
+
+    def during(self, life: Life) -> list[Piece]:
+        """What lives at some time of a life, by its place."""
+        pieces = {piece for other, piece in self.long if overlap(life, other)}
+        for dispatch in range(life[0], life[1] + 1):
+            pieces |= self.at.get(dispatch, set())
+        return sorted(pieces)
 
 
 def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[Dispatch, ...]:
@@ -71,13 +100,13 @@ def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[D
     return tuple(dispatches_once)
 
 
-def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, tuple[int, int]]:
+def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, Life]:
     """
     The first and the last dispatch that is given each buffer.
 
     What is computed once lives throughout.
     """
-    lives: dict[str, tuple[int, int]] = {}
+    lives: dict[str, Life] = {}
     kept = {b.buffer for dispatch in dispatches if dispatch.once for b in dispatch.bindings}
     for number, dispatch in enumerate(dispatches):
         for binding in dispatch.bindings:
@@ -86,7 +115,7 @@ def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, tuple[int, int]]:
     return lives | dict.fromkeys(kept, (0, len(dispatches)))
 
 
-def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+def overlap(a: Life, b: Life) -> bool:
     """Whether two lifetimes share a dispatch."""
     return a[0] <= b[1] and b[0] <= a[1]
 
@@ -96,7 +125,7 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _lowest(occupied: Sequence[tuple[int, int]], size: int) -> int:
+def _lowest(occupied: Sequence[Piece], size: int) -> int:
     """The lowest offset of a gap of `size` bytes between sorted pieces."""
     offset = 0
     for start, end in occupied:

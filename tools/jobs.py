@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -72,6 +72,10 @@ def results_options(command: argparse.ArgumentParser) -> None:
 def results(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv results`: what a store holds, by kind, device and status."""
     _existing([*arguments.merge, *([] if arguments.merge else [arguments.store])])
+    for path in arguments.merge:
+        # What is no store, or a damaged one, is refused before this one is made.
+        with Store(path) as other:
+            deque(other.records(), maxlen=0)
     with Store(arguments.store) as store:
         for path in arguments.merge:
             with Store(path) as other:

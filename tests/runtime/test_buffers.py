@@ -88,3 +88,15 @@ def test_what_numbers_of_a_run_change_is_not_computed_once(changes: dict[str, An
     ]
     dispatches = [replace(dispatch("w", "t"), **changes), dispatch("t", "u")]
     assert [d.once for d in marked(buffers, dispatches)] == [once, once]
+
+
+def test_long_lives_are_placed_as_short_ones_are(monkeypatch: pytest.MonkeyPatch):
+    """How lives are written down changes no offset."""
+    rng = np.random.default_rng(5)
+    sizes = [int(size) for size in rng.integers(1, 4000, 60)]
+    buffers, dispatches = chain(sizes)
+    dispatches += [dispatch(f"t{rng.integers(60)}", f"t{rng.integers(60)}") for _ in range(30)]
+    assigned = assign(buffers, dispatches)
+    for long in (0, 1000):
+        monkeypatch.setattr("xdsl_spirv.runtime.buffers.LONG", long)
+        assert assign(buffers, dispatches) == assigned
