@@ -51,15 +51,15 @@ def name_of(case: AttentionWorkload) -> str:
 
 
 def cases() -> list[AttentionWorkload]:
-    found: list[AttentionWorkload] = []
+    workloads: list[AttentionWorkload] = []
     for type in ("f16", "bf16"):
         for head in (64, 128):
             plain = AttentionWorkload(4, 16, 2048, 2048, head, head, type, out=type)
-            found += [plain, replace(plain, mask="causal")]
+            workloads += [plain, replace(plain, mask="causal")]
     odd = AttentionWorkload(4, 16, 2000, 2039, 64, 64)
     prompt = AttentionWorkload(1, 32, 512, 512, 128, 128, mask="causal")
     encoder = AttentionWorkload(32, 12, 128, 128, 32, 32, mask="keys")
-    return [*found, odd, prompt, encoder, AttentionWorkload(1, 12, 256, 256, 64, 64)]
+    return [*workloads, odd, prompt, encoder, AttentionWorkload(1, 12, 256, 256, 64, 64)]
 
 
 def small() -> list[AttentionWorkload]:
@@ -75,11 +75,11 @@ def compiled(case: AttentionWorkload, target: str, schedule: str | None) -> Any:
     passes = Universe.get_multiverse().all_passes
     spec = f"linalg-to-contraction,form-attention{{target={target}}}"
     PassPipeline.parse_spec(passes, spec).apply(ctx, module)
-    found = [op for op in module.walk() if isinstance(op, AttentionOp)]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} attentions were found")
+    attentions = [op for op in module.walk() if isinstance(op, AttentionOp)]
+    if len(attentions) != 1:
+        raise ValueError(f"{len(attentions)} attentions were found")
     if schedule is not None:
-        found[0].attributes[SCHEDULE] = Parser(ctx, schedule).parse_attribute()
+        attentions[0].attributes[SCHEDULE] = Parser(ctx, schedule).parse_attribute()
     return compile_module(module, target)
 
 
@@ -126,15 +126,15 @@ def _numpy(value: Any) -> Any:
     return value.double().cpu().numpy() if CUDA else value
 
 
-def within(case: AttentionWorkload, found: Any, inputs: dict[str, Any]) -> tuple[bool, float]:
+def within(case: AttentionWorkload, result: Any, inputs: dict[str, Any]) -> tuple[bool, float]:
     """Whether every element is, and the largest error as a part of what is allowed."""
     exact, absolute, off = reference(case, inputs)
     relative = np.expm1(2 * off) + U[case.type] + 2 * (case.n + 16) * U["f32"]
     if CUDA:
         relative += np.expm1(2 * off) + 2 * (case.n + 16) * U["f32"]
     allowed = relative * absolute + U[case.out] * np.abs(exact) + 2.0**-24
-    error = np.abs(found.astype(np.float64) - exact)
-    same = np.isnan(found) & np.isnan(exact)
+    error = np.abs(result.astype(np.float64) - exact)
+    same = np.isnan(result) & np.isnan(exact)
     share = np.where(same, 0.0, error / allowed)
     worst = float(np.where(np.isnan(share), np.inf, share).max())
     return worst <= 1.0, worst
@@ -179,7 +179,7 @@ def measure(
     except Exception as error:
         record["error"] = f"{type(error).__name__}: {error}"[:300]
         return record
-    pack = sum(each.median for each in packs)
+    pack = sum(timing.median for timing in packs)
     record["pack_ms"] = round(pack / 1e6, 5)
     record["ms"] = round(last.median / 1e6, 5)
     record["best_ms"] = round(min(last.nanoseconds) / 1e6, 5)

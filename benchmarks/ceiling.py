@@ -165,17 +165,17 @@ def convolutions() -> list[Product]:
 
 def extra() -> list[Product]:
     """Shapes that others have measured, and neighbours of odd ones."""
-    found = [matmul(32768, 512, 64, F32, "f16")]
-    found += [matmul(n, n, n, t) for n in (2048, 8192) for t in (F16, F32, BF16)]
-    found += [matmul(n, n, n, t) for n in (1000, 1024, 4095) for t in (F16, F32, BF16)]
-    found += [matmul(2048, 2048, 2048, S8), matmul(4095, 4095, 4095, S8)]
-    return [each for each in found if str(each) not in map(str, products())]
+    candidates = [matmul(32768, 512, 64, F32, "f16")]
+    candidates += [matmul(n, n, n, t) for n in (2048, 8192) for t in (F16, F32, BF16)]
+    candidates += [matmul(n, n, n, t) for n in (1000, 1024, 4095) for t in (F16, F32, BF16)]
+    candidates += [matmul(2048, 2048, 2048, S8), matmul(4095, 4095, 4095, S8)]
+    return [product for product in candidates if str(product) not in map(str, products())]
 
 
 def small() -> list[Product]:
     """What a software driver does in seconds."""
-    found = [matmul(40, 48, 72, types, "", 2) for types in (F16, F32, S8)]
-    return [*found, batched(3, 32, 40, 24), convolution(2, 8, 16)]
+    matmuls = [matmul(40, 48, 72, types, "", 2) for types in (F16, F32, S8)]
+    return [*matmuls, batched(3, 32, 40, 24), convolution(2, 8, 16)]
 
 
 def compiled(product: Product, target: str, schedule: str | None) -> Program | str:
@@ -237,13 +237,13 @@ class Data:
 
     def right(self, result: Any) -> bool:
         if CUDA:
-            found = torch.from_numpy(
+            computed = torch.from_numpy(
                 result.astype(np.float32) if result.dtype.kind == "V" else result
             )
             exact = self.exact
             if self.case.windows:
                 exact = exact.permute(0, 2, 3, 1)
-            return bool((found.cuda().to(exact.dtype) - exact).abs().max() <= self.allowed)
+            return bool((computed.cuda().to(exact.dtype) - exact).abs().max() <= self.allowed)
         return bool(np.abs(result.astype(np.float64) - self.exact).max() <= self.allowed)
 
 
@@ -337,10 +337,10 @@ def main(arguments: list[str] | None = None) -> int:
     variants = json.loads(options.variants.read_text()) if options.variants else {}
     beside = json.loads(options.beside.read_text()) if options.beside else {}
     groups = "small" if options.small else options.groups
-    chosen = [each for group in groups.split(",") for each in GROUPS[group]()]
-    chosen = [each for each in chosen if options.only in str(each)]
+    chosen = [candidate for group in groups.split(",") for candidate in GROUPS[group]()]
+    chosen = [candidate for candidate in chosen if options.only in str(candidate)]
     if variants:
-        chosen = [each for each in chosen if str(each) in variants]
+        chosen = [candidate for candidate in chosen if str(candidate) in variants]
     device: Any = open_isolated(options.device)
     records: list[dict[str, Any]] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:

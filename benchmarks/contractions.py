@@ -173,19 +173,19 @@ S8, MIXED = ("s8", "s8", "s32"), ("u8", "s8", "s32")
 
 def small() -> list[Case]:
     """What a software driver does in seconds, to try the script on."""
-    found = [matmul((40, 36, 50), types) for types in (F16, F32, S8, MIXED)]
-    return found + [depthwise(2, types, 8, 24) for types in (F16, S8)]
+    matmuls = [matmul((40, 36, 50), types) for types in (F16, F32, S8, MIXED)]
+    return matmuls + [depthwise(2, types, 8, 24) for types in (F16, S8)]
 
 
 def cases() -> list[Case]:
-    found = [matmul(n, types) for types in (F16, F32, BF16) for n in (1024, 2048, 4096, 8192)]
-    found += [matmul(n, types) for types in (F16, F32, BF16) for n in (1000, 4095)]
-    found += [matmul(n, S8, bt) for bt in (False, True) for n in (1024, 2048, 4096, 8192)]
-    found += [matmul(4096, MIXED, True), matmul(4096, ("f32",) * 3)]
-    found += [convolution(n, types) for types in (F32, S8) for n in (1, 32)]
-    found += [depthwise(n, types) for types in (F16, F32, S8) for n in (1, 32)]
-    found += [matmul((256, 256, 16384), types) for types in (F32, S8)]
-    return found
+    listed = [matmul(n, types) for types in (F16, F32, BF16) for n in (1024, 2048, 4096, 8192)]
+    listed += [matmul(n, types) for types in (F16, F32, BF16) for n in (1000, 4095)]
+    listed += [matmul(n, S8, bt) for bt in (False, True) for n in (1024, 2048, 4096, 8192)]
+    listed += [matmul(4096, MIXED, True), matmul(4096, ("f32",) * 3)]
+    listed += [convolution(n, types) for types in (F32, S8) for n in (1, 32)]
+    listed += [depthwise(n, types) for types in (F16, F32, S8) for n in (1, 32)]
+    listed += [matmul((256, 256, 16384), types) for types in (F32, S8)]
+    return listed
 
 
 def compiled(case: Case, target: str, schedule: str | None) -> Any:
@@ -236,9 +236,9 @@ def _torch_convolution(case: Case, a: Any, b: Any) -> Callable[[], Any]:
     return lambda: torch.nn.functional.conv2d(x, w, groups=groups)
 
 
-def within(case: Case, found: Any, inputs: dict[str, Any]) -> bool:
+def within(case: Case, result: Any, inputs: dict[str, Any]) -> bool:
     exact, magnitude = reference(case, inputs)
-    error = np.abs(found.astype(np.float64) - exact)
+    error = np.abs(result.astype(np.float64) - exact)
     if case.types[2] in ("s32", "f16"):
         return bool(np.all(error == 0))
     return bool(np.all(error <= (2 * case.depth + 2) * 2.0**-23 * magnitude + 1e-30))

@@ -61,16 +61,16 @@ def contraction(product: Product) -> Contraction | None:
 
 def estimates(one: Contraction, target: Target) -> dict[str, float]:
     """Microseconds by schedule, of the candidates that fit."""
-    found: dict[str, float] = {}
+    microseconds: dict[str, float] = {}
     for _, candidates in candidates_of(one, target):
         for candidate in candidates:
             planned = plan(one, candidate.schedule, target)
             if not any(problems_of(planned)):
                 seconds = cost(planned, candidate.rate, candidate.alone)
-                found.setdefault(str(candidate.schedule), seconds * 1e6 + START_US)
-        if found:
+                microseconds.setdefault(str(candidate.schedule), seconds * 1e6 + START_US)
+        if microseconds:
             break
-    return found
+    return microseconds
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("results", type=Path, nargs="+")
     options = parser.parse_args(arguments)
     target = load(options.target)
-    products = {str(each): each for group in GROUPS.values() for each in group()}
+    products = {str(product): product for group in GROUPS.values() for product in group()}
     measured: dict[str, dict[str, float]] = {}
     for path in options.results:
         for record in json.loads(path.read_text())["records"]:

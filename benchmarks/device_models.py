@@ -55,24 +55,24 @@ LARGEST = 8 << 20
 
 def lines() -> Any:
     """64 lines of text, every other one upside down."""
-    found = [line(f"{TEXTS[n % len(TEXTS)]} {n}") for n in range(64)]
-    turned = [each[:, :, ::-1, ::-1] if n % 2 else each for n, each in enumerate(found)]
+    images = [line(f"{TEXTS[n % len(TEXTS)]} {n}") for n in range(64)]
+    turned = [image[:, :, ::-1, ::-1] if n % 2 else image for n, image in enumerate(images)]
     return np.concatenate(turned)
 
 
 def orientations(results: Mapping[str, Any]) -> str:
     """How many of the lines are upside down."""
-    (found,) = results.values()
-    return f"{int(found.argmax(1).sum())} of {len(found)} upside down"
+    (scores,) = results.values()
+    return f"{int(scores.argmax(1).sum())} of {len(scores)} upside down"
 
 
 def model_of(name: str) -> Model:
     """A model of the zoo, or the classifier with a batch of 64."""
-    found = next(model for model in MODELS if model.name == name.removesuffix("64"))
+    listed = next(model for model in MODELS if model.name == name.removesuffix("64"))
     if not name.endswith("64"):
-        return found
+        return listed
     return dataclasses.replace(
-        found,
+        listed,
         name=name,
         inputs=lambda: {"x": lines()},
         meaning=orientations,
@@ -139,28 +139,28 @@ def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
     # What only weights decide runs when a program is loaded, not in every run.
     dispatches = program.manifest.dispatches
     every = [time for time, of in zip(times, dispatches, strict=True) if not of.once]
-    slowest = sorted(every, key=lambda each: -each.median)[:6]
+    slowest = sorted(every, key=lambda timing: -timing.median)[:6]
     record |= {
         "dispatches": len(every),
         "once": len(times) - len(every),
         "kernels": len(program.code),
-        "gpu_ms": round(sum(each.median for each in every) / 1e6, 4),
+        "gpu_ms": round(sum(timing.median for timing in every) / 1e6, 4),
         "wall_ms": round(statistics.median(walls) * 1e3, 3),
-        "slowest_us": [(each.entry_point, round(each.median / 1e3, 1)) for each in slowest],
+        "slowest_us": [(timing.entry_point, round(timing.median / 1e3, 1)) for timing in slowest],
         "results": {},
     }
-    for name, found in results.items():
+    for name, result in results.items():
         wanted = arrays[f"out.{name}"].astype(np.float64)
         largest = float(np.abs(wanted).max())
-        error = float(np.abs(found.astype(np.float64) - wanted).max())
-        norms = np.linalg.norm(found.astype(np.float64)) * np.linalg.norm(wanted)
+        error = float(np.abs(result.astype(np.float64) - wanted).max())
+        norms = np.linalg.norm(result.astype(np.float64)) * np.linalg.norm(wanted)
         record["results"][name] = {
             "max_abs": error,
             "largest": largest,
-            "cosine": float(found.ravel().astype(np.float64) @ wanted.ravel() / norms),
+            "cosine": float(result.ravel().astype(np.float64) @ wanted.ravel() / norms),
             "passed": bool(error <= about["tolerance"] * largest),
         }
-    record["ok"] = all(each["passed"] for each in record["results"].values())
+    record["ok"] = all(timing["passed"] for timing in record["results"].values())
     return record | about
 
 
@@ -203,14 +203,14 @@ def _converted(case: str, folder: Path) -> Callable[[], Any] | None:
     given = [torch.from_numpy(arrays[n]).cuda() for n in arrays.files if n.startswith("in.")]
     wanted = [arrays[n] for n in arrays.files if n.startswith("out.")]
     with torch.no_grad():
-        found = model(*given)
-    found = found if isinstance(found, (list, tuple)) else [found]
-    for one, other in zip(found, wanted, strict=True):
+        outputs = model(*given)
+    outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    for one, other in zip(outputs, wanted, strict=True):
         if not np.allclose(one.cpu().numpy(), other, rtol=1e-2, atol=1e-2):
             raise ValueError("PyTorch's results differ from onnxruntime's")
     if variant == "f16":
         model = model.half()
-        given = [each.half() if each.is_floating_point() else each for each in given]
+        given = [tensor.half() if tensor.is_floating_point() else tensor for tensor in given]
     return lambda: model(*given)
 
 
@@ -239,7 +239,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases, separated by commas")
     parser.add_argument("-o", "--output", type=Path, help="where to write the figures")
     options = parser.parse_args()
-    chosen = [each for each in options.only.split(",") if each] or CASES
+    chosen = [named for named in options.only.split(",") if named] or CASES
     folder: Path = options.folder
     if options.action == "prepare":
         folder.mkdir(parents=True, exist_ok=True)
@@ -247,7 +247,7 @@ def main() -> int:
             print(prepare(case, folder, options.target), flush=True)
         return 0
     records: list[dict[str, Any]] = []
-    for case in (each for each in chosen if (folder / each).is_dir()):
+    for case in (named for named in chosen if (folder / named).is_dir()):
         device = open_isolated(options.device)
         try:
             record = run(case, folder, device) | torch_times(case, folder)

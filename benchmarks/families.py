@@ -56,11 +56,10 @@ class Family:
         )
 
     def module(self) -> str:
-        given = ", ".join(f"%{i}: {tensor(*each)}" for i, each in enumerate(self.arguments))
-        made = tensor(*self.result)
-        return (
-            f"func.func @main({given}) -> {made} {{\n{self.text}\n  func.return %r : {made}\n}}\n"
-        )
+        given = ", ".join(f"%{i}: {tensor(*argument)}" for i, argument in enumerate(self.arguments))
+        result = tensor(*self.result)
+        head, end = f"func.func @main({given}) -> {result} {{", f"  func.return %r : {result}"
+        return f"{head}\n{self.text}\n{end}\n}}\n"
 
     def inputs(self) -> list[Array]:
         generator = np.random.default_rng(1)
@@ -95,10 +94,11 @@ class Body:
     def filled(self, shape: Shape, type: str, value: str) -> str:
         zero, name = self.fresh(), self.fresh()
         into = self.empty(shape, type)
-        made = tensor(shape, type)
+        tensor_type = tensor(shape, type)
         self.lines.append(f"  {zero} = arith.constant {value} : {type}")
         self.lines.append(
-            f"  {name} = linalg.fill ins({zero} : {type}) outs({into} : {made}) -> {made}"
+            f"  {name} = linalg.fill ins({zero} : {type}) outs({into} : {tensor_type}) "
+            f"-> {tensor_type}"
         )
         return name
 
@@ -112,11 +112,11 @@ class Body:
         name: str = "",
     ) -> str:
         """A linalg.generic; its body has the arguments %a, %b, ..., %o and ends in %y."""
-        made = name or self.fresh()
+        value = name or self.fresh()
         loops = ", ".join(f"d{i}" for i in range(len(kinds)))
-        indexing = ", ".join(f"affine_map<({loops}) -> ({each})>" for each in maps)
+        indexing = ", ".join(f"affine_map<({loops}) -> ({part})>" for part in maps)
         iterators = ", ".join(f'"{dict(p="parallel", r="reduction")[kind]}"' for kind in kinds)
-        names = ", ".join(each for each, _, _ in inputs)
+        names = ", ".join(part for part, _, _ in inputs)
         types = ", ".join(tensor(shape, type) for _, shape, type in inputs)
         arguments = ", ".join(
             f"%{letter}: {type}" for letter, (_, _, type) in zip("abcdefgh", inputs, strict=False)
@@ -124,12 +124,12 @@ class Body:
         given = f"ins({names} : {types}) " if inputs else ""
         result = tensor(out[1], out[2])
         self.lines.append(
-            f"  {made} = linalg.generic {{indexing_maps = [{indexing}], "
+            f"  {value} = linalg.generic {{indexing_maps = [{indexing}], "
             f"iterator_types = [{iterators}]}}\n      {given}outs({out[0]} : {result}) {{\n"
             f"  ^bb0({arguments}{', ' if inputs else ''}%o: {out[2]}):\n"
             f"{body}    linalg.yield %y : {out[2]}\n  }} -> {result}"
         )
-        return made
+        return value
 
     @property
     def text(self) -> str:
@@ -355,44 +355,44 @@ def sizes(shape: Shape) -> str:
 
 
 def cases() -> list[Family]:
-    found: list[Family] = []
+    listed: list[Family] = []
     for type in ("f16", "f32"):
-        found += [added((8192, 4096), type), tanh((8192, 4096), type)]
-        found += [summed((8192, 4096), type, 1), summed((8192, 4096), type, 0)]
-        found += [softmax((32768, 1024), type), softmax((8192, 4096), type)]
-        found += [softmax((2048, 16384), type), softmax((32768, 1000), type)]
-        found += [layer_norm((32768, 1024), type), layer_norm((8192, 4096), type)]
-        found += [transposed((8192, 4096), type, (1, 0)), transposed((4095, 4097), type, (1, 0))]
-        found += [transposed((32, 256, 56, 56), type, (0, 2, 3, 1))]
-        found += [gathered((50000, 1024), 32768, type)]
-        found += [pooled((32, 113, 113, 64), type, 3, 2)]
-    return found
+        listed += [added((8192, 4096), type), tanh((8192, 4096), type)]
+        listed += [summed((8192, 4096), type, 1), summed((8192, 4096), type, 0)]
+        listed += [softmax((32768, 1024), type), softmax((8192, 4096), type)]
+        listed += [softmax((2048, 16384), type), softmax((32768, 1000), type)]
+        listed += [layer_norm((32768, 1024), type), layer_norm((8192, 4096), type)]
+        listed += [transposed((8192, 4096), type, (1, 0)), transposed((4095, 4097), type, (1, 0))]
+        listed += [transposed((32, 256, 56, 56), type, (0, 2, 3, 1))]
+        listed += [gathered((50000, 1024), 32768, type)]
+        listed += [pooled((32, 113, 113, 64), type, 3, 2)]
+    return listed
 
 
 def small() -> list[Family]:
     """What a software driver does in seconds, to try the script on."""
-    found: list[Family] = []
+    listed: list[Family] = []
     for type in ("f16", "f32"):
-        found += [added((33, 64), type), tanh((33, 64), type)]
-        found += [summed((33, 65), type, 1), summed((33, 65), type, 0)]
-        found += [softmax((17, 65), type), layer_norm((17, 64), type)]
-        found += [transposed((33, 65), type, (1, 0)), transposed((2, 8, 5, 5), type, (0, 2, 3, 1))]
-        found += [gathered((50, 24), 31, type), pooled((2, 11, 11, 8), type, 3, 2)]
-    return found
+        listed += [added((33, 64), type), tanh((33, 64), type)]
+        listed += [summed((33, 65), type, 1), summed((33, 65), type, 0)]
+        listed += [softmax((17, 65), type), layer_norm((17, 64), type)]
+        listed += [transposed((33, 65), type, (1, 0)), transposed((2, 8, 5, 5), type, (0, 2, 3, 1))]
+        listed += [gathered((50, 24), 31, type), pooled((2, 11, 11, 8), type, 3, 2)]
+    return listed
 
 
-def within(case: Family, found: Array, inputs: Sequence[Array]) -> bool:
+def within(case: Family, result: Array, inputs: Sequence[Array]) -> bool:
     right = case.expected(*inputs)
-    if found.shape != right.shape:
+    if result.shape != right.shape:
         return False
     allowed = ROUNDING[case.result[1]] * float(np.abs(right).max())
-    return bool(np.all(np.abs(found.astype(np.float64) - right) <= allowed))
+    return bool(np.all(np.abs(result.astype(np.float64) - right) <= allowed))
 
 
 def torch_ms(case: Family, inputs: Sequence[Array]) -> float | None:
     if not CUDA:
         return None
-    given = [torch.from_numpy(each).cuda() for each in inputs]
+    given = [torch.from_numpy(array).cuda() for array in inputs]
     case.peer(*given)
     return torch_median(torch, lambda: case.peer(*given))
 
@@ -412,7 +412,7 @@ def measure(device: Any, case: Family, target: str, inputs: Sequence[Array]) -> 
     except Exception as error:
         record["error"] = f"{type(error).__name__}: {error}"[:300]
         return record
-    total = sum(each.median for each in times)
+    total = sum(timing.median for timing in times)
     record["dispatches"] = len(times)
     record["ms"] = round(total / 1e6, 5)
     record["gb_per_s"] = round(case.bytes / total, 1)

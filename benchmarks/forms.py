@@ -134,7 +134,7 @@ def instructions(binary: bytes) -> int:
     """Of a module's functions, without declarations."""
     from xdsl_spirv.serialization.raw.binary import decode
 
-    names = [each.name for each in decode(binary)]
+    names = [row.name for row in decode(binary)]
     return len(names) - names.index("OpFunction")
 
 
@@ -146,9 +146,9 @@ def hand_work(name: str) -> Any:
     from xdsl_spirv.serialization.encode.encoder import encode
     from xdsl_spirv.serialization.encode.target import find_module
 
-    made, grid, element, result = BY_HAND[name]
+    write, grid, element, result = BY_HAND[name]
     ctx = context()
-    module = parse_text(made(), ctx=ctx)
+    module = parse_text(write(), ctx=ctx)
     UpdateVCEPass().apply(ctx, module)
     binary = encode(find_module(module))
     count = N * N
@@ -171,7 +171,7 @@ def values(shape: tuple[int, ...], element: str, seed: int) -> Any:
     return np.random.default_rng(seed).integers(-2, 3, shape).astype(kinds[element])
 
 
-def right(name: str, found: bytearray) -> bool:
+def right(name: str, data: bytearray) -> bool:
     """Whether a kernel written by hand gives the product; B of packed_dot is transposed."""
     import numpy as np
 
@@ -179,7 +179,7 @@ def right(name: str, found: bytearray) -> bool:
     a, b = (values((N, N), element, seed).astype(np.float64) for seed in (1, 2))
     expected = a @ (b.T if name.startswith("packed") else b)
     kind = np.float32 if result == "f32" else np.int32
-    return bool(np.array_equal(np.frombuffer(found, kind).reshape(N, N), expected))
+    return bool(np.array_equal(np.frombuffer(data, kind).reshape(N, N), expected))
 
 
 def on_device(forms: list[Form], runs: int) -> list[dict[str, Any]]:
@@ -198,14 +198,14 @@ def on_device(forms: list[Form], runs: int) -> list[dict[str, Any]]:
             element = form.types[0]
             inputs = {"A": values(form.a, element, 1), "B": values(form.b, element, 2)}
             loaded = device.load(work_of(program))
-            found = loaded.run({k: v.tobytes() for k, v in inputs.items()}, TIMEOUT)
-            comparisons = check(program, inputs, arrays_of(program, found))
+            outputs = loaded.run({k: v.tobytes() for k, v in inputs.items()}, TIMEOUT)
+            comparisons = check(program, inputs, arrays_of(program, outputs))
             record = {
                 "form": form.name,
                 "by_hand": form.by_hand,
                 "kernels": len(program.code),
                 "instructions": sum(instructions(x.binary) for x in program.code.values()),
-                "right": all(each.passed for each in comparisons),
+                "right": all(comparison.passed for comparison in comparisons),
             }
             rows.append((record, form.products, loaded))
         for name in sorted({form.by_hand for form in forms} - {""}):
@@ -213,13 +213,13 @@ def on_device(forms: list[Form], runs: int) -> list[dict[str, Any]]:
             element = BY_HAND[name][2]
             inputs = {x: values((N, N), element, i) for i, x in ((1, "A"), (2, "B"))}
             loaded = device.load(work)
-            found = loaded.run({k: v.tobytes() for k, v in inputs.items()}, TIMEOUT)
+            outputs = loaded.run({k: v.tobytes() for k, v in inputs.items()}, TIMEOUT)
             record = {
                 "form": name,
                 "hand_written": True,
                 "kernels": 1,
                 "instructions": instructions(work.kernels[name]),
-                "right": right(name, found["C"]),
+                "right": right(name, outputs["C"]),
             }
             rows.append((record, N**3, loaded))
         best = [float("inf")] * len(rows)
@@ -231,10 +231,14 @@ def on_device(forms: list[Form], runs: int) -> list[dict[str, Any]]:
         for (record, products, _), seconds in zip(rows, best, strict=True):
             record |= {"ms": seconds * 1e3, "gflops": 2 * products / seconds / 1e9}
             records.append(record)
-    hand = {each["form"]: each["gflops"] for each in records if each.get("hand_written")}
-    for each in records:
-        if each.get("by_hand"):
-            each["ratio_to_hand_written"] = each["gflops"] / hand[each["by_hand"]]
+    hand = {
+        comparison["form"]: comparison["gflops"]
+        for comparison in records
+        if comparison.get("hand_written")
+    }
+    for comparison in records:
+        if comparison.get("by_hand"):
+            comparison["ratio_to_hand_written"] = comparison["gflops"] / hand[comparison["by_hand"]]
     return records
 
 
@@ -272,8 +276,10 @@ def compile_times(forms: list[Form], runs: int, iree: str | None) -> list[dict[s
                 for key, command in commands.items():
                     times[key].append(seconds_of(command))
             medians = {
-                key: statistics.median(x for x in each if x is not None) if all(each) else None
-                for key, each in times.items()
+                key: statistics.median(x for x in seconds if x is not None)
+                if all(seconds)
+                else None
+                for key, seconds in times.items()
             }
             records.append({"form": form.name, "seconds": medians})
             print(form.name, medians, flush=True)
@@ -303,12 +309,12 @@ def main() -> int:
     }
     if not arguments.no_device:
         result["device"] = on_device(forms, arguments.runs)
-        for each in result["device"]:
-            ratio = each.get("ratio_to_hand_written")
+        for row in result["device"]:
+            ratio = row.get("ratio_to_hand_written")
             beside = f", {ratio:.2f} of by hand" if ratio else ""
-            wrong = "" if each["right"] else ", WRONG"
+            wrong = "" if row["right"] else ", WRONG"
             print(
-                f"{each['form']:46} {each['gflops']:8.2f} GFLOP/s, {each['instructions']:5} "
+                f"{row['form']:46} {row['gflops']:8.2f} GFLOP/s, {row['instructions']:5} "
                 f"instructions{beside}{wrong}"
             )
     if not arguments.no_compile:
@@ -317,7 +323,7 @@ def main() -> int:
         result["iree_flags"] = IREE_FLAGS if iree else None
         result["compile"] = compile_times(forms, arguments.runs, iree)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n")
-    return 0 if all(each["right"] for each in result.get("device", [])) else 1
+    return 0 if all(row["right"] for row in result.get("device", [])) else 1
 
 
 if __name__ == "__main__":

@@ -173,15 +173,15 @@ def summary(facts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     table = list(facts)
     names = {row["module"] for row in table}
     bad = {row["module"] for row in table if not row["executed"] or not row["equal"]}
-    found = {row["module"] for row in table if row["findings"]}
+    with_findings = {row["module"] for row in table if row["findings"]}
     return {
         "launches": len(table),
         "modules": len(names),
         "shaders": len({row["source"] for row in table}),
         "right": len(names - bad),
-        "right without a finding": len(names - bad - found),
+        "right without a finding": len(names - bad - with_findings),
         "wrong or not executed": sorted(bad),
-        "with findings": sorted(found),
+        "with findings": sorted(with_findings),
     }
 
 

@@ -67,7 +67,7 @@ def cooperative(n: int, element: str, result: str) -> str:
     """
     stride, size = {"f16": 2, "i8": 1}[element], 4
     array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={stride}> [0]), Block>"
-    made = f"!spirv.struct<(!spirv.rtarray<{result}, stride={size}> [0]), Block>"
+    results = f"!spirv.struct<(!spirv.rtarray<{result}, stride={size}> [0]), Block>"
     pointer = (
         f"!spirv.ptr<{array}, StorageBuffer>, i32, i32 -> !spirv.ptr<{element}, StorageBuffer>"
     )
@@ -82,7 +82,7 @@ def cooperative(n: int, element: str, result: str) -> str:
     tile = [(i, j) for i in range(2) for j in range(2)]
     arguments = ", ".join(f"%c{i}{j}: {matrix['Acc']}" for i, j in tile)
     nothing = "0" if result[0] == "i" else "0.0"
-    buffers = [(0, "a", array), (1, "b", array), (2, "c", made)]
+    buffers = [(0, "a", array), (1, "b", array), (2, "c", results)]
     out = [
         "spirv.module @kernels Logical Vulkan {",
         *(
@@ -144,7 +144,9 @@ def cooperative(n: int, element: str, result: str) -> str:
         f"spirv.mlir.merge %c00, %c01, %c10, %c11 : {acc}",
         "}",
     ]
-    target = f"!spirv.ptr<{made}, StorageBuffer>, i32, i32 -> !spirv.ptr<{result}, StorageBuffer>"
+    target = (
+        f"!spirv.ptr<{results}, StorageBuffer>, i32, i32 -> !spirv.ptr<{result}, StorageBuffer>"
+    )
     for i, j in tile:
         out += [
             f"%o{i}{j} = spirv.IAdd %start{i}, %column{j} : i32",
@@ -167,7 +169,7 @@ def _kernel(
     """A loop over K, `per` numbers at a time, around `lines`, which turn %cIJ into `results`."""
     array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={stride}> [0]), Block>"
     size = {"i32": 4, "f32": 4, "f16": 2}[result]
-    made = f"!spirv.struct<(!spirv.rtarray<{result}, stride={size}> [0]), Block>"
+    stored = f"!spirv.struct<(!spirv.rtarray<{result}, stride={size}> [0]), Block>"
     tile = [(i, j) for i in range(TILE) for j in range(TILE)]
     types = ", ".join([result] * len(tile))
     arguments = ", ".join(f"%c{i}{j}: {result}" for i, j in tile)
@@ -177,7 +179,7 @@ def _kernel(
         "spirv.module @kernels Logical Vulkan {",
         *(
             f"spirv.GlobalVariable @{name} bind(0, {binding}) : !spirv.ptr<{type}, StorageBuffer>"
-            for binding, (name, type) in enumerate((("a", array), ("b", array), ("c", made)))
+            for binding, (name, type) in enumerate((("a", array), ("b", array), ("c", stored)))
         ),
         *(
             f'spirv.GlobalVariable @{name} built_in("{name}") : !spirv.ptr<vector<3xi32>, Input>'
@@ -185,7 +187,7 @@ def _kernel(
         ),
         'spirv.func @main() "None" {',
         *(f"%{c} = spirv.mlir.addressof @{c} : !spirv.ptr<{array}, StorageBuffer>" for c in "ab"),
-        f"%c = spirv.mlir.addressof @c : !spirv.ptr<{made}, StorageBuffer>",
+        f"%c = spirv.mlir.addressof @c : !spirv.ptr<{stored}, StorageBuffer>",
         *(
             line
             for name in ("WorkgroupId", "LocalInvocationId")
@@ -243,7 +245,7 @@ def _kernel(
         f"spirv.mlir.merge {carried} : {types}",
         "}",
     ]
-    target = f"!spirv.ptr<{made}, StorageBuffer>, i32, i32 -> !spirv.ptr<{result}, StorageBuffer>"
+    target = f"!spirv.ptr<{stored}, StorageBuffer>, i32, i32 -> !spirv.ptr<{result}, StorageBuffer>"
     for i in range(TILE):
         out.append(f"%out_row{i} = spirv.IMul %row{i}, %n : i32")
         for j in range(TILE):

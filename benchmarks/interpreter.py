@@ -85,8 +85,8 @@ class Row:
         if checks is not None and checks.report.findings:
             raise SystemExit(f"error: {self.name}: the checks found\n{checks.report}")
 
-    def verify(self, found: Any) -> None:
-        worst = np.abs(found.astype(np.float64) - self.exact).max()
+    def verify(self, result: Any) -> None:
+        worst = np.abs(result.astype(np.float64) - self.exact).max()
         if worst > self.tolerance:
             raise SystemExit(f"error: {self.name} is wrong by {worst}")
 
@@ -104,7 +104,7 @@ def rows(n: int) -> list[Row]:
     a, b = (rng.standard_normal((n, n)).astype(np.float16) for _ in range(2))
     wide_a, wide_b = a.astype(np.float32), b.astype(np.float32)
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    made: list[Row] = []
+    listed: list[Row] = []
     for target in TARGETS:
         program = compile_module(parse_text(matmul(n)), target)
         (launch,) = program.manifest.dispatches
@@ -115,7 +115,7 @@ def rows(n: int) -> list[Row]:
             (0, 1),
             (0, 2),
         ], order
-        made.append(
+        listed.append(
             Row(
                 f"cooperative, {target}",
                 module,
@@ -134,7 +134,7 @@ def rows(n: int) -> list[Row]:
     bytes_a, bytes_b = (rng.integers(-128, 128, (n, n), np.int8) for _ in range(2))
     float_a, float_b = bytes_a.astype(np.float32), bytes_b.astype(np.float32)
     grid = kernels.grid(n)
-    made.append(
+    listed.append(
         Row(
             "packed dot", module_of(kernels.packed_dot(n)), "main", grid, 8, bytes_a,
             np.ascontiguousarray(bytes_b.T), np.zeros((n, n), np.int32),
@@ -143,23 +143,23 @@ def rows(n: int) -> list[Row]:
     )  # fmt: skip
     turned = np.ascontiguousarray(b.T)
     for name, wide, tolerance in (("scalar f16, f32 sums", True, 1e-2), ("scalar f16", False, 4.0)):
-        made.append(
+        listed.append(
             Row(
                 name, module_of(kernels.scalar_half(n, wide)), "main", grid, 8, a, turned,
                 np.zeros((n, n), np.float32 if wide else np.float16), exact,
                 lambda: wide_a @ wide_b, tolerance,
             )
         )  # fmt: skip
-    return made
+    return listed
 
 
-def on_lavapipe(made: list[Row], repeat: int) -> dict[str, list[float]]:
+def on_lavapipe(kernels: list[Row], repeat: int) -> dict[str, list[float]]:
     """Seconds of each run of each row's module on lavapipe; nothing where it is not installed."""
     launcher = Path(os.environ.get("XDSL_SPIRV_LAVAPIPE", HERE.parent / ".lavapipe")) / "run"
     if not launcher.exists():
         print(f"lavapipe is left out: there is no {launcher}")
         return {}
-    chosen = [row for row in made if row.on_lavapipe]
+    chosen = [row for row in kernels if row.on_lavapipe]
     jobs = [
         Dispatch(
             encode(row.module),
@@ -187,11 +187,11 @@ def on_lavapipe(made: list[Row], repeat: int) -> dict[str, list[float]]:
     return times
 
 
-def timed(made: list[Row], repeat: int) -> dict[str, list[float]]:
+def timed(listed: list[Row], repeat: int) -> dict[str, list[float]]:
     """Seconds of each run of each row: numpy's, without checks, with all."""
     times: dict[str, list[float]] = {}
     for round in range(repeat + 1):
-        for row in made:
+        for row in listed:
             ways: dict[str, Callable[[], Any]] = {
                 f"{row.name}, numpy": row.numpy,
                 row.name: row.dispatch,
@@ -221,17 +221,17 @@ def instruction_seconds(repeat: int) -> float:
     return statistics.median(seconds[1:]) / count
 
 
-def peaks(made: list[Row]) -> dict[str, dict[str, float]]:
+def peaks(listed: list[Row]) -> dict[str, dict[str, float]]:
     """MiB at the peak of a launch beyond its buffers, by row and budget in MiB."""
-    found: dict[str, dict[str, float]] = {}
-    for row in made[:3]:
-        found[row.name] = {}
+    megabytes: dict[str, dict[str, float]] = {}
+    for row in listed[:3]:
+        megabytes[row.name] = {}
         for budget in BUDGETS:
             tracemalloc.start()
             row.dispatch(memory=MemoryBudget(budget * MEBI))
-            found[row.name][str(budget)] = round(tracemalloc.get_traced_memory()[1] / MEBI, 1)
+            megabytes[row.name][str(budget)] = round(tracemalloc.get_traced_memory()[1] / MEBI, 1)
             tracemalloc.stop()
-    return found
+    return megabytes
 
 
 def main() -> int:
@@ -240,18 +240,18 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
     n: int = arguments.size
-    made = rows(n)
-    times = timed(made, arguments.repeat) | on_lavapipe(made, arguments.repeat)
+    listed = rows(n)
+    times = timed(listed, arguments.repeat) | on_lavapipe(listed, arguments.repeat)
     medians = {name: statistics.median(values) for name, values in times.items()}
     rates = {name: 2 * n**3 / seconds / 1e9 for name, seconds in medians.items()}
-    ratios = {row.name: medians[f"{row.name}, all checks"] / medians[row.name] for row in made}
+    ratios = {row.name: medians[f"{row.name}, all checks"] / medians[row.name] for row in listed}
     for name, seconds in sorted(medians.items()):
         print(f"{name:40} {seconds:9.4f} s {rates[name]:9.2f} G/s")
     for name, ratio in ratios.items():
         print(f"{name:40} {ratio:9.2f} times as long with all checks")
     instruction = instruction_seconds(arguments.repeat)
     print(f"an instruction of 64 invocations: {instruction * 1e6:.2f} us")
-    memory = peaks(made)
+    memory = peaks(listed)
     for name, peak in memory.items():
         print(f"{name:40} MiB at the peak by budget: {peak}")
     record = {

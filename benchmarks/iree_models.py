@@ -49,9 +49,9 @@ def beside_iree(
     importer, compiler = (_tool(name) for name in ("iree-import-onnx", "iree-compile"))
     if importer is None or compiler is None:
         return {"error": "not installed (pip install iree-base-compiler)"}
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-iree-") as name:
-        source, module, out = (Path(name, each) for each in ("m.onnx", "m.mlir", "m.vmfb"))
+        source, module, out = (Path(name, file) for file in ("m.onnx", "m.mlir", "m.vmfb"))
         save(_raw(proto), source)
         for target in TARGETS:
             flags = ["--iree-hal-target-device=vulkan", f"--iree-vulkan-target={target}"]
@@ -59,13 +59,13 @@ def beside_iree(
                 [importer, str(source), "-o", str(module)],
                 [compiler, str(module), *flags, "-o", str(out)],
             )
-            found[target] = _compiled(commands)
-            if "error" in found[target]:
+            row[target] = _compiled(commands)
+            if "error" in row[target]:
                 continue
             if device is not None and target == TARGETS[0]:
-                found[target] |= _run(Path(name), module, out, inputs, expected, tolerance, device)
+                row[target] |= _run(Path(name), module, out, inputs, expected, tolerance, device)
             break
-    return found
+    return row
 
 
 def _raw(proto: Any) -> Any:
@@ -107,7 +107,7 @@ def _reason(text: str) -> str:
     errors = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
     if lines and lines[0].startswith("Traceback"):
         errors = [line for line in lines[1:] if "Error:" in line]
-    return next((each for each in (*errors, *lines) if each), "failed")[:200]
+    return next((said for said in (*errors, *lines) if said), "failed")[:200]
 
 
 def _run(
@@ -133,29 +133,29 @@ def _run(
     results = [folder / f"out{number}.npy" for number in range(len(expected))]
     # As this process was started: with the C library that the driver needs.
     *starter, _ = python_command()
-    options = [f"--output=@{each}" for each in results]
+    options = [f"--output=@{output}" for output in results]
     start = time.perf_counter()
     error = _error([*starter, str(libraries / "iree-run-module"), *given, *options])
     first = time.perf_counter() - start
     if error is not None:
         return {"run_error": error}
-    found: dict[str, Any] = {"first_s": round(first, 2)}
+    record: dict[str, Any] = {"first_s": round(first, 2)}
     off = [
         difference(name, np.load(path), value, tolerance)
         for path, (name, value) in zip(results, expected.items(), strict=True)
     ]
-    found["max_abs"] = max(each.max_abs for each in off)
-    found["cosine"] = min(each.cosine for each in off)
-    found["passed"] = all(each.passed for each in off)
+    record["max_abs"] = max(output.max_abs for output in off)
+    record["cosine"] = min(output.cosine for output in off)
+    record["passed"] = all(output.passed for output in off)
     out = folder / "times.json"
     counts = [f"--benchmark_repetitions={REPEAT}", "--benchmark_min_time=1x"]
     form = [f"--benchmark_out={out}", "--benchmark_out_format=json"]
     error = _error([*starter, str(libraries / "iree-benchmark-module"), *given, *counts, *form])
     if error is not None:
-        return found | {"run_error": error}
+        return record | {"run_error": error}
     rows = json.loads(out.read_text())["benchmarks"]
     (median,) = (row["real_time"] for row in rows if row.get("aggregate_name") == "median")
-    return found | {"run_s": round(median / 1e3, 4)}
+    return record | {"run_s": round(median / 1e3, 4)}
 
 
 def _error(command: Sequence[str]) -> str | None:

@@ -378,8 +378,8 @@ def write_table() -> None:
 
 
 def layer_version() -> str:
-    found = LAVAPIPE.parent / "layers" / "VkLayer_khronos_validation.json"
-    return json.loads(found.read_text())["layer"]["api_version"]
+    manifest = LAVAPIPE.parent / "layers" / "VkLayer_khronos_validation.json"
+    return json.loads(manifest.read_text())["layer"]["api_version"]
 
 
 def main() -> int:

@@ -231,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(json.dumps(record, indent=1))
     if options.output is not None:
         options.output.write_text(json.dumps(record, indent=1) + "\n")
-    right = all(found["cosine"] > COSINE for found in record["check"].values())
+    right = all(comparison["cosine"] > COSINE for comparison in record["check"].values())
     return 0 if right and record["prefill"]["finite"] and record["decode"]["finite"] else 1
 
 

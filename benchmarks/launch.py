@@ -37,12 +37,12 @@ def median_of(function: Callable[[], None], runs: int) -> float:
     end = time.perf_counter() + WARM_UP_SECONDS
     while time.perf_counter() < end:
         function()
-    found: list[float] = []
+    times: list[float] = []
     for _ in range(runs):
         begun = time.perf_counter()
         function()
-        found.append((time.perf_counter() - begun) * 1e6)
-    return statistics.median(found)
+        times.append((time.perf_counter() - begun) * 1e6)
+    return statistics.median(times)
 
 
 def one_by_one(work: LoadedWork, count: int) -> None:
@@ -84,14 +84,14 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         with open_device(arguments.device) as device:
-            found = measure(device, arguments.dispatches, arguments.runs)
+            medians = measure(device, arguments.dispatches, arguments.runs)
     except ProgramError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for name, value in found.items():
+    for name, value in medians.items():
         print(f"{name:24} {value if not isinstance(value, float) else f'{value:.2f}'}")
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(found, indent=2) + "\n")
+        arguments.json.write_text(json.dumps(medians, indent=2) + "\n")
     return 0
 
 

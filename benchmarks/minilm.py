@@ -51,10 +51,10 @@ def tokens(sentences: Sequence[str], length: int) -> dict[str, Any]:
     tokenizer: Any = Tokenizer.from_file(str(where / "tokenizer.json"))
     tokenizer.enable_truncation(length)
     tokenizer.enable_padding(length=length)
-    found = tokenizer.encode_batch(list(sentences))
+    encodings = tokenizer.encode_batch(list(sentences))
     return {
-        "input_ids": np.array([each.ids for each in found], np.int64),
-        "attention_mask": np.array([each.attention_mask for each in found], np.int64),
+        "input_ids": np.array([encoding.ids for encoding in encodings], np.int64),
+        "attention_mask": np.array([encoding.attention_mask for encoding in encodings], np.int64),
     }
 
 
@@ -106,12 +106,12 @@ class _Graph:
 
     def embeddings(self, length: int) -> str:
         words = self.tensor("embeddings.word_embeddings.weight")
-        found = self.node("Gather", [words, "input_ids"], "embeddings/words")
+        gathered = self.node("Gather", [words, "input_ids"], "embeddings/words")
         # All tokens are of type 0, at known positions: one constant.
         known = self.tensors["embeddings.position_embeddings.weight"][:length]
         known = known + self.tensors["embeddings.token_type_embeddings.weight"][0]
         total = self.node(
-            "Add", [found, self.constant("embeddings.known", known)], "embeddings/Add"
+            "Add", [gathered, self.constant("embeddings.known", known)], "embeddings/Add"
         )
         return self.norm(total, "embeddings.LayerNorm")
 
@@ -188,8 +188,8 @@ class _Graph:
         ]
         width = self.tensors["embeddings.LayerNorm.bias"].shape[0]
         output = helper.make_tensor_value_info("sentence_embedding", types.FLOAT, [batch, width])
-        made = helper.make_graph(
+        graph = helper.make_graph(
             self.nodes, "MiniLM", inputs, [output], list(self.initializers.values())
         )
         opsets = [helper.make_opsetid("", 17)]
-        return helper.make_model(made, opset_imports=opsets, ir_version=9)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=9)

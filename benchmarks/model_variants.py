@@ -77,15 +77,15 @@ def nudged(proto: Any, seed: int) -> Any:
     chance = np.random.default_rng(seed)
     # Scales of an image's sizes decide shapes.
     shapes = {name for node in proto.graph.node if node.op_type == "Resize" for name in node.input}
-    made = package("onnx").ModelProto()
-    made.CopyFrom(proto)
-    for tensor in made.graph.initializer:
+    copy = package("onnx").ModelProto()
+    copy.CopyFrom(proto)
+    for tensor in copy.graph.initializer:
         if tensor.data_type == types.FLOAT and tensor.name not in shapes:
             values = tools.to_array(tensor)
             towards = chance.choice(np.array([-np.inf, 0, np.inf], np.float32), values.shape)
             moved = np.where(towards == 0, values, np.nextafter(values, towards))
             tensor.CopyFrom(tools.from_array(moved.astype(np.float32), tensor.name))
-    return made
+    return copy
 
 
 def half(proto: Any, wide: Sequence[str] = ()) -> Any:
@@ -95,16 +95,16 @@ def half(proto: Any, wide: Sequence[str] = ()) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         kept = [*float16.DEFAULT_OP_BLOCK_LIST, *wide]
-        made = float16.convert_float_to_float16(proto, keep_io_types=True, op_block_list=kept)
-    results = {value.name for value in made.graph.output}
-    for number, node in enumerate(made.graph.node):
+        converted = float16.convert_float_to_float16(proto, keep_io_types=True, op_block_list=kept)
+    results = {value.name for value in converted.graph.output}
+    for number, node in enumerate(converted.graph.node):
         if node.op_type != "Cast":
             continue
         # The converter gives its own casts names that repeat, and forgets those that were there.
         node.name = f"{node.name}_{number}"
         if node.output[0] in casts - results and node.attribute[0].i == types.FLOAT:
             node.attribute[0].i = types.FLOAT16
-    return made
+    return converted
 
 
 def quantized(proto: Any, variant: str, calibration: list[Inputs], operators: Sequence[str]) -> Any:

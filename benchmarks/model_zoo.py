@@ -172,8 +172,8 @@ def labels(results: Results) -> str:
 
 def orientation(results: Results) -> str:
     """Which way up a line is, by the larger of two numbers."""
-    (found,) = results.values()
-    return ("0 degrees", "180 degrees")[int(found.argmax())]
+    (scores,) = results.values()
+    return ("0 degrees", "180 degrees")[int(scores.argmax())]
 
 
 def face(results: Results) -> str:
@@ -190,16 +190,16 @@ def written(results: Results) -> str:
     model = onnx.load(path)
     known = next(p.value for p in model.metadata_props if p.key == "character").splitlines()
     characters = ["", *known, " "]
-    (found,) = results.values()
-    best = found[0].argmax(1)
+    (scores,) = results.values()
+    best = scores[0].argmax(1)
     kept = [n for n, before in zip(best, [-1, *best[:-1]], strict=True) if n != before]
     return "".join(characters[n] for n in kept)
 
 
 def box(results: Results) -> str:
     """Where the detector sees text: the rows and columns above its threshold, in eights."""
-    (found,) = results.values()
-    rows, columns = np.nonzero(found[0, 0] > 0.3)
+    (heat,) = results.values()
+    rows, columns = np.nonzero(heat[0, 0] > 0.3)
     if not len(rows):
         return "no text"
     ends = (rows.min(), rows.max(), columns.min(), columns.max())
@@ -208,8 +208,8 @@ def box(results: Results) -> str:
 
 def alike(results: Results) -> str:
     """Which two of the sentences mean the same."""
-    found = results["sentence_embedding"]
-    near = found @ found.T - 2 * np.eye(len(found))
+    vectors = results["sentence_embedding"]
+    near = vectors @ vectors.T - 2 * np.eye(len(vectors))
     return "alike: " + " ".join(map(str, sorted(np.unravel_index(int(near.argmax()), near.shape))))
 
 
@@ -220,8 +220,8 @@ def notes(results: Results) -> str:
 
 def speech(results: Results) -> str:
     """Whether there is speech in the last window."""
-    found = next(iter(results.values()))
-    return "speech" if found.ravel()[-1] > 0.5 else "no speech"
+    scores = next(iter(results.values()))
+    return "speech" if scores.ravel()[-1] > 0.5 else "no speech"
 
 
 TEXTS = ("which way up", "Hello 123", "abcdefgh", "Vulkan 1.3")

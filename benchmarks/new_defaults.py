@@ -81,8 +81,8 @@ def main(arguments: list[str] | None = None) -> int:
     files = {"before": options.before, "now": options.target}
     files |= dict(variant.split("=", 1) for variant in options.variant)
     with ProcessPoolExecutor(options.jobs) as processes:
-        each = [source for source, _ in chosen.values()]
-        names = list(processes.map(schedules, each, [files] * len(each)))
+        texts = [source for source, _ in chosen.values()]
+        names = list(processes.map(schedules, texts, [files] * len(texts)))
     end = time.monotonic() + options.seconds
     records: list[dict[str, Any]] = []
     with engine_of(options) as engine, Store(options.store) as store:

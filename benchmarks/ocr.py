@@ -95,9 +95,9 @@ def fitted(image: Array, size: tuple[int, int]) -> Array:
     """A line as high as a model takes it, zeros at its right; narrower if it is too long."""
     height, most = size
     width = min(most, max(1, round(image.shape[1] * height / image.shape[0])))
-    found = np.zeros((1, 3, height, most), np.float32)
-    found[..., :width] = normalized(resized(image, height, width))
-    return found
+    canvas = np.zeros((1, 3, height, most), np.float32)
+    canvas[..., :width] = normalized(resized(image, height, width))
+    return canvas
 
 
 def components(mask: Array) -> Array:
@@ -114,19 +114,19 @@ def components(mask: Array) -> Array:
         numbers = least
 
 
-def boxes(found: Array) -> list[tuple[int, int, int, int]]:
+def boxes(heat: Array) -> list[tuple[int, int, int, int]]:
     """Upright boxes of lines in the detector's map, from top to bottom: rows, then columns."""
-    numbers = components(found > THRESHOLD)
+    numbers = components(heat > THRESHOLD)
     result: list[tuple[int, int, int, int]] = []
     for number in np.unique(numbers[numbers > 0]):
         rows, columns = np.nonzero(numbers == number)
         top, bottom = int(rows.min()), int(rows.max()) + 1
         left, right = int(columns.min()), int(columns.max()) + 1
         height, width = bottom - top, right - left
-        if min(height, width) < 3 or found[top:bottom, left:right].mean() < SCORE:
+        if min(height, width) < 3 or heat[top:bottom, left:right].mean() < SCORE:
             continue
         grow = round(height * width * UNCLIP / (2 * (height + width)))
-        limits = found.shape
+        limits = heat.shape
         top, left = max(0, top - grow), max(0, left - grow)
         bottom, right = min(limits[0], bottom + grow), min(limits[1], right + grow)
         result.append((top, bottom, left, right))
@@ -153,7 +153,7 @@ def read_page(image: Array, runner: Runner) -> list[Line]:
 def proto(name: str, shape: tuple[int, ...]) -> Any:
     """A model of the zoo for an input of a shape."""
     onnx: Any = import_module("onnx")
-    model = next(each for each in MODELS if each.name == name)
+    model = next(listed for listed in MODELS if listed.name == name)
     return with_shapes(onnx.load(package_file(model.package, model.file)), {"x": shape})
 
 
@@ -161,8 +161,8 @@ def with_onnxruntime(name: str, x: Array) -> Array:
     """What onnxruntime computes."""
     model = proto(name, x.shape)
     names = [value.name for value in model.graph.output]
-    (found,) = run_onnxruntime(model.SerializeToString(), {"x": x}, names).results.values()
-    return found
+    (result,) = run_onnxruntime(model.SerializeToString(), {"x": x}, names).results.values()
+    return result
 
 
 class Compiled:
@@ -184,17 +184,17 @@ class Compiled:
             spent["import_s"] += ready - start
             spent["compile_s"] += time.perf_counter() - ready
         start = time.perf_counter()
-        (found,) = run(self.programs[key], {"x": x}, self.device).values()
+        (result,) = run(self.programs[key], {"x": x}, self.device).values()
         spent["run_s"] += time.perf_counter() - start
-        return found
+        return result
 
 
 def with_rapidocr(image: Array) -> list[str] | None:
     """What rapidocr reads, None where its packages are not all installed."""
     if any(find_spec(name) is None for name in ("cv2", "pyclipper", "shapely", "yaml")):
         return None
-    found, _ = import_module("rapidocr_onnxruntime").RapidOCR()(image[:, :, ::-1])
-    return [text for _, text, _ in found or []]
+    lines, _ = import_module("rapidocr_onnxruntime").RapidOCR()(image[:, :, ::-1])
+    return [text for _, text, _ in lines or []]
 
 
 def missing() -> str | None:

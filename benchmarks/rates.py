@@ -59,7 +59,7 @@ def jobs(data: dict[str, Any], folder: Path, everything: bool) -> Iterator[Job]:
         path = folder / f"{number}.json"
         rates = dict.fromkeys(schedule.get("rates", {}), 1)
         path.write_text(json.dumps({**data, "schedules": [{**schedule, "rates": rates}]}))
-        for types in (each for each in rates if each in MEASURED):
+        for types in (listed for listed in rates if listed in MEASURED):
             for rate in ("rates", "alone"):
                 if everything or schedule.get(rate, {}).get(types, 0) <= 1:
                     yield job(data["compute_units"], schedule["tile"], path, (number, types, rate))
@@ -107,7 +107,7 @@ def write(name: str, measured: Path) -> int:
             if SAME.get(types, types) == record["types"]:
                 rates[types] = round(net_of_stores(data, schedule, record))
     head, mark, _ = text.partition('"schedules": [\n')
-    lines = ",\n".join("    " + json.dumps(each) for each in data["schedules"])
+    lines = ",\n".join("    " + json.dumps(listed) for listed in data["schedules"])
     write_atomically(path, f"{head}{mark}{lines}\n  ]\n}}\n".encode())
     return 0
 

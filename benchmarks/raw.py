@@ -163,22 +163,22 @@ def ours(name: str, path: Path, repeat: int) -> tuple[Row, float]:
 
 def tools(binary: Path, repeat: int) -> dict[str, tuple[list[str | Path], Path | None]]:
     """What there is of the other tools: name -> command and input."""
-    found: dict[str, tuple[list[str | Path], Path | None]] = {}
+    commands: dict[str, tuple[list[str | Path], Path | None]] = {}
     if khronos.find("spirv-dis"):
         dis, assembler = khronos.tool("spirv-dis"), khronos.tool("spirv-as")
         text, out = binary.with_suffix(".spvasm"), ["-o", "/dev/null"]
-        found["spirv-dis --raw-id"] = ([dis, "--raw-id", binary, *out], None)
-        found["spirv-dis"] = ([dis, binary, *out], None)
-        found["spirv-as"] = ([assembler, "--preserve-numeric-ids", text, *out], None)
+        commands["spirv-dis --raw-id"] = ([dis, "--raw-id", binary, *out], None)
+        commands["spirv-dis"] = ([dis, binary, *out], None)
+        commands["spirv-as"] = ([assembler, "--preserve-numeric-ids", text, *out], None)
     if translate := shutil.which("mlir-translate-22"):
         line: list[str | Path] = [translate, "--no-implicit-module"]
         mlir = binary.with_suffix(".mlir")
-        found["mlir-translate --serialize-spirv"] = ([*line, "--serialize-spirv"], mlir)
-        found["mlir-translate --deserialize-spirv"] = (
+        commands["mlir-translate --serialize-spirv"] = ([*line, "--serialize-spirv"], mlir)
+        commands["mlir-translate --deserialize-spirv"] = (
             [*line, "--deserialize-spirv", binary],
             None,
         )
-    return found
+    return commands
 
 
 def module_file(path: Path, instructions: int) -> int:

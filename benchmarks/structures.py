@@ -32,7 +32,9 @@ TYPES = (F16, F32, BF16, S8)
 def case_of(random: random.Random, target: str) -> tuple[Case, str]:
     """A contraction, and a schedule for it."""
     listed = load(target)
-    types = random.choice([each for each in TYPES if listed.properties_for(each)])
+    types = random.choice(
+        [listed_types for listed_types in TYPES if listed.properties_for(listed_types)]
+    )
     m, n, k = random.choice(listed.properties_for(types)).shape
     rows, columns = random.choice(((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 2)))
     tile_m, tile_n = m * rows * random.choice((1, 2, 4)), n * columns * random.choice((1, 2, 3))
@@ -118,9 +120,9 @@ def main(arguments: list[str] | None = None) -> int:
     device: Any = open_isolated(options.device)
 
     def programs(pool: ProcessPoolExecutor) -> Iterator[tuple[Case, str, Any]]:
-        jobs = [pool.submit(program_of, *each, options.target) for each in cases]
-        for each, job in zip(cases, jobs, strict=True):
-            yield *each, job.result()
+        jobs = [pool.submit(program_of, *given, options.target) for given in cases]
+        for given, job in zip(cases, jobs, strict=True):
+            yield *given, job.result()
 
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for case, schedule, program in programs(pool):
@@ -144,8 +146,8 @@ def main(arguments: list[str] | None = None) -> int:
             if not right:
                 wrong.append(f"{case.name} {schedule}")
     print(json.dumps(counts), flush=True)
-    for each in wrong[:20]:
-        print(each)
+    for given in wrong[:20]:
+        print(given)
     if options.output is not None:
         document = {"what": (__doc__ or "").strip().splitlines()[0], "seed": options.seed}
         document |= {"device": device.info.name, "counts": counts, "wrong": wrong}

@@ -71,11 +71,11 @@ def _is_same(buffer: Buffer, value: Array, other: Buffer, other_value: Array) ->
 
 
 def _differs(function: HostFunction, buffer: Buffer, other: Buffer) -> ProgramError:
-    found = f"the {buffer.kind} {buffer.name!r} is {buffer}, and the {other.kind} {other}"
+    difference = f"the {buffer.kind} {buffer.name!r} is {buffer}, and the {other.kind} {other}"
     if str(buffer) == str(other) and buffer.kind == other.kind:
-        found = f"the {buffer.kind} {buffer.name!r} has another value"
+        difference = f"the {buffer.kind} {buffer.name!r} has another value"
     return ProgramError(
-        f"{found} in another function",
+        f"{difference} in another function",
         f"@{function.name}",
         "give them one value, or different names",
     )

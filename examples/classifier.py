@@ -78,8 +78,10 @@ def main() -> int:
     program = compile_model(model, TARGET)
     compiled = time.perf_counter()
     program.save(OUTPUT / "classifier")
-    found = explanation_of(program, MODEL, load(TARGET), original_nodes(str(path)), model.nodes)
-    print(text_of(found))
+    explanation = explanation_of(
+        program, MODEL, load(TARGET), original_nodes(str(path)), model.nodes
+    )
+    print(text_of(explanation))
     print(f"imported in {imported - start:.1f} s, compiled in {compiled - imported:.1f} s")
     passed = True
     times: list[float] = []
@@ -98,7 +100,7 @@ def main() -> int:
             f"{expected.how}: {difference}"
         )
         passed = passed and difference.passed and is_right
-    page = with_times(found, times, "the interpreter")
+    page = with_times(explanation, times, "the interpreter")
     (OUTPUT / "classifier.html").write_text(page_of(page))
     print(f"{OUTPUT}/classifier.html shows the layers; {OUTPUT}/classifier is the program")
     if not passed:

@@ -175,9 +175,9 @@ def render(text: str) -> Array:
 def constants(model: onnx.ModelProto) -> dict[str, Array]:
     """The model's constants by name; this one keeps them in nodes."""
     nodes = [n for n in model.graph.node if n.op_type == "Constant"]
-    found = {w.name: w for w in model.graph.initializer}
-    found |= {n.output[0]: n.attribute[0].t for n in nodes}
-    return {name: numpy_helper.to_array(tensor) for name, tensor in found.items()}
+    initializers = {w.name: w for w in model.graph.initializer}
+    initializers |= {n.output[0]: n.attribute[0].t for n in nodes}
+    return {name: numpy_helper.to_array(tensor) for name, tensor in initializers.items()}
 
 
 def layers(model: onnx.ModelProto, image: Array) -> tuple[list[Layer], Array]:
@@ -190,8 +190,8 @@ def layers(model: onnx.ModelProto, image: Array) -> tuple[list[Layer], Array]:
     for name in names:
         model.graph.output.append(onnx.ValueInfoProto(name=name))
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    found = session.run(names, {model.graph.input[0].name: image})
-    projected, classified = (np.asarray(x).reshape(-1, x.shape[-1]) for x in found)
+    values = session.run(names, {model.graph.input[0].name: image})
+    projected, classified = (np.asarray(x).reshape(-1, x.shape[-1]) for x in values)
     last, steps = classifier(classified, weights[CLASSIFIER])
     first = convolution(image, weights[CONVOLUTION])
     return [first, projection(projected, weights[PROJECTION]), last], steps

@@ -78,8 +78,8 @@ class Launched:
 
     def __repr__(self) -> str:
         held = ", ".join(f"{n}: {_shown(a)}" for n, a in self.buffers.items())
-        found = "" if self.report is None else f"; {len(self.report)} findings"
-        return f"<launched on {self.device}: {held}{found}>"
+        findings = "" if self.report is None else f"; {len(self.report)} findings"
+        return f"<launched on {self.device}: {held}{findings}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -219,9 +219,9 @@ def variable(initial: Number, type: Type | None = None) -> Variable:
         )
     first = value_of(initial, type) if type is not None else alike(initial)[0]
     of = PointerType(first.type.attribute, StorageClass.Function)
-    made = Variable(tracer.first(lambda: VariableOp(of)), first.type)
-    made.value = first
-    return made
+    declared = Variable(tracer.first(lambda: VariableOp(of)), first.type)
+    declared.value = first
+    return declared
 
 
 def shared(element: Type, *sizes: int) -> Memory:

@@ -260,10 +260,10 @@ def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> d
         )
     for name, buffer in states.items():
         array = arrays.get(name)
-        found = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
+        given_state = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
         if array is None or array.shape != buffer.shape or array.dtype != dtype_of(buffer.type):
             raise ProgramError(
-                f"the state {name!r} should be {buffer}, found {found}",
+                f"the state {name!r} should be {buffer}, found {given_state}",
                 str(path),
                 "save it again: the program was compiled with another capacity",
             )

@@ -103,10 +103,10 @@ def write_packages() -> None:
 
 def _sources() -> Iterator[tuple[str, Path]]:
     for package in PURE:
-        found = importlib.util.find_spec(package)
-        assert found is not None
-        assert found.origin is not None
-        yield from _files(Path(found.origin).parent, package)
+        spec = importlib.util.find_spec(package)
+        assert spec is not None
+        assert spec.origin is not None
+        yield from _files(Path(spec.origin).parent, package)
     for name, path in _files(ROOT / "src" / "xdsl_spirv", "xdsl_spirv"):
         if not name.startswith("xdsl_spirv/testing/"):
             yield name, path

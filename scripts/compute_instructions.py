@@ -202,36 +202,36 @@ def reason_for(group: str) -> str:
 def compute_instructions() -> list[Instruction]:
     """The instructions that have an operation, in the grammar's order."""
     table = grammar()
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     for name in table.instruction_names:
         instruction = table.instruction(name)
         if name in FORMS:
             continue
         if name in SHARED or group_of(instruction) is None:
-            found.append(instruction)
-    return found
+            instructions.append(instruction)
+    return instructions
 
 
 def left_out() -> dict[str, list[str]]:
     """Group -> the names of its instructions, without those that are typed all the same."""
     table = grammar()
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in table.instruction_names:
         group = group_of(table.instruction(name))
         if group is not None and name not in FORMS and name not in SHARED:
-            found.setdefault(group, []).append(name)
-    return found
+            groups.setdefault(group, []).append(name)
+    return groups
 
 
 def typed() -> dict[str, type[Operation]]:
     """Core instruction -> the operation that stands for it."""
-    found: dict[str, type[Operation]] = {}
+    operations: dict[str, type[Operation]] = {}
     table = grammar()
     for cls in OPERATIONS:
         in_set, name = instruction_of(cls)
         if in_set is None and name in table:
-            found.setdefault(table.instruction(name).name, cls)
-    return found
+            operations.setdefault(table.instruction(name).name, cls)
+    return operations
 
 
 def _family(name: str) -> str:

@@ -116,7 +116,7 @@ def download(suite: str, packages: list[str], work: Path) -> Path:
 
 def libraries_of(unpacked: Path) -> dict[str, Path]:
     """Every shared library of the unpacked packages by file name, links followed."""
-    found: dict[str, Path] = {}
+    libraries: dict[str, Path] = {}
     for path in unpacked.rglob("*.so*"):
         target = path
         while target.is_symlink():
@@ -126,8 +126,8 @@ def libraries_of(unpacked: Path) -> dict[str, Path]:
                 unpacked / link.relative_to("/") if link.is_absolute() else target.parent / link
             )
         if target.is_file():
-            found.setdefault(path.name, target)
-    return found
+            libraries.setdefault(path.name, target)
+    return libraries
 
 
 def closure(roots: list[str], libraries: dict[str, Path], loader: Path) -> set[str]:

@@ -87,25 +87,25 @@ def command(program: Path, device: str, seconds: float, check: bool) -> dict[str
 
 def marked(mark: str) -> list[str]:
     """The processes that were started with this in their environment, and are still there."""
-    found: list[str] = []
+    folders: list[str] = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             if mark.encode() in path.read_bytes():
-                found.append(path.parent.name)
+                folders.append(path.parent.name)
         except OSError:
             continue
-    return found
+    return folders
 
 
-def failed_as(found: dict[str, Any], phrases: tuple[str, ...]) -> bool:
+def failed_as(outcome: dict[str, Any], phrases: tuple[str, ...]) -> bool:
     """Whether a command ended with status 1 and one line that says why."""
-    said: list[str] = found["said"]
+    said: list[str] = outcome["said"]
     return (
-        found["status"] == 4
+        outcome["status"] == 4
         and len(said) == 1
         and said[0].startswith("error: ")
         and any(phrase in said[0] for phrase in phrases)
-        and not found["left"]
+        and not outcome["left"]
     )
 
 
@@ -113,20 +113,20 @@ def in_this_process(good: Program, bad: Program, device: str, seconds: float) ->
     """The same through `open_isolated`: the error, and whether the next program is right."""
     generator = np.random.default_rng(0)
     a, b = (generator.integers(-3, 4, (SIZE, SIZE)).astype(np.float32) for _ in range(2))
-    found: dict[str, Any] = {"error": "", "right": False}
+    outcome: dict[str, Any] = {"error": "", "right": False}
     try:
         with open_isolated(device, timeout=seconds) as opened:
-            found["worker"] = opened.worker.process.pid
+            outcome["worker"] = opened.worker.process.pid
             opened.execute(bad, {"A": a, "B": b})
     except (DeviceLostError, DeviceTimeoutError) as error:
-        found["error"] = f"{type(error).__name__}: {error}"
+        outcome["error"] = f"{type(error).__name__}: {error}"
     except ProgramError as error:
-        found["error"] = f"not expected: {type(error).__name__}: {error}"
-    found["worker_alive"] = Path(f"/proc/{found.get('worker', 0)}").exists()
+        outcome["error"] = f"not expected: {type(error).__name__}: {error}"
+    outcome["worker_alive"] = Path(f"/proc/{outcome.get('worker', 0)}").exists()
     with open_isolated(device, timeout=seconds) as opened:
         (result,) = opened.execute(good, {"A": a, "B": b}).values()
-    found["right"] = bool(np.array_equal(result, a @ b))
-    return found
+    outcome["right"] = bool(np.array_equal(result, a @ b))
+    return outcome
 
 
 def tried(options: argparse.Namespace, folder: Path) -> dict[str, Any]:

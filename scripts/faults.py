@@ -203,8 +203,8 @@ def outcome(case: Case) -> list[str]:
             wrong.append(f"it leaves {left} in TMPDIR")
         # A program is whole where only what is said of it could not be written.
         is_heard = case.output == "tail"
-        if is_heard and status not in (0, None) and (made := set(os.listdir(work)) - before):
-            wrong.append(f"it fails and leaves {sorted(made)}")
+        if is_heard and status not in (0, None) and (files := set(os.listdir(work)) - before):
+            wrong.append(f"it fails and leaves {sorted(files)}")
         return [f"{what}: {said[-300:]!r}" for what in wrong]
 
 

@@ -217,9 +217,9 @@ def prefix_of(fields: list[Any], name: str) -> str:
     words = ""
     for letter in name.replace("FlagBits", "").removesuffix("KHR").removesuffix("EXT"):
         words += f"_{letter}" if letter.isupper() else letter.upper()
-    found = f"VK{words}_"
-    assert all(f.name.startswith(found) for f in fields), (found, [f.name for f in fields])
-    return found
+    prefix = f"VK{words}_"
+    assert all(f.name.startswith(prefix) for f in fields), (prefix, [f.name for f in fields])
+    return prefix
 
 
 def enums() -> str:
@@ -238,7 +238,7 @@ def enums() -> str:
 
 def commands() -> dict[str, Any]:
     """Name -> level of its pointer, whether it returns a VkResult, and its parameters' types."""
-    found: dict[str, Any] = {}
+    table: dict[str, Any] = {}
     for name in COMMANDS:
         known = VULKAN.commands[name]
         parameters = [
@@ -249,12 +249,12 @@ def commands() -> dict[str, Any]:
         first = known.params[0].type
         level = {"VkInstance": "instance", "VkPhysicalDevice": "instance"}.get(first, "device")
         level = level if first in VULKAN.handles else "global"
-        found[name] = {
+        table[name] = {
             "level": level,
             "returns": c_type(returned) if result is None else result,
             "parameters": parameters,
         }
-    return found
+    return table
 
 
 def enabling(state: Any) -> dict[str, Any]:

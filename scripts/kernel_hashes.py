@@ -68,10 +68,10 @@ def context() -> Any:
     from xdsl.context import Context
     from xdsl.universe import Universe
 
-    made = Context()
+    dialects = Context()
     for name, factory in Universe.get_multiverse().all_dialects.items():
-        made.register_dialect(name, factory)
-    return made
+        dialects.register_dialect(name, factory)
+    return dialects
 
 
 def matmuls() -> Iterator[Case]:

@@ -56,8 +56,8 @@ def glslang(folder: Path, small: bool) -> Made:
         command = shlex.split(os.environ["GLSLANG"])
     elif (prefix / "run").exists():
         command = [str(prefix / "run"), str(prefix / "bin" / "glslang")]
-    elif found := shutil.which("glslang") or shutil.which("glslangValidator"):
-        command = [found]
+    elif compiler := shutil.which("glslang") or shutil.which("glslangValidator"):
+        command = [compiler]
     else:
         raise Missing("no glslang: run `make glslang`")
     targets = ["vulkan1.3"] if small else ["vulkan1.1", "vulkan1.2", "vulkan1.3"]
@@ -140,10 +140,10 @@ def linear_algebra(small: bool) -> Iterator[tuple[str, str]]:
 
 def peer(peers: Path, program: str) -> Path:
     """A program of the peers' environment, made on demand."""
-    found = peers / "bin" / program
-    if not found.exists():
+    path = peers / "bin" / program
+    if not path.exists():
         raise Missing(f"no {program}: give --install")
-    return found
+    return path
 
 
 def install(peers: Path) -> None:
@@ -196,9 +196,9 @@ class Slang:
             return None
         size = ctypes.c_size_t()
         code = library.spGetEntryPointCode(request, index, ctypes.byref(size))
-        made = ctypes.string_at(code, size.value) if code else None
+        binary = ctypes.string_at(code, size.value) if code else None
         library.spDestroyCompileRequest(request)
-        return made
+        return binary
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -246,11 +246,11 @@ def ours(folder: Path, small: bool) -> Made:
             program = Parser(context(), text).parse_module()
             program.verify()
             UpdateVCEPass().apply(context(), program)
-            made = [encode(module, names=True) for module in modules_in(program)]
+            binaries = [encode(module, names=True) for module in modules_in(program)]
         # What a test says on purpose may be refused anywhere.
         except Exception:
             continue
-        for number, data in enumerate(made):
+        for number, data in enumerate(binaries):
             yield f"{name}-{number}", data
 
 

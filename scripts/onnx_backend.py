@@ -107,11 +107,11 @@ def read_expected() -> dict[str, str]:
     return dict(line.split()[:2] for line in lines if line and not line.startswith("#"))
 
 
-def write_expected(found: dict[str, Outcome]) -> None:
+def write_expected(outcomes: dict[str, Outcome]) -> None:
     """The status file: counts, then a line for each case; what was not run stays as it was."""
     lines = EXPECTED.read_text().splitlines() if EXPECTED.exists() else []
     kept = {line.split()[0]: line for line in lines if line and not line.startswith("#")}
-    for name, (status, reason) in found.items():
+    for name, (status, reason) in outcomes.items():
         kept[name] = f"{name} {status} {short(reason)}".strip()
     statuses = {name: line.split()[1] for name, line in kept.items()}
     head = ["# The onnx package's node cases: written by scripts/onnx_backend.py --write"]
@@ -178,11 +178,11 @@ def write_table() -> None:
     DOCUMENT.write_text(before + BEGIN + table() + END + after)
 
 
-def report(found: dict[str, Outcome], verbose: bool) -> None:
+def report(outcomes: dict[str, Outcome], verbose: bool) -> None:
     """Counts, and reasons if they are asked for."""
-    for line in counted({name: status for name, (status, _) in found.items()}):
+    for line in counted({name: status for name, (status, _) in outcomes.items()}):
         print(line)
-    for name, (status, reason) in found.items():
+    for name, (status, reason) in outcomes.items():
         if status in ("mismatch", "crash", "slow") or (verbose and status != "ok"):
             print(f"{name} {status}: {reason[:300]}")
 
@@ -228,31 +228,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.outcomes:
         lines = map(json.loads, options.outcomes.read_text().splitlines())
-        found = {name: (status, reason) for name, status, reason in lines}
-        return concluded(dict(sorted(found.items())), options)
+        outcomes = {name: (status, reason) for name, status, reason in lines}
+        return concluded(dict(sorted(outcomes.items())), options)
     every = collect(options.modules.split(",") if options.modules else None)
     names = chosen(options, list(every))
     started = time.monotonic()
-    found = run_all({name: every[name] for name in names}, options)
+    outcomes = run_all({name: every[name] for name in names}, options)
     print(f"{time.monotonic() - started:.0f} s for {len(names)} cases")
-    return concluded(found, options)
+    return concluded(outcomes, options)
 
 
-def concluded(found: dict[str, Outcome], options: argparse.Namespace) -> int:
+def concluded(outcomes: dict[str, Outcome], options: argparse.Namespace) -> int:
     """Report outcomes, and write or compare their statuses."""
-    report(found, options.verbose)
+    report(outcomes, options.verbose)
     if options.write:
-        write_expected(found)
+        write_expected(outcomes)
         return 0
-    return compared(found)
+    return compared(outcomes)
 
 
-def compared(found: dict[str, Outcome]) -> int:
+def compared(outcomes: dict[str, Outcome]) -> int:
     """1 if a status is not the expected one."""
     expected = read_expected()
-    changed = [name for name, (status, _) in found.items() if expected.get(name) != status]
+    changed = [name for name, (status, _) in outcomes.items() if expected.get(name) != status]
     for name in changed:
-        print(f"CHANGED {name}: {expected.get(name)} -> {': '.join(found[name])[:300]}")
+        print(f"CHANGED {name}: {expected.get(name)} -> {': '.join(outcomes[name])[:300]}")
     return 1 if changed else 0
 
 

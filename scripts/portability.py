@@ -103,10 +103,10 @@ def by_naga(paths: Sequence[Path]) -> list[str]:
 
 
 def tools() -> Mapping[str, Translate]:
-    found: dict[str, Translate] = {}
+    translators: dict[str, Translate] = {}
     if shutil.which("spirv-cross"):
-        found |= {name: by_spirv_cross(options) for name, options in LANGUAGES.items()}
-    return found | ({"naga": by_naga} if find_spec("wgpu") else {})
+        translators |= {name: by_spirv_cross(options) for name, options in LANGUAGES.items()}
+    return translators | ({"naga": by_naga} if find_spec("wgpu") else {})
 
 
 def main() -> int:
@@ -133,22 +133,22 @@ def judged(judges: Mapping[str, Translate], targets: Sequence[str], folder: Path
     figures: dict[str, Any] = {}
     print(f"| target | kernels | {' | '.join(judges)} |\n|---|---|{'---|' * len(judges)}")
     for target in targets:
-        made = list(kernels(target))
+        binaries = list(kernels(target))
         taken: list[str] = []
         reasons: dict[str, collections.Counter[str]] = {}
-        paths = [folder / f"{number}.spv" for number in range(len(made))]
-        for path, binary in zip(paths, made, strict=True):
+        paths = [folder / f"{number}.spv" for number in range(len(binaries))]
+        for path, binary in zip(paths, binaries, strict=True):
             path.write_bytes(binary)
         for name, translate in judges.items():
             said = translate(paths)
             taken.append(str(said.count("")))
             reasons[name] = collections.Counter(NUMBERS.sub("N", s)[:120] for s in said if s)
         figures[target] = {
-            "kernels": len(made),
+            "kernels": len(binaries),
             "translated": dict(zip(judges, map(int, taken), strict=True)),
             "reasons": {name: dict(counts.most_common()) for name, counts in reasons.items()},
         }
-        print(f"| {target} | {len(made)} | {' | '.join(taken)} |", flush=True)
+        print(f"| {target} | {len(binaries)} | {' | '.join(taken)} |", flush=True)
     return figures
 
 

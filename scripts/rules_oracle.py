@@ -57,10 +57,10 @@ class Case:
 
 
 def context() -> Context:
-    made = Context()
+    dialects = Context()
     for dialect in (Arith, Builtin, Func, Linalg, SPIRV, Test):
-        made.load_dialect(dialect)
-    return made
+        dialects.load_dialect(dialect)
+    return dialects
 
 
 def chunks(rule: str) -> Iterator[str]:
@@ -140,9 +140,9 @@ def cause(module: ModuleOp) -> str:
     try:
         module.verify()
     except VerifyException as error:
-        found = re.search(r"((?:DOT|CM|ROT|BF)-\d\d: [^;\n]*)", str(error))
-        if found:
-            return found[1]
+        rule = re.search(r"((?:DOT|CM|ROT|BF)-\d\d: [^;\n]*)", str(error))
+        if rule:
+            return rule[1]
     return "is accepted"
 
 
@@ -170,20 +170,20 @@ def deduction_cases(rule: str) -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    found: list[Case] = []
+    listed: list[Case] = []
     for rule, kind in rules():
         if (kind == "V" and rule != "CM-29") or rule in ("CM-02", "CM-12"):
-            found += static_cases(rule)
+            listed += static_cases(rule)
         elif kind == "C":
-            found += deduction_cases(rule)
-    return found
+            listed += deduction_cases(rule)
+    return listed
 
 
 def version_of(program: str) -> str:
     """`2025.5`."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-    found = re.search(r"SPIRV-Tools v(\d+\.\d+)", done.stdout + done.stderr)
-    return found[1] if found else "unknown"
+    number = re.search(r"SPIRV-Tools v(\d+\.\d+)", done.stdout + done.stderr)
+    return number[1] if number else "unknown"
 
 
 def accepts(program: str, binary: bytes) -> bool:
@@ -256,16 +256,16 @@ def main() -> None:
     parser.add_argument("--spirv-val", action="append", default=[])
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    made = page(*table(arguments.spirv_val or [khronos.tool("spirv-val")]))
+    text = page(*table(arguments.spirv_val or [khronos.tool("spirv-val")]))
     if not arguments.check:
-        PAGE.write_text(made)
+        PAGE.write_text(text)
         return
-    recorded, found = columns(PAGE.read_text()), columns(made)
-    for version in found:
+    recorded, now = columns(PAGE.read_text()), columns(text)
+    for version in now:
         if version not in recorded:
             sys.exit(f"docs/rules-oracle.md does not know spirv-val {version}")
-        if recorded[version] != found[version]:
-            differing = sorted(set(recorded[version]) ^ set(found[version]))
+        if recorded[version] != now[version]:
+            differing = sorted(set(recorded[version]) ^ set(now[version]))
             sys.exit("docs/rules-oracle.md is stale: " + "; ".join(map(str, differing)))
 
 

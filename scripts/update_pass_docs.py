@@ -37,7 +37,7 @@ LIST = re.compile(r"^xdsl-opt x\.mlir -p '.*'(?=\nxdsl-opt .*linalg-to-spirv)", 
 
 def pipeline() -> str:
     """The command that runs the passes of `linalg-to-spirv` one by one."""
-    specs = ",".join(str(each.pipeline_pass_spec()) for each in linalg_to_spirv(TARGET))
+    specs = ",".join(str(member.pipeline_pass_spec()) for member in linalg_to_spirv(TARGET))
     return f"xdsl-opt x.mlir -p '{specs}'"
 
 

@@ -42,8 +42,8 @@ OpFunctionEnd
 
 
 def example() -> str:
-    found = validate(assemble(EXAMPLE))
-    lines = "\n".join(f"kernel.spv: {finding}" for finding in found)
+    findings = validate(assemble(EXAMPLE))
+    lines = "\n".join(f"kernel.spv: {finding}" for finding in findings)
     return (
         f"```text\n{EXAMPLE}```\n\n`xdsl-spirv assemble kernel.spvasm -o kernel.spv` and "
         f"`xdsl-spirv validate kernel.spv` print\n\n```text\n{lines}\n```"

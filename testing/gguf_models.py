@@ -99,9 +99,9 @@ def _write_sizes(writer: Any, shape: Shape) -> None:
 def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
     """Rows and columns, by name."""
     queries, keys = shape.heads * shape.head, shape.shared * shape.head
-    found = {"token_embd": (shape.vocabulary, shape.width)}
+    matrices = {"token_embd": (shape.vocabulary, shape.width)}
     if not shape.tied:
-        found["output"] = found["token_embd"]
+        matrices["output"] = matrices["token_embd"]
     for block in range(shape.blocks):
         own = {
             "attn_q": (queries, shape.width),
@@ -112,15 +112,15 @@ def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
             "ffn_up": (shape.hidden, shape.width),
             "ffn_down": (shape.width, shape.hidden),
         }
-        found |= {f"blk.{block}.{name}": size for name, size in own.items()}
-    return found
+        matrices |= {f"blk.{block}.{name}": size for name, size in own.items()}
+    return matrices
 
 
 def _vectors(shape: Shape) -> Mapping[str, int]:
     """Lengths by name."""
-    found = {"output_norm.weight": shape.width}
+    vectors = {"output_norm.weight": shape.width}
     if shape.factors:
-        found["rope_freqs.weight"] = shape.turned // 2
+        vectors["rope_freqs.weight"] = shape.turned // 2
     for block in range(shape.blocks):
         own = {"attn_norm.weight": shape.width, "ffn_norm.weight": shape.width}
         if shape.biases:
@@ -128,8 +128,8 @@ def _vectors(shape: Shape) -> Mapping[str, int]:
             own |= {f"attn_{name}.bias": shape.shared * shape.head for name in "kv"}
         if shape.architecture == "qwen3":
             own |= {f"attn_{name}_norm.weight": shape.head for name in "qk"}
-        found |= {f"blk.{block}.{name}": size for name, size in own.items()}
-    return found
+        vectors |= {f"blk.{block}.{name}": size for name, size in own.items()}
+    return vectors
 
 
 def _packed(draw: np.random.Generator, size: tuple[int, int], type: Any) -> Array:

@@ -277,9 +277,9 @@ def values_behind_a_selection(size: int) -> Rows:
     rows = [*ENTRY, of("OpSelectionMerge", 12, 0), of("OpBranchConditional", TRUE, 11, 12)]
     rows.append(of("OpLabel", 11))
     rows = fill(size // 2, rows, lambda k: [of("OpIAdd", UINT, 1000 + k, FOUR, FOUR)])
-    made = len(rows) - len(ENTRY) - 3
+    count = len(rows) - len(ENTRY) - 3
     rows += [of("OpBranch", 12), of("OpLabel", 12)]
-    uses = [of("OpIAdd", UINT, 1000 + made + k, 1000 + k, FOUR) for k in range(made)]
+    uses = [of("OpIAdd", UINT, 1000 + count + k, 1000 + k, FOUR) for k in range(count)]
     return [*rows, *uses, *END]
 
 

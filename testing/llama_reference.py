@@ -55,9 +55,9 @@ class Reference:
 
     def value(self, key: str, default: Any = None) -> Any:
         """A value of the architecture."""
-        found = self.fields.get(f"{self.architecture}.{key}", default)
-        assert found is not None, key
-        return found
+        field = self.fields.get(f"{self.architecture}.{key}", default)
+        assert field is not None, key
+        return field
 
     def reset(self) -> None:
         """Forget what was read."""

@@ -163,25 +163,25 @@ def execute(model: Any, inputs: dict[str, Any], target: str) -> list[Any]:
     """The results in the order of the outputs."""
     if target == REFERENCE:
         return list(run_reference(model, inputs).values())
-    found = run(compile_model(model, target), inputs)
-    return [found[value.name] for value in model.outputs]
+    results = run(compile_model(model, target), inputs)
+    return [results[value.name] for value in model.outputs]
 
 
 def first_difference(case: Case, results: list[Any]) -> Outcome | None:
     """What is wrong with the results; nothing if they are as the case wants them."""
     rounded: Outcome | None = None
-    for number, (found, truth) in enumerate(zip(results, case.expected, strict=True)):
+    for number, (result, truth) in enumerate(zip(results, case.expected, strict=True)):
         if truth is None:
             return "mismatch", f"result {number} is to be no array"
-        if found.shape != truth.shape or found.dtype != truth.dtype:
-            words = f"{found.dtype}{found.shape}, not {truth.dtype}{truth.shape}"
+        if result.shape != truth.shape or result.dtype != truth.dtype:
+            words = f"{result.dtype}{result.shape}, not {truth.dtype}{truth.shape}"
             return "mismatch", f"result {number}: {words}"
         if truth.dtype.kind in "biu":
-            if not np.array_equal(found, truth):
-                count = int(np.sum(found != truth))
+            if not np.array_equal(result, truth):
+                count = int(np.sum(result != truth))
                 return "mismatch", f"result {number} differs in {count} elements"
             continue
-        a, b = found.astype(np.float64), truth.astype(np.float64)
+        a, b = result.astype(np.float64), truth.astype(np.float64)
         if np.allclose(a, b, case.rtol, case.atol, equal_nan=True):
             continue
         with np.errstate(all="ignore"):

@@ -35,8 +35,8 @@ def check(arguments: argparse.Namespace) -> int:
         length=arguments.length,
     )
     print(report)
-    found = report.finding
-    wrong = found and {"pass": found.stage, "wrong": found.wrong, "failure": found.failure}
+    finding = report.finding
+    wrong = finding and {"pass": finding.stage, "wrong": finding.wrong, "failure": finding.failure}
     note(
         inputs=report.inputs,
         skipped=report.skipped,

@@ -30,7 +30,7 @@ def verify_order(op: Operation) -> None:
                 _verify(block, set(), set(), {function.body})
 
 
-def _verify(block: Block, made: set[Operation], around: set[Block], regions: set[Region]) -> None:
+def _verify(block: Block, before: set[Operation], around: set[Block], regions: set[Region]) -> None:
     """`made` are the operations before in this block and in those `around` it, in `regions`."""
     around = around | {block}
     for op in block.ops:
@@ -38,7 +38,7 @@ def _verify(block: Block, made: set[Operation], around: set[Block], regions: set
             owner = operand.owner
             home = owner.parent if isinstance(owner, Operation) else owner
             if home in around:
-                if isinstance(owner, Operation) and owner not in made:
+                if isinstance(owner, Operation) and owner not in before:
                     raise VerifyException(f"{_use(op, operand)} before it is made")
             elif home is not None and home.parent not in regions:
                 raise VerifyException(f"{_use(op, operand)}, which is inside of another operation")
@@ -47,8 +47,8 @@ def _verify(block: Block, made: set[Operation], around: set[Block], regions: set
             check(op)
         for region in op.regions:
             for inner in region.blocks:
-                _verify(inner, made, around, regions | {region})
-        made.add(op)
+                _verify(inner, before, around, regions | {region})
+        before.add(op)
 
 
 def _use(op: Operation, operand: SSAValue) -> str:

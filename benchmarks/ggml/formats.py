@@ -65,8 +65,8 @@ class Format:
                     plain = (plain.astype(np.uint32) << 16).view(np.float32)
                 return plain.astype(np.float64)
             case _:
-                found = quants.dequantize(rows, GGMLQuantizationType[self.name.upper()])
-                return found.astype(np.float64).ravel()
+                values = quants.dequantize(rows, GGMLQuantizationType[self.name.upper()])
+                return values.astype(np.float64).ravel()
 
 
 def _scale(rows: Array) -> Array:

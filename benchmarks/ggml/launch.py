@@ -153,16 +153,16 @@ def run_module(
     return outcome
 
 
-def _difference(found: Array, wanted: Array, case: Case) -> str:
+def _difference(result: Array, wanted: Array, case: Case) -> str:
     """The first places at which numbers differ, or nothing."""
-    if found.dtype.kind == "f" and wanted.dtype.kind == "f":
-        there, here = found.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
+    if result.dtype.kind == "f" and wanted.dtype.kind == "f":
+        there, here = result.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
         with np.errstate(all="ignore"):
             room = case.absolute + case.relative * np.abs(here)
             same = (np.abs(there - here) <= room) | (there == here)
         same |= np.isnan(there) & np.isnan(here)
     else:
-        there, here = found.view(np.uint8).ravel(), wanted.view(np.uint8).ravel()
+        there, here = result.view(np.uint8).ravel(), wanted.view(np.uint8).ravel()
         same = there == here
     places = np.flatnonzero(~same)
     if not len(places):

@@ -88,8 +88,8 @@ def find_glslang() -> list[str]:
     prefix = ROOT / ".glslang"
     if (prefix / "run").exists():
         return [str(prefix / "run"), str(prefix / "bin" / "glslang")]
-    if found := shutil.which("glslang") or shutil.which("glslangValidator"):
-        return [found]
+    if program := shutil.which("glslang") or shutil.which("glslangValidator"):
+        return [program]
     raise BuildError("no glslang: run `make glslang`, or set GLSLANG")
 
 
@@ -98,8 +98,8 @@ def find_optimizer() -> list[str]:
     if "SPIRV_OPT" in os.environ:
         return shlex.split(os.environ["SPIRV_OPT"])
     own = Path(sys.executable).parent / "spirv-opt"
-    if found := str(own) if own.exists() else shutil.which("spirv-opt"):
-        return [found]
+    if program := str(own) if own.exists() else shutil.which("spirv-opt"):
+        return [program]
     raise BuildError("no spirv-opt: install SPIRV-Tools, or set SPIRV_OPT")
 
 
@@ -146,8 +146,8 @@ class Checkout:
         output.mkdir()
         for shader in sorted(self.shaders.glob("*.comp")):
             where = ["--output-dir", output, "--target-hpp", output / "x.hpp"]
-            made = ["--target-cpp", self.scratch / "x.cpp"]
-            line = [generator, "--glslc", recorder, "--source", shader, *where, *made]
+            target = ["--target-cpp", self.scratch / "x.cpp"]
+            line = [generator, "--glslc", recorder, "--source", shader, *where, *target]
             subprocess.run([str(part) for part in line], capture_output=True, check=False)
         return [_module(file) for file in sorted(output.glob("*.arguments"))]
 

@@ -231,11 +231,11 @@ def sums() -> Iterator[Case]:
         d = Tensor((0.5 * a.values.sum(3, keepdims=True)).astype(np.float32), offset=1)
         yield Case("sum_rows_f32", (24, 1, 1), {0: a.buffer, 1: d.blank}, {1: d.buffer},
                    sums_push(a, d, 0.5), {0: 32}, absolute=1e-4)  # fmt: skip
-        for lanes, (block, each) in itertools.product((32, 64), ((256, 4), (128, 1))):
+        for lanes, (block, elements) in itertools.product((32, 64), ((256, 4), (128, 1))):
             d = Tensor(a.values.cumsum(3).astype(np.float32), offset=2)
             yield Case("cumsum_f32", (24, 1, 1), {0: a.buffer, 1: d.blank}, {1: d.buffer},
-                       sums_push(a, d, 1.0), {0: block, 1: lanes, 2: each}, lanes,
-                       absolute=1e-4, note=f"{block} times {each} of {lanes}")  # fmt: skip
+                       sums_push(a, d, 1.0), {0: block, 1: lanes, 2: elements}, lanes,
+                       absolute=1e-4, note=f"{block} times {elements} of {lanes}")  # fmt: skip
     yield from _running(random)
     one, two = (random.integers(0, 3, 1300).astype(np.int32) for _ in range(2))
     yield Case("count_equal_i32", (3, 1, 1), {0: one, 1: two, 2: np.array([5], np.int32)},

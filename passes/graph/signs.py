@@ -61,7 +61,9 @@ class OtherSigns:
         target = self.target
         if target is None or target.measured_copy is None or "dot" not in target.rates:
             return False
-        matrices = max((each.rates.get(SAME, 0.0) for each in target.schedules), default=0.0)
+        matrices = max(
+            (schedule.rates.get(SAME, 0.0) for schedule in target.schedules), default=0.0
+        )
         if not matrices:
             return False
         products = 2e-12 * prod(map(typical, sizes))

@@ -131,7 +131,10 @@ class _Quantized:
         pairs = sorted(((self.a, self.b), (self.b, self.a)), key=lambda pair: pair[0].signed)
         free = [pair for pair in pairs if not pair[0].is_plain or self._is_known(pair[1])]
         changed, other = (free or pairs)[0]
-        sizes, *values = self._sizes(), *(self.values[each.input] for each in (changed, other))
+        sizes, *values = (
+            self._sizes(),
+            *(self.values[operand.input] for operand in (changed, other)),
+        )
         if not (free or signs.always or (sizes is not None and signs.pay(sizes, *values))):
             return
         self.values[changed.input] = signs.of(self.values[changed.input])

@@ -443,9 +443,9 @@ def _of_channels(d: Draw, count: int, **named: Any) -> None:
 
 
 def _group_norm(d: Draw) -> None:
-    groups, each = d.number(1, 3), d.number(1, 2)
-    x = d.values(0, (d.size(), groups * each, *d.shape(1, 2)))
-    count = groups if d.schema.since_version < 21 else groups * each
+    groups, per_group = d.number(1, 3), d.number(1, 2)
+    x = d.values(0, (d.size(), groups * per_group, *d.shape(1, 2)))
+    count = groups if d.schema.since_version < 21 else groups * per_group
     d.add(x, d.values(0, (count,)), d.values(0, (count,)), num_groups=groups, epsilon=(1e-5, 0.1))
 
 

@@ -70,12 +70,12 @@ def _conv(d: Draw) -> None:
         raise NotComputed("onnx's evaluator multiplies no padding")
     rank = d.number(1, 3) if d.name == "Conv" else d.number(1, 2)
     given = window(d, rank)
-    groups, each, out = d.pick((1, 1, 2, 3)), d.number(1, 3), d.number(1, 3)
-    x = d.values(0, (d.number(1, 2), groups * each, *spatial(d, rank)))
+    groups, per_group, out = d.pick((1, 1, 2, 3)), d.number(1, 3), d.number(1, 3)
+    x = d.values(0, (d.number(1, 2), groups * per_group, *spatial(d, rank)))
     transposed = d.name == "ConvTranspose"
     if transposed and "SAME" in given.get("auto_pad", ""):
         given["strides"] = given["kernel_shape"]
-    shape = (groups * each, out) if transposed else (groups * out, each)
+    shape = (groups * per_group, out) if transposed else (groups * out, per_group)
     w = d.values(1, (*shape, *given["kernel_shape"]), *((-4, 4) if transposed else ()))
     bias = [d.values(2, (groups * out,))] if d.chance(0.5) else []
     if transposed and "strides" in given and "auto_pad" not in given and d.chance(0.5):

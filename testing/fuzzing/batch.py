@@ -147,7 +147,7 @@ def fuzz(data: Mapping[str, Any]) -> dict[str, Any]:
         return {"missing": str(error)}
     once = attempt_apart if data["apart"] else attempt
     outcomes: Counter[str] = Counter()
-    found: list[list[Any]] = []
+    faults: list[list[Any]] = []
     grown: list[list[Any]] = []
     begun, done = time.process_time(), 0
     while done < data["count"] and time.process_time() - begun < BATCH_SECONDS:
@@ -157,13 +157,13 @@ def fuzz(data: Mapping[str, Any]) -> dict[str, Any]:
         outcomes[outcome] += 1
         done += 1
         if trace:
-            found.append([damaged, trace])
+            faults.append([damaged, trace])
         elif lines := coverage.news():
             grown.append([damaged, [[file, line] for file, line in lines]])
     spent = time.process_time() - begun
     return {
         "outcomes": dict(outcomes),
-        "found": found,
+        "found": faults,
         "grown": grown,
         "done": done,
         "seconds": round(spent, 4),

@@ -346,8 +346,8 @@ class _Lowering:
             Rewriter.replace_op(op, [], [self.code.same_bits(flat, op.result.type)])
         elif isinstance(target, VectorType) and _is_wide(target):
             flat = self.code.same_bits(value, VectorType(i32, [2 * component_count(target)]))
-            each = [self.code.component(flat, i) for i in range(2 * component_count(target))]
-            pairs = [Pair(*each[i : i + 2]) for i in range(0, len(each), 2)]
+            components = [self.code.component(flat, i) for i in range(2 * component_count(target))]
+            pairs = [Pair(*components[i : i + 2]) for i in range(0, len(components), 2)]
             self._replace(op, [target], pairs)
 
     # Memory without strides holds other arrays than those of values.

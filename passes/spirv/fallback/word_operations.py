@@ -146,13 +146,13 @@ def _together(words: Words, op: Operation, parts: Parts) -> Part:
     """An operation that takes a vector of two words as it takes a number."""
     operands = [words.value(p) if isinstance(p, Pair) else p for p in parts]
     kept = i1 if isinstance(op, group.GroupNonUniformAllEqualOp) else WORDS
-    made = type(op).create(
+    grouped = type(op).create(
         operands=operands,
         result_types=[kept],
         properties=dict(op.properties),
         attributes=dict(op.attributes),
     )
-    result = words.code.add(made)
+    result = words.code.add(grouped)
     return words.pair(result) if kept == WORDS else result
 
 
