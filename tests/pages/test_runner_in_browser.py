@@ -67,7 +67,7 @@ def finished(page: Any) -> None:
 
 
 def test_a_filter_of_pictures(page: Any):
-    assert page.inner_text("#device") == "Device: google swiftshader"
+    assert page.inner_text("#device").startswith("Device: google")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE
     page.select_option("#filter", "blur")
     finished(page)
