@@ -74,10 +74,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages, the pages at the repository's root, and the files linked to."""
     files.remove(files.src_uris["passes.md"])
     generated = {"rule-index.md": rule_page.page()}
-    for section in GENERATED.values():
-        generated |= section()
     for path, place in links.PAGES.items():
         generated[place] = (ROOT / path).read_text()
+    for section in GENERATED.values():
+        generated |= section()
     for place, text in generated.items():
         files.append(File.generated(config, place, content=text))
     for place, path in tutorial_pages.built().items():
