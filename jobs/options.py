@@ -16,6 +16,8 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 LOCAL = "local"
 VULKAN = "vulkan"
+MOST_LOCAL = 256
+"""Workers of this machine."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -50,9 +52,11 @@ def open_engine(scheduler: str | None, cores: int, device: str | None = None) ->
             "name a model: vulkan:nvidia-h200",
         )
     base, colon, number = scheduler.partition(":")
-    if base == LOCAL and colon and not (number.isdecimal() and int(number)):
+    if base == LOCAL and colon and not (number.isdecimal() and 0 < int(number) <= MOST_LOCAL):
         raise ProgramError(
-            f"{scheduler!r} names no workers", "--scheduler", "write local or local:N"
+            f"{scheduler!r} names no workers",
+            "--scheduler",
+            f"write local or local:N, at most {MOST_LOCAL}",
         )
     try:
         from xdsl_spirv.jobs.cluster import Cluster

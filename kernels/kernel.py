@@ -148,6 +148,8 @@ def kernel(
     size = three(workgroup, "size of a workgroup")
 
     def decorate(function: Callable[..., None]) -> Kernel:
+        if not inspect.isfunction(function):
+            raise KernelError(f"{function!r} is no function of Python", "", "write one with def")
         _refuse_early_exits(function)
         parameters = _parameters(function)
         tracer = Tracer(function.__name__, size)
@@ -186,7 +188,12 @@ def _placed_errors() -> Generator[None]:
 
 def _array(value: Any, element: Type) -> Any:
     """An array as it is; a list in the buffer's type."""
-    return value if isinstance(value, np.ndarray) else np.array(value, element.dtype)
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.array(value, element.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise KernelError(f"no buffer of {element}: {error}", "", "give an array") from error
 
 
 def _pushed(value: Any, type: Type) -> Any:

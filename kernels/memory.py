@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.spirv.memory import (
 )
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import (
+    WORD,
     ArrayType,
     MemberDecorationAttr,
     PointerType,
@@ -89,6 +90,10 @@ def _scalar(type: Any, what: str) -> Type:
     return type
 
 
+def _is_size(size: object) -> bool:
+    return type(size) is int and 0 < size <= WORD
+
+
 def buffer(element: Type, *sizes: int | None, read_only: bool = False) -> Memory:
     """
     A parameter that is a storage buffer of elements: `x=buffer(f32)`.
@@ -99,7 +104,7 @@ def buffer(element: Type, *sizes: int | None, read_only: bool = False) -> Memory
     if not isinstance(element, Type) or element.is_boolean:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise KernelError(f"{element!r} is no type of a buffer's elements", "", "write k.f32")
     for place, size in enumerate(sizes):
-        if not (size is None and place == 0) and (type(size) is not int or size < 1):
+        if not (size is None and place == 0) and not _is_size(size):
             raise KernelError(
                 f"{size!r} is no size of a buffer",
                 "",
@@ -230,7 +235,7 @@ def shared(element: Type, *sizes: int) -> Memory:
     call it as the variable that it is assigned to.
     """
     tracer = current()
-    if not sizes or any(type(size) is not int or size < 1 for size in sizes):
+    if not sizes or not all(map(_is_size, sizes)) or prod(sizes) > WORD:
         raise KernelError(f"{sizes} are no sizes of Workgroup memory", "", "write shared(f32, 64)")
     name = free_symbol(tracer.module, tracer.code.lines.assigned() or "shared")
     pointer = PointerType(ArrayType(prod(sizes), element.attribute), StorageClass.Workgroup)

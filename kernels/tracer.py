@@ -18,6 +18,7 @@ from xdsl_spirv.dialects.spirv.enums import AddressingModel, BuiltIn, MemoryMode
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.types import WORD
 from xdsl_spirv.kernels.lines import Lines
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, built_in_variable, declare
 from xdsl_spirv.runtime.errors import ProgramError
@@ -127,5 +128,5 @@ def three(size: Any, what: str) -> tuple[int, int, int]:
 
 
 def _is_count(value: Any) -> bool:
-    """Whether it is an integer above 0, of Python's or numpy's."""
-    return hasattr(value, "__index__") and not isinstance(value, bool) and value > 0
+    """Whether it is an integer above 0 that fits a word, of Python's or numpy's."""
+    return hasattr(value, "__index__") and not isinstance(value, bool) and 0 < value <= WORD

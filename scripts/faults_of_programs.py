@@ -1,6 +1,6 @@
 """
 Cases of `faults.py`: programs and what they require, stores and workers, sessions of `opt`,
-completion, conversion, kernels in Python, runners and the site's builder.
+completion, conversion, kernels in Python, and the runner in C.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
-from fault_cases import ANY, FAILED, Case, bad_files, link, write
+from fault_cases import ANY, FAILED, Case, bad_files
 
 ROOT = Path(__file__).resolve().parents[1]
 TUNE = (
@@ -363,33 +363,6 @@ def runners() -> Iterator[Case]:
         yield Case(f"runner, an input that is {name}", words, FAILED, prepare, command=runner())
 
 
-def sites() -> Iterator[Case]:
-    """The site's builder on pages that are none, and where it may not write."""
-
-    def prepare(folder: Path, change: Callable[[Path], object]) -> None:
-        for name in ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml"):
-            source = ROOT / name
-            (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-        for name in ("scripts", "src"):
-            (folder / name).symlink_to(ROOT / name)
-        change(folder)
-
-    changes: Mapping[str, tuple[Callable[[Path], object], frozenset[int]]] = {
-        "a link that leads nowhere": (write("docs/x.md", b"[x](nothing.md)"), FAILED),
-        "a page that is no text": (write("docs/x.md", bytes(range(256))), FAILED),
-        "a page that is a link to itself": (link("docs/x.md", "x.md"), ANY),
-        "a place that is a file": (write("build", b""), FAILED),
-    }
-    mkdocs = (sys.executable, "-m", "mkdocs")
-    for kind, (change, statuses) in changes.items():
-
-        def prepared(folder: Path, change: Callable[[Path], object] = change) -> None:
-            prepare(folder, change)
-
-        words = ("build", "--strict", "--quiet")
-        yield Case(f"site, {kind}", words, statuses, prepared, command=mkdocs)
-
-
 def newer_cases() -> list[Case]:
     makers = (requirements, stores, workers, conversions, sessions, completions, kernels)
-    return [case for maker in (*makers, runners, sites) for case in maker()]
+    return [case for maker in (*makers, runners) for case in maker()]

@@ -9,6 +9,7 @@ import hashlib
 import io
 import math
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -130,6 +131,10 @@ def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, 
     return generator.uniform(-1, 1, shape).astype(dtype)
 
 
+NO_ARRAYS = (ValueError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What numpy raises for a file that is none of its own."""
+
+
 def read_array(path: str) -> Array:
     """The array of a `.npy` file; raises `ProgramError` if it is none."""
     try:
@@ -138,7 +143,7 @@ def read_array(path: str) -> Array:
         raise ProgramError(
             f"cannot read the input: {error.strerror or error}", path, "give a .npy file"
         ) from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except NO_ARRAYS as error:
         raise ProgramError(
             "the input is not a numpy array", path, "write it with numpy.save"
         ) from error

@@ -31,7 +31,7 @@ from xdsl_spirv.frontends.onnx_file import (
 from xdsl_spirv.progress import noted, stage
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.tools.arrays import dims_of
+from xdsl_spirv.tools.arrays import NO_ARRAYS, dims_of
 from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import note, note_row
 
@@ -107,7 +107,7 @@ def _samples(arguments: argparse.Namespace) -> list[Sample]:
         try:
             with np.load(file, allow_pickle=False) as held:
                 sample = {name: held[name] for name in held.files}
-        except (OSError, ValueError) as error:
+        except (OSError, *NO_ARRAYS) as error:
             raise ProgramError(f"cannot read the sample: {error}", str(file), "") from error
         if sample.keys() != names:
             raise ProgramError(

@@ -27,6 +27,7 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import DType, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.tools.arrays import NO_ARRAYS
 
 Kind: TypeAlias = tuple[DType, tuple[int, ...]]
 """An input's dtype and shape."""
@@ -106,7 +107,7 @@ class SPIRVRun(Target):
             try:
                 with np.load(Path(self.inputs), allow_pickle=False) as stored:
                     return [stored[name] for name in stored.files]
-            except (OSError, ValueError) as error:
+            except (OSError, *NO_ARRAYS) as error:
                 raise InterpreterError(
                     f"cannot read the inputs: {error}", self.inputs, "write them with numpy.savez"
                 ) from error

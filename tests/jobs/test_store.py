@@ -13,7 +13,7 @@ from xdsl_spirv.jobs.engine import Here
 from xdsl_spirv.jobs.job import Job, Result
 from xdsl_spirv.jobs.places import Place
 from xdsl_spirv.jobs.recorded import Recorded
-from xdsl_spirv.jobs.store import SHORT, Store
+from xdsl_spirv.jobs.store import ADD, SHORT, Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.faulty_jobs import FAULTY
 
@@ -149,3 +149,15 @@ def test_several_write_to_one_file_at_a_time(store: Store):
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(write, range(4)))
     assert len(store) == 200
+
+
+@pytest.mark.parametrize("value", [b"{", b"[" * 100_000, b'{"bytes": 7}', 8.5, "text"])
+def test_a_damaged_result_is_refused_and_not_merged(tmp_path: Path, value: object):
+    with Store(tmp_path / "bad.db") as bad, Store(tmp_path / "good.db") as good:
+        row = ("k", "d", "v", 1.0, "kind", "cores", b"{}", "c", "ok", value, "", 0.1, "w")
+        bad.connection.execute(ADD, row)
+        with pytest.raises(ProgramError, match="a result is damaged"):
+            list(bad.records())
+        with pytest.raises(ProgramError, match="a result is damaged"):
+            good.merge(bad)
+        assert len(good) == 0

@@ -1,0 +1,56 @@
+"""What is no kernel, or no argument of one, is refused as that and by nobody else's exception."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from xdsl_spirv import kernels as k
+from xdsl_spirv.kernels.tracer import KernelError
+
+TOO_MANY: Any = 1 << 70
+
+
+def huge_workgroup() -> object:
+    return k.kernel(workgroup=TOO_MANY)
+
+
+def builtin() -> object:
+    return k.kernel(workgroup=1)(dict)
+
+
+def huge_memory() -> object:
+    @k.kernel(workgroup=1)
+    def f(x: Any = k.buffer(k.f32)):  # pyright: ignore[reportUnusedFunction]
+        x[0] = k.shared(k.f32, 1 << 40)[0]
+
+    return f
+
+
+def huge_buffer() -> object:
+    return k.buffer(k.f32, TOO_MANY)
+
+
+def text_for_numbers() -> object:
+    @k.kernel(workgroup=1)
+    def f(x: Any = k.buffer(k.f32)):
+        x[0] = 1.0
+
+    return f.launch(1, "x")
+
+
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [
+        (huge_workgroup, "is no size of a workgroup"),
+        (builtin, "is no function of Python"),
+        (huge_memory, "are no sizes of Workgroup memory"),
+        (huge_buffer, "is no size of a buffer"),
+        (text_for_numbers, "no buffer of f32: could not convert"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(make: Callable[[], object], cause: str):
+    with pytest.raises(KernelError, match=cause):
+        make()
