@@ -9,8 +9,8 @@ three times: by a worker with one device, by one worker for each device with the
 worker is ended by `kill -9` and the scheduler too, and both are started again. Then the last store
 is used once more: nothing may run.
 
-What a driver or this package keeps of compiled kernels on disk is left out, so that nobody is
-helped by who came before. Beside each time stands where it went: the share of it in which each
+What a driver keeps of compiled kernels on disk begins empty for each, so that nobody is helped by
+who came before. Beside each time stands where it went: the share of it in which each
 device was busy, when the first measurement began, and the seconds that cores took.
 """
 
@@ -48,8 +48,10 @@ from xdsl_spirv.tools.tuning.search import Options
 SCHEDULER = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
 WORKER = [sys.executable, "-m", "xdsl_spirv.tools.main", "worker"]
 HUNG_SECONDS = 5.0
-WARM_UP = 2
+WARM_UP, WARM_UP_CANDIDATES = 2, 12
 """Contractions that are tuned first, and not counted."""
+CACHES = ("__GL_SHADER_DISK_CACHE_PATH", "MESA_SHADER_CACHE_DIR")
+"""Where drivers keep what they compiled."""
 
 
 class Machines:
@@ -208,7 +210,7 @@ def main() -> None:
     parser.add_argument("--undisturbed", action="store_true", help="nothing goes wrong")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
-    os.environ |= {"__GL_SHADER_DISK_CACHE": "0", VARIABLE: "0", "OPENBLAS_NUM_THREADS": "1"}
+    os.environ |= {VARIABLE: "0", "OPENBLAS_NUM_THREADS": "1"}
     places = here()
     gpus = [int(place.opens.partition(":")[2]) for place in places if place.is_gpu]
     place = next(place for place in places if place.is_gpu == bool(gpus))
@@ -230,6 +232,7 @@ def main() -> None:
 
     def run(name: str, devices: Sequence[int], disturbed: bool = False) -> None:
         machines.end_workers()
+        os.environ |= {variable: str(Path(folder) / f"{name}-cache") for variable in CACHES}
         cores = options.cores // max(1, len(devices))
         machines.start(devices, cores)
         with (
@@ -237,7 +240,8 @@ def main() -> None:
             Store(Path(folder) / f"{name}.db") as store,
         ):
             # Processes start, and import what they need.
-            measured(engine, first, options, None)
+            few = min(options.candidates, WARM_UP_CANDIDATES)
+            measured(engine, first, argparse.Namespace(**vars(options) | {"candidates": few}), None)
             if disturbed:
                 arguments = (machines, store, record["one"]["results"], engine, options.resource)
                 threading.Thread(target=disturb, args=arguments, daemon=True).start()
