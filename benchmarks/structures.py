@@ -4,6 +4,8 @@ Random sizes through every structure that a contraction on matrices may have, on
     python benchmarks/structures.py --target nvidia-h200 --count 400 -o results.json
     .lavapipe/run python benchmarks/structures.py --target lavapipe --count 20
 
+Of `--count` that are drawn, those are run whose schedule contains `--only`.
+
 Schedules are given, not chosen: panels with tiles ahead, staged fragments, slices of K, results by
 rows, and all of them mixed, for sizes that are no multiple of anything. Operands are small
 integers, so that every sum is exact, and so is the comparison with numpy.
@@ -114,7 +116,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     chooser = random.Random(options.seed)
-    cases = [case_of(chooser, options.target) for _ in range(options.count)]
+    drawn = [case_of(chooser, options.target) for _ in range(options.count)]
+    cases = [each for each in drawn if options.only in each[1]]
     counts = {"right": 0, "refused": 0, "wrong": 0, "failed": 0}
     wrong: list[str] = []
     device: Any = open_isolated(options.device)
