@@ -73,6 +73,10 @@ SLICES = {
     "one fragment of eight slices": ("[8, 8, 64], subgroups = [1, 1, 8]", f"a = {ONE}, b = direct"),
     "a grid in slices": ("[16, 32, 32], subgroups = [2, 2, 2]", f"a = {ONE}, b = {AHEAD}"),
     "sums exchanged in rounds": ("[64, 64, 32], subgroups = [1, 1, 4]", f"a = {ONE}, b = direct"),
+    "rounds in what room is left": (
+        "[32, 32, 192], subgroups = [1, 1, 4]",
+        f"a = {ONE}, b = direct",
+    ),
     "fragments finished by both": (
         "[8, 24, 32], subgroups = [1, 1, 2]",
         f"a = {TWO}, b = direct<ahead = 2>, stages = 2",
