@@ -68,8 +68,8 @@ site: $(STAMPS)/docs  ## the documentation site in build/site
 
 site-test: site $(STAMPS)/tutorials  ## the site and the pages of commands in Chromium, and what pages say to type
 	$(BIN)/python scripts/check_site.py
-	$(BIN)/python -m pytest -n $(JOBS) -m "browser or long" -ra tests/pages tests/test_readme.py tests/test_pages.py \
-		tests/runtime/test_runner_js.py
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "browser or long" -ra tests/pages tests/test_readme.py \
+		tests/test_pages.py tests/runtime/test_runner_js.py
 
 # Runs every notebook, and those that the browser can run in headless Chromium as well.
 tutorials: $(STAMPS)/tutorials  ## run the tutorials, and build their pages in build/tutorials

@@ -29,9 +29,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def serve(folder: Path) -> http.server.ThreadingHTTPServer:
+def serve(folder: Path, kind: type[Quiet] = Quiet) -> http.server.ThreadingHTTPServer:
     """A server of a folder on this machine, on a port of its own."""
-    handler = functools.partial(Quiet, directory=str(folder))
+    handler = functools.partial(kind, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

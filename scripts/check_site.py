@@ -8,14 +8,17 @@ fails where a page is wider than the window, loads something from elsewhere, or 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from check_browser_tutorials import serve
-from playwright.sync_api import Browser, Request, ViewportSize, sync_playwright
+from check_browser_tutorials import Quiet, serve
+from playwright.async_api import Page, Request, ViewportSize, async_playwright
 
 SITE = Path(__file__).resolve().parent.parent / "build" / "site"
 
@@ -24,6 +27,9 @@ VIEWS: dict[str, tuple[int, int, Literal["dark", "light"]]] = {
     "phone": (390, 800, "light"),
 }
 """Width, height and colour scheme of the windows."""
+
+TABS = 2
+"""Pages that are open at a time."""
 
 LEFT_OUT = ("repository/", "tutorials/browser/", "404")
 """Listings of files; pages with programs, which scripts/check_browser_tutorials.py runs."""
@@ -37,33 +43,76 @@ INDEX = "search/search_index.json"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-class Visitor:
-    """A window, what its pages ask others for, and the errors of their scripts."""
+class Files(Quiet):
+    """Serves the site, whose files do not change meanwhile, with an index of no words."""
 
-    def __init__(self, browser: Browser, view: str, base: str):
-        self.view, self.base = view, base
+    def do_GET(self) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            if not self.path.endswith(INDEX):
+                return super().do_GET()
+            body = json.dumps(json.loads((SITE / INDEX).read_text()) | {"docs": []}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "max-age=3600")
+        super().end_headers()
+
+
+class Tab:
+    """A tab, what its pages ask others for, and the errors of their scripts."""
+
+    def __init__(self, page: Page, base: str, folder: Path | None):
+        self.page, self.base, self.folder = page, base, folder
         self.problems: list[str] = []
-        width, height, scheme = VIEWS[view]
-        size = ViewportSize(width=width, height=height)
-        self.page = browser.new_page(viewport=size, color_scheme=scheme)
         self.page.on("pageerror", lambda error: self.problems.append(f"a script fails: {error}"))
         self.page.on("request", self._note)
-        index = json.dumps(json.loads((SITE / INDEX).read_text()) | {"docs": []})
-        self.page.route(f"**/{INDEX}", lambda route: route.fulfill(body=index))
 
     def _note(self, request: Request) -> None:
         if not request.url.startswith((self.base, "data:", "blob:")):
             self.problems.append(f"loads {request.url}")
 
-    def visit(self, place: str, folder: Path | None) -> list[str]:
-        """What is wrong with a page."""
-        self.problems.clear()
-        self.page.goto(f"{self.base}/{place}")
-        if folder is not None:
-            self.page.screenshot(path=folder / f"{place.replace('/', '_')}.{self.view}.png")
-        if overflow := self.page.evaluate(OVERFLOW):
-            self.problems.append(f"{overflow} pixels wider than the window")
-        return self.problems
+    async def visit(self, places: Iterator[str]) -> int:
+        """How many problems the pages have that this tab opened; each is said."""
+        count = 0
+        for place in places:
+            views = ["phone"] if place.startswith(ALIKE) else list(VIEWS)
+            await self._show(views[0])
+            await self.page.goto(f"{self.base}/{place}")
+            for view in views:
+                for problem in await self._look(place, view):
+                    print(f"{place}, {view}: {problem}", file=sys.stderr)
+                    count += 1
+        return count
+
+    async def _show(self, view: str) -> None:
+        width, height, scheme = VIEWS[view]
+        await self.page.set_viewport_size(ViewportSize(width=width, height=height))
+        await self.page.emulate_media(color_scheme=scheme)
+
+    async def _look(self, place: str, view: str) -> list[str]:
+        """What is wrong with a page in a window."""
+        await self._show(view)
+        if self.folder is not None:
+            name = f"{place.replace('/', '_')}.{view}.png"
+            await self.page.screenshot(path=self.folder / name)
+        overflow = await self.page.evaluate(OVERFLOW)
+        problems, self.problems = self.problems, []
+        return [*problems, f"{overflow} pixels wider than the window"] if overflow else problems
+
+
+async def visit_all(places: list[str], program: str, folder: Path | None) -> int:
+    """How many problems the pages have."""
+    base = f"http://127.0.0.1:{serve(SITE, Files).server_port}"
+    left = iter(places)
+    async with async_playwright() as playwright:
+        chromium = playwright.chromium
+        browser = await chromium.launch(executable_path=program, args=["--no-sandbox"])
+        context = await browser.new_context()
+        tabs = [Tab(await context.new_page(), base, folder) for _ in range(TABS)]
+        return sum(await asyncio.gather(*(tab.visit(left) for tab in tabs)))
 
 
 def main() -> int:
@@ -75,17 +124,7 @@ def main() -> int:
         sys.exit("no chromium (Debian: chromium)" if program is None else "no site: make site")
     places = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
     places = [place for place in places if not place.startswith(LEFT_OUT)]
-    server, wrong = serve(SITE), 0
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        for view in VIEWS:
-            visitor = Visitor(browser, view, f"http://127.0.0.1:{server.server_port}")
-            for place in places:
-                if view == "laptop" and place.startswith(ALIKE):
-                    continue
-                for problem in visitor.visit(place, folder):
-                    print(f"{place}, {view}: {problem}", file=sys.stderr)
-                    wrong += 1
+    wrong = asyncio.run(visit_all(places, program, folder))
     print(f"{len(places)} pages in {len(VIEWS)} windows: {wrong or 'no'} problems")
     return 1 if wrong else 0
 

@@ -101,27 +101,43 @@ def small_model(path: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout's examples, and what a user has: a model and a kernel."""
+    fill(tmp_path)
     monkeypatch.chdir(tmp_path)
-    packages = shutil.ignore_patterns("node_modules")
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=packages)
-    shutil.copy(ROOT / "examples" / "sum.comp", tmp_path / "mine.comp")
-    shutil.copy(ROOT / "examples" / "matmul.mlir", tmp_path)
-    small_model(tmp_path / "model.onnx")
     return tmp_path
 
 
-@pytest.fixture
-def more(folder: Path) -> Path:
+def fill(folder: Path) -> None:
+    packages = shutil.ignore_patterns("node_modules")
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=packages)
+    shutil.copy(ROOT / "examples" / "sum.comp", folder / "mine.comp")
+    shutil.copy(ROOT / "examples" / "matmul.mlir", folder)
+    small_model(folder / "model.onnx")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What other pages have besides: modules, a program, kernels and an input."""
     import numpy as np
 
+    folder = tmp_path_factory.mktemp("more")
+    fill(folder)
     for name in ("x", "model"):
-        shutil.copy("matmul.mlir", f"{name}.mlir")
-    lowered = ["translate", "x.mlir", "-p", "linalg-to-spirv{target=lavapipe}", "-o"]
-    assert main([*lowered, "x.spv"]) == main([*lowered, "kernel.spv"]) == 0
-    assert main(["compile", "x.mlir", "--target", "lavapipe", "-o", "DIR"]) == 0
-    shutil.copy("model.onnx", "half.onnx")
-    np.save("image.npy", np.ones((1, 16), np.float32))
+        shutil.copy(folder / "matmul.mlir", folder / f"{name}.mlir")
+    source, binary, program = (str(folder / name) for name in ("x.mlir", "x.spv", "DIR"))
+    lowered = ["translate", source, "-p", "linalg-to-spirv{target=lavapipe}", "-o", binary]
+    assert main(lowered) == 0
+    assert main(["compile", source, "--target", "lavapipe", "-o", program]) == 0
+    shutil.copy(binary, folder / "kernel.spv")
+    shutil.copy(folder / "model.onnx", folder / "half.onnx")
+    np.save(folder / "image.npy", np.ones((1, 16), np.float32))
+    return folder
+
+
+@pytest.fixture
+def more(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that, for one page."""
+    folder = shutil.copytree(filled, tmp_path / "more")
+    monkeypatch.chdir(folder)
     return folder
 
 

@@ -57,6 +57,7 @@ GENERATED: Sections = {
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Puts the generated pages where the nav names their sections."""
     config.nav = _filled(config.nav)
+    python_pages.link_sources()
     return config
 
 
