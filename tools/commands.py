@@ -21,19 +21,18 @@ from xdsl_spirv.runtime.program import INDEX, Buffer, Program
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import check_place, write
-from xdsl_spirv.tools.report import note
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv run`: exit status 1 for a result beyond its bound, or a finding."""
-    from xdsl_spirv.tools.arrays import read_inputs, write_results
+    from xdsl_spirv.tools.arrays import read_inputs
     from xdsl_spirv.tools.listing import list_program
-    from xdsl_spirv.tools.running import execute
+    from xdsl_spirv.tools.running import execute_checked
 
     check_place(arguments.output)
     check_place(arguments.save_state)
     check_place(arguments.profile)
-    if is_model(arguments.program):
+    if is_model(arguments.program) or arguments.program.endswith(".mlir"):
         from xdsl_spirv.tools.models import run as run_model
 
         return run_model(arguments)
@@ -47,32 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.layerwise import compare
 
         return compare(program, inputs, arguments)
-    checks = None
-    if arguments.sanitize:
-        from xdsl_spirv.interpreter.checks import Checks
-
-        checks = Checks.of(arguments.sanitize)
-    states = program.first_values()
-    if arguments.load_state or arguments.save_state:
-        from xdsl_spirv.tools.running import execute_with_state
-
-        states, results = execute_with_state(whole, inputs, checks, arguments)
-    else:
-        results = execute(program, inputs, checks, arguments)
-    comparisons = []
-    if arguments.check:
-        from xdsl_spirv.compare.check import check
-
-        comparisons = check(program, inputs, results, states)
-    write_results(arguments.output, results)
-    note(comparisons=comparisons)
-    for comparison in comparisons:
-        print(comparison)
-    if checks is not None:
-        print(checks.report)
-        note(**checks.report.record())
-    sound = checks is None or not checks.report.findings
-    return 0 if sound and all(comparison.passed for comparison in comparisons) else 1
+    _, sound = execute_checked(whole, inputs, arguments)
+    return 0 if sound else 1
 
 
 def _check_dims(arguments: argparse.Namespace, inputs: Iterable[Buffer]) -> None:

@@ -38,6 +38,10 @@ def explain(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv explain`."""
     for place in (arguments.output, arguments.chrome_trace, arguments.node_data):
         check_place(place)
+    if arguments.target is None and not Path(arguments.input).is_dir():
+        from xdsl_spirv.runtime.vulkan.own_target import own_target
+
+        arguments.target = own_target(arguments.device)
     if arguments.list:
         return list_values(arguments)
     chosen = format_of(arguments)
@@ -138,8 +142,6 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
     path = arguments.input
     if Path(path).is_dir():
         return _of_program(path, arguments)
-    if arguments.target is None:
-        raise ProgramError("no target is named", path, "give --target, as in --target lavapipe")
     target = load(arguments.target)
     original = original_nodes(path)
     try:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from xdsl_spirv.speech import counted
 from xdsl_spirv.tools.advice import advice_of
 from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
 from xdsl_spirv.tools.explain_rows import Row, rows_of
@@ -40,7 +41,8 @@ def _head(explanation: Explanation) -> str:
     if explanation.layers:
         paths = ", ".join(f"{count} {path}" for path, count in explanation.paths.most_common())
         lines.append(
-            f"{len(explanation.layers)} dispatches of {explanation.kernels} kernels "
+            f"{counted(len(explanation.layers), 'dispatch')} of "
+            f"{counted(explanation.kernels, 'kernel')} "
             f"({explanation.binary_bytes:,} bytes of SPIR-V): {paths}"
         )
         lines.append(

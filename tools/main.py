@@ -24,10 +24,20 @@ from xdsl_spirv.speech import as_command, did_you_mean
 from xdsl_spirv.tools.failing import end_by_exception, guarded, open_streams
 from xdsl_spirv.upstream.collection import lasting
 
+OTHERWISE = {"--inputs": "--list", "--outputs": "--list", "--output-file": "--output"}
+"""Options that others have, and what they are called here."""
+
 COMPLETION = "_ARGCOMPLETE"
 """The environment variable of a shell that asks what could follow."""
 
 DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
+
+FIRST_STEPS = """\
+first steps:
+  xdsl-spirv test kernel.comp --init    describe the launch of a kernel, to test it
+  xdsl-spirv run model.onnx             run a model, and compare it with onnxruntime
+  xdsl-spirv explain model.onnx         see what becomes of its layers
+  xdsl-spirv COMMAND --help             the options of a command, with examples"""
 
 
 COMMANDS = {
@@ -77,27 +87,27 @@ COMMANDS = {
         "jobs:worker",
     ),
     "results": (
-        "Show or merge what jobs came to.",
+        "Show what a store of results holds (tune --store), or merge several.",
         "jobs:results_options",
         "jobs:results",
     ),
     "translate": (
-        "MLIR to a SPIR-V binary, or a binary to MLIR.",
+        "Translate MLIR to a SPIR-V binary, or a binary to MLIR.",
         "module_options:translate",
         "commands:translate",
     ),
     "interpret": (
-        "Run a host function at any stage of its lowering.",
+        "Run a module or a kernel on the interpreter, at any stage of its lowering.",
         "module_options:interpret",
         "commands:interpret",
     ),
     "test": (
-        "Test kernels without a GPU.",
+        "Test kernels without a GPU: races, bounds, results.",
         "kernel_test.options:add_options",
         "kernel_test.command:test",
     ),
     "check-passes": (
-        "Find the first pass that changes results.",
+        "Run a module before and after every pass, and find the first that changes results.",
         "module_options:check_passes",
         "check_passes:check",
     ),
@@ -122,7 +132,7 @@ COMMANDS = {
         "completion:completion",
     ),
     "opt": (
-        "xdsl-opt, which here also reads .spv and .spvasm.",
+        "Run passes over MLIR or SPIR-V and print it, as xdsl-opt, or step through them.",
         "module_options:opt",
         "opt:opt",
     ),
@@ -161,12 +171,14 @@ class _Command(argparse.ArgumentParser):
         place, self.options = self.options, ""
         if place:
             _imported(place)(self)
+            if {"-h", "--help"} & set(self.given):
+                self.epilog = _imported("examples:epilog")(self.prog.split()[-1], self.epilog)
             if COMPLETION in os.environ:
                 _imported("completion:name_values")(self)
 
     def parse_known_args(self, *given: Any, **named: Any) -> Any:
-        self.declare()
         self.given = list(given[0] if given and given[0] is not None else sys.argv[1:])
+        self.declare()
         parsed, unknown = super().parse_known_args(*given, **named)
         if unknown:
             # Said here and not by the command above it, which knows none of the options.
@@ -185,24 +197,32 @@ class _Command(argparse.ArgumentParser):
         ]
         remedy = did_you_mean(chosen[1], words) if chosen else ""
         if unknown and not chosen:
-            remedy = did_you_mean(unknown[0], options)
+            meant = OTHERWISE.get(unknown[0])
+            remedy = did_you_mean(meant if meant in options else unknown[0], options)
             remedy = f"{unknown[0]} is no option{remedy and f': {remedy}'}"
-        super().error(f"{message}; {remedy}" if remedy else message)
+        if chosen and remedy:
+            message = message.partition(" (choose from")[0]
+        said = f"{message}; {remedy}" if remedy else message
+        self.exit(2, f"{self.prog}: error: {said}\n`{self.prog} --help` lists all options\n")
 
 
 def parser() -> _Command:
     """The command's arguments."""
-    top = _Command(prog="xdsl-spirv", description=DESCRIPTION)
+    top = _Command(prog="xdsl-spirv", description=DESCRIPTION, epilog=FIRST_STEPS)
+    top.formatter_class = argparse.RawDescriptionHelpFormatter
     top.add_argument("--version", action="store_true", help="print the versions and exit")
     common = _Command(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
     common.add_argument(
-        "--progress", action="store_true", help="say what takes long also where no terminal is"
+        "--progress",
+        action="store_true",
+        help="say what takes long also where standard error is no terminal",
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
     for name, (help, options, function) in COMMANDS.items():
         command = commands.add_parser(name, help=help, description=help, parents=[common])
         command.set_defaults(command=function)
+        command.formatter_class = argparse.RawDescriptionHelpFormatter
         command.options = options
     return top
 

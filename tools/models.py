@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import DEVICES
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.speech import did_you_mean
+from xdsl_spirv.speech import counted, did_you_mean
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.arrays import (
     constants_of,
@@ -45,7 +46,7 @@ from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.listing import list_model
 from xdsl_spirv.tools.media import is_media
 from xdsl_spirv.tools.report import note
-from xdsl_spirv.tools.running import INTERPRETER, execute, limited
+from xdsl_spirv.tools.running import INTERPRETER, execute_checked, limited
 from xdsl_spirv.tools.trace import tracing
 
 REFERENCE = "reference"
@@ -102,9 +103,9 @@ def compile_to(
     note(target=manifest.target, dispatches=len(dispatches), kernels=len(kernels), paths=paths)
     note(spirv_bytes=size, memory_bytes=peak, temporary_bytes=temporaries, seconds=seconds)
     print(
-        f"compiled for {manifest.target} in {seconds:.2f} s: {len(dispatches)} dispatches "
+        f"compiled for {manifest.target} in {seconds:.2f} s: {counted(len(dispatches), 'dispatch')} "
         f"({', '.join(f'{count} {path}' for path, count in paths.most_common())}) of "
-        f"{len(kernels)} kernels, {size:,} bytes of SPIR-V; temporaries take "
+        f"{counted(len(kernels), 'kernel')}, {size:,} bytes of SPIR-V; temporaries take "
         f"{peak:,} bytes at the peak, {temporaries:,} in sum"
         + (f"; {len(states)} states of {sum(states.values()):,} bytes" if states else "")
     )
@@ -125,7 +126,10 @@ def run(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv run model.onnx`: exit status 1 where a result is beyond its tolerance."""
     path = arguments.program
     if not Path(path).is_file():
-        raise ProgramError("cannot read the model: no such file", path, "give an .onnx file")
+        missing = FileNotFoundError(errno.ENOENT, "no such file", path)
+        raise ProgramError(
+            "cannot read the model: no such file", path, "give a file that exists"
+        ) from missing
     refuse_unknown(arguments)
     model = read_model(arguments, path, given_shapes(arguments))
     if arguments.list:
@@ -154,11 +158,11 @@ def run(arguments: argparse.Namespace) -> int:
         return compare_layers(program, inputs, arguments, theirs)
     compared = is_onnx(path) and not arguments.no_compare
     tolerance = tolerance_of(model.module) if compared else None
-    results = results_of(arguments, model, inputs)
-    write_results(arguments.output, results)
-    if tolerance is None:
-        return 0
-    return compare(path, {**inputs, **onnx_constants(arguments, path)}, results, tolerance)
+    results, sound = results_of(arguments, model, inputs)
+    if tolerance is not None:
+        given = {**inputs, **onnx_constants(arguments, path)}
+        sound &= compare(path, given, results, tolerance) == 0
+    return 0 if sound else 1
 
 
 def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]:
@@ -173,6 +177,10 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
     """Raises for a device, a target or a limit that is none, before a model is imported."""
     limits_of(arguments)
     jobs_of(arguments)
+    if arguments.device == REFERENCE and (arguments.check or arguments.sanitize):
+        raise ProgramError(
+            "the reference runs no kernels to check", "--device reference", "leave it out"
+        )
     kind = (arguments.device or INTERPRETER).partition(":")[0]
     known = (INTERPRETER, REFERENCE, "vulkan")
     if kind not in known:
@@ -201,19 +209,20 @@ def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
 
 def results_of(
     arguments: argparse.Namespace, model: ImportedModel, inputs: Mapping[str, Array]
-) -> dict[str, Array]:
-    """Compile unless the reference is asked for, and run."""
+) -> tuple[dict[str, Array], bool]:
+    """Compile unless the reference is asked for, and run; also whether what is checked is right."""
     if arguments.device == REFERENCE:
         start = time.perf_counter()
         with limited(arguments):
             results = run_reference(model, inputs)
         print(f"run on the reference in {time.perf_counter() - start:.2f} s")
-        return results
+        write_results(arguments.output, results)
+        return results, True
     program = compile_to(model, arguments)
     start = time.perf_counter()
-    results = execute(program, inputs, None, arguments)
+    results, sound = execute_checked(program, inputs, arguments)
     print(f"run in {time.perf_counter() - start:.2f} s")
-    return results
+    return results, sound
 
 
 def compare(

@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import argparse
 
-from xdsl_spirv.tools.program_options import FINDINGS, RESULTS, as_json, dims, inputs
+from xdsl_spirv.tools.program_options import (
+    FINDINGS,
+    RESULTS,
+    as_json,
+    dims,
+    function,
+    inputs,
+)
 
 
 def opt(command: argparse.ArgumentParser) -> None:
@@ -25,10 +32,13 @@ def translate(command: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         required=True,
-        help="a binary; from a binary MLIR text, unless its name ends in .spv",
+        metavar="FILE",
+        help="where to write it: a binary; of a binary MLIR text, unless the name ends in .spv",
     )
-    command.add_argument("-p", "--passes", default="", help="run a pass pipeline first")
-    command.add_argument("--module", help="the spirv.module's symbol if there are several")
+    passes(command)
+    command.add_argument(
+        "--module", metavar="NAME", help="the spirv.module's symbol if there are several"
+    )
     command.add_argument("--names", action="store_true", help="keep names (OpName)")
     command.add_argument("--lines", action="store_true", help="keep source positions (OpLine)")
     command.add_argument(
@@ -38,23 +48,37 @@ def translate(command: argparse.ArgumentParser) -> None:
     )
 
 
+def passes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "-p",
+        "--passes",
+        default="",
+        metavar="PIPELINE",
+        help="run passes first, as in 'linalg-to-spirv{target=lavapipe}'",
+    )
+
+
 def interpret(command: argparse.ArgumentParser) -> None:
     as_json(command, f"{RESULTS}; {FINDINGS}; printed (place, values; with --print)")
     command.add_argument("input", metavar="INPUT", help="an MLIR file, or a SPIR-V binary")
     command.add_argument(
-        "--function", help="host function (main, or the only one), or entry point of a binary"
+        "--function",
+        metavar="NAME",
+        help="the func.func on tensors, or the entry point of a kernel (main, or the only one)",
     )
-    command.add_argument("-p", "--passes", default="", help="run a pass pipeline first")
+    passes(command)
     dims(command)
     command.add_argument(
         "--subgroup-size",
         type=int,
+        metavar="N",
         help="invocations of a subgroup (that of the target the module is scheduled for, or 32)",
     )
     command.add_argument(
         "--grid",
         default="1x1x1",
-        help="workgroups, where an entry point is run; 4 is 4x1x1 (%(default)s)",
+        metavar="X[,Y[,Z]]",
+        help="workgroups, where an entry point is run; 4 is 4,1,1 (%(default)s)",
     )
     command.add_argument(
         "--buffer",
@@ -65,7 +89,7 @@ def interpret(command: argparse.ArgumentParser) -> None:
         help="run an entry point of a spirv.module over buffers by BINDING, SET.BINDING or "
         "name, with [NUMBER] behind it in an array of buffers",
     )
-    command.add_argument("--entry", dest="function", help="the same as --function")
+    command.add_argument("--entry", dest="function", metavar="NAME", help="the same as --function")
     command.add_argument(
         "--spec",
         action="append",
@@ -162,20 +186,49 @@ def check_passes(command: argparse.ArgumentParser) -> None:
         "finding (pass, wrong, failure; or null)",
     )
     command.add_argument("input", metavar="INPUT.mlir", help="the module before the passes")
-    command.add_argument("-p", "--passes", required=True, help="the pass pipeline")
-    command.add_argument("--inputs", type=int, default=10, help="sets of inputs (%(default)s)")
-    command.add_argument("--seed", type=int, default=0, help="of the random ones (%(default)s)")
-    command.add_argument("--function", help="host function (main, or the only one)")
     command.add_argument(
-        "--subgroup-size", type=int, help="invocations of a subgroup (the target's, or 32)"
+        "-p",
+        "--passes",
+        required=True,
+        metavar="PIPELINE",
+        help="the passes, as in 'linalg-to-spirv{target=lavapipe}' or 'canonicalize,cse'",
     )
     command.add_argument(
-        "--grid", default="1x1x1", help="workgroups where there is no host function (%(default)s)"
+        "--inputs",
+        type=int,
+        default=10,
+        metavar="N",
+        help="sets of inputs that it is run on (%(default)s)",
     )
     command.add_argument(
-        "--length", type=int, default=64, help="elements of runtime arrays (%(default)s)"
+        "--seed", type=int, default=0, metavar="N", help="of the random ones (%(default)s)"
     )
-    command.add_argument("-o", "--output", metavar="out.npz", help="the smallest inputs found")
+    function(command)
+    command.add_argument(
+        "--subgroup-size",
+        type=int,
+        metavar="N",
+        help="invocations of a subgroup (the target's, or 32)",
+    )
+    command.add_argument(
+        "--grid",
+        default="1x1x1",
+        metavar="X[,Y[,Z]]",
+        help="workgroups where there is no function on tensors (%(default)s)",
+    )
+    command.add_argument(
+        "--length",
+        type=int,
+        default=64,
+        metavar="N",
+        help="elements of runtime arrays (%(default)s)",
+    )
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="out.npz",
+        help="where to write the smallest inputs on which results differ",
+    )
 
 
 def validate(command: argparse.ArgumentParser) -> None:
@@ -184,12 +237,17 @@ def validate(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--target-env",
+        metavar="ENV",
         help="spv1.0 to spv1.6, vulkan1.0 to vulkan1.4 (by the module's capabilities)",
     )
     command.add_argument(
-        "--target", help="a device's name, or a target file, whose Workgroup memory must suffice"
+        "--target",
+        metavar="NAME|FILE",
+        help="a device, as nvidia-h200, or a target file, whose Workgroup memory must suffice",
     )
-    command.add_argument("--module", help="the spirv.module's symbol if there are several")
+    command.add_argument(
+        "--module", metavar="NAME", help="the spirv.module's symbol if there are several"
+    )
     as_json(command, "findings, spirv_val (with --spirv-val)")
     command.add_argument(
         "--spirv-val", action="store_true", help="run Khronos' validator too and show differences"

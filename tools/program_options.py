@@ -35,13 +35,15 @@ def compile(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "input", metavar="INPUT.onnx|.gguf|.mlir", help="a model, or linalg on tensors"
     )
-    command.add_argument("--target", required=True, help="a device's name, or a target file")
+    target(command, required=True)
     dims(command)
     constants(command)
     states(command)
     limits(command)
     jobs(command)
-    command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
+    command.add_argument(
+        "-o", "--output", required=True, metavar="DIR", help="where to write the program"
+    )
     command.add_argument(
         "--text", action="store_true", help="also write each kernel as text, kernels/NAME.mlir"
     )
@@ -50,7 +52,7 @@ def compile(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write the module after every pass, and a page of what each one changed",
     )
-    command.add_argument("--function", help="host function (main, or the only one)")
+    function(command)
     command.add_argument(
         "--functions",
         metavar="NAME,NAME",
@@ -70,8 +72,12 @@ def convert(command: argparse.ArgumentParser) -> None:
         "element, cosine)",
     )
     command.add_argument("input", metavar="MODEL.onnx", help="the model to convert")
-    command.add_argument("--to", required=True, choices=("f16", "int8"), help="the type")
-    command.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the result")
+    command.add_argument(
+        "--to", required=True, choices=("f16", "int8"), help="the type of the converted model"
+    )
+    command.add_argument(
+        "-o", "--output", required=True, metavar="FILE.onnx", help="where to write it"
+    )
     command.add_argument(
         "--calibration",
         metavar="DIR",
@@ -95,18 +101,20 @@ def explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "input", metavar="MODEL.onnx|.gguf|.mlir|DIR", help="a model, or what `compile` wrote"
     )
-    command.add_argument("--target", help="a device's name, or a target file")
+    target(command, default="the best device there is")
     dims(command)
     constants(command)
     states(command)
     limits(command)
     jobs(command)
-    command.add_argument("--function", help="host function (main, or the only one)")
+    function(command)
     command.add_argument("--weights", metavar="FILE.safetensors", help="as for `compile`")
     command.add_argument(
-        "--format", choices=("text", "json", "html"), help="(text, or as the output's name says)"
+        "--format",
+        choices=("text", "json", "html"),
+        help="of what is written (as the output's name says, or else text)",
     )
-    command.add_argument("-o", "--output", metavar="FILE", help="where to write it")
+    command.add_argument("-o", "--output", metavar="FILE", help="where to write it (prints)")
     command.add_argument(
         "--sort",
         choices=ORDERS,
@@ -171,11 +179,11 @@ def run(command: argparse.ArgumentParser) -> None:
     )
     listing(command)
     command.add_argument(
-        "program", metavar="DIR|MODEL.onnx", help="what `xdsl-spirv compile` wrote, or a model"
+        "program",
+        metavar="DIR|MODEL.onnx|.gguf|.mlir",
+        help="what `xdsl-spirv compile` wrote, or what it would compile",
     )
-    command.add_argument(
-        "--target", help="of a model: what to compile it for (the best device there is)"
-    )
+    target(command, default="the best device there is; of a model")
     dims(command)
     constants(command)
     states(command)
@@ -265,13 +273,19 @@ def generate(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--device", metavar="NAME", help="interpreter, vulkan or vulkan:N (the best there is)"
     )
-    command.add_argument("--target", help="what to compile for (the device)")
+    target(command, default="the device's")
     command.add_argument(
         "--context", type=int, metavar="N", help="tokens of prompt and answer (2048, or fewer)"
     )
-    command.add_argument("--max-tokens", type=int, metavar="N", help="end the answer there")
     command.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T", help="(%(default)g: the likeliest)"
+        "--max-tokens", type=int, metavar="N", help="end the answer after N tokens"
+    )
+    command.add_argument(
+        "--temperature",
+        type=float,
+        default=0.0,
+        metavar="T",
+        help="how freely tokens are drawn (%(default)g: always the likeliest)",
     )
     command.add_argument("--top-k", type=int, metavar="N", help="sample of the N likeliest")
     command.add_argument(
@@ -333,7 +347,7 @@ def tune(command: argparse.ArgumentParser) -> None:
         metavar="ARGUMENT",
         help="an argument that is the same in every run, and packed once (repeat)",
     )
-    command.add_argument("--target", required=True, help="a device's name, or a target file")
+    target(command, required=True)
     command.add_argument(
         "--device",
         metavar="NAME",
@@ -404,12 +418,30 @@ def limits(command: argparse.ArgumentParser) -> None:
     )
 
 
+def function(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--function",
+        metavar="NAME",
+        help="the func.func on tensors that is run, of a module with several (main)",
+    )
+
+
 def jobs(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--jobs",
         type=int,
         metavar="N",
         help="processes that lower kernels (the processors there are, at most 8; 1: this one)",
+    )
+
+
+def target(command: argparse.ArgumentParser, required: bool = False, default: str = "") -> None:
+    command.add_argument(
+        "--target",
+        required=required,
+        metavar="NAME|FILE",
+        help="what to compile for: nvidia-h200, amd-rdna3, lavapipe, ... (a wrong name lists all), "
+        "or a target file" + (f" ({default})" if default else ""),
     )
 
 

@@ -73,6 +73,41 @@ def execute(
         return _executed(device, program, inputs, arguments)
 
 
+def execute_checked(
+    whole: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
+) -> tuple[dict[str, Array], bool]:
+    """
+    The results of the function that the arguments name, which are written, and whether all that
+    `--check` and `--sanitize` look at is right.
+    """
+    from xdsl_spirv.tools.arrays import write_results
+
+    checks, comparisons = None, []
+    if arguments.sanitize:
+        from xdsl_spirv.interpreter.checks import Checks
+
+        checks = Checks.of(arguments.sanitize)
+    program = whole.function(arguments.function)
+    states = program.first_values()
+    if arguments.load_state or arguments.save_state:
+        states, results = execute_with_state(whole, inputs, checks, arguments)
+    else:
+        results = execute(program, inputs, checks, arguments)
+    if arguments.check:
+        from xdsl_spirv.compare.check import check
+
+        comparisons = check(program, inputs, results, states)
+    write_results(arguments.output, results)
+    note(comparisons=comparisons)
+    for comparison in comparisons:
+        print(comparison)
+    if checks is not None:
+        print(checks.report)
+        note(**checks.report.record())
+    sound = checks is None or not checks.report.findings
+    return results, sound and all(comparison.passed for comparison in comparisons)
+
+
 def execute_with_state(
     program: Program,
     inputs: Mapping[str, Array],

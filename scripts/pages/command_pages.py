@@ -47,7 +47,17 @@ def page_of(name: str, parser: argparse.ArgumentParser) -> str:
             title = (group.title or "").capitalize()
             lines += [f"## {title}", "", "| argument | meaning |", "|---|---|"]
             lines += [*filter(None, rows), ""]
-    return "\n".join([*lines, parser.epilog or "", ""])
+    lines += _epilog(parser.epilog or "")
+    return "\n".join([*lines, ""])
+
+
+def _epilog(text: str) -> list[str]:
+    """The examples as a block of their own, and what stands behind them."""
+    if not text.startswith("examples:\n"):
+        return [text]
+    examples, _, rest = text.partition("\n\n")
+    commands = [line.strip() for line in examples.splitlines()[1:]]
+    return ["## Examples", "", "```sh", *commands, "```", "", rest]
 
 
 def _row(action: argparse.Action, parser: argparse.ArgumentParser) -> str:

@@ -98,3 +98,9 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """The remedy for an unknown name: those that are like it, or else `otherwise`."""
     close = similar(name, known)
     return f"did you mean {' or '.join(map(repr, close))}?" if close else otherwise
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts: `1 launch`, `2 launches`."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{plural if number != 1 else ''}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xdsl_spirv.speech import counted
 from xdsl_spirv.tools.kernel_test.problems import Outcome
 
 
@@ -49,13 +50,8 @@ def summary(outcomes: Sequence[Outcome], undescribed: int = 0) -> str:
     idle = sum(bool(outcome.misuse) for outcome in outcomes)
     parts = [f"{failed} failed"] * bool(failed) + [f"{idle} not run"] * bool(idle)
     verdict = ", ".join(parts) or ("all passed" if outcomes else "nothing was run")
-    more = f" ({_count(undescribed, 'kernel')} without a description)" if undescribed else ""
-    return f"{_count(kernels, 'kernel')}, {_count(launches, 'launch')}: {verdict}{more}"
-
-
-def _count(number: int, noun: str) -> str:
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{number} {noun}{plural if number != 1 else ''}"
+    more = f" ({counted(undescribed, 'kernel')} without a description)" if undescribed else ""
+    return f"{counted(kernels, 'kernel')}, {counted(launches, 'launch')}: {verdict}{more}"
 
 
 def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -1,0 +1,76 @@
+"""What a stranger sees: help with examples that can be typed, and short errors."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.tools.examples import EXAMPLES
+from xdsl_spirv.tools.main import COMMANDS, main, parser
+
+MATMUL = Path(__file__).parents[2] / "examples" / "matmul.mlir"
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"opt", "doctor"}))
+def test_the_help_of_a_command_ends_in_examples(name: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: xdsl-spirv {name} ")
+    for example in EXAMPLES[name]:
+        assert example in shown
+        if "$(" not in example:
+            assert parser().parse_args(shlex.split(example)).command
+
+
+def test_opt_is_called_by_its_name(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["opt", "--help"])
+    assert capsys.readouterr().out.startswith("usage: xdsl-spirv opt [-h]")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("explain x.mlir --inputs", "--inputs is no option: did you mean '--list'?"),
+        ("run x.onnx --outputs", "--outputs is no option: did you mean '--list'?"),
+        ("run x.onnx --divice vulkan", "--divice is no option: did you mean '--device'?"),
+        ("compil x.mlir", "invalid choice: 'compil'; did you mean 'compile'?"),
+        ("convert x.onnx --to fp16", "did you mean 'f16'?"),
+    ],
+)
+def test_an_error_is_short_and_names_what_is_meant(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as status:
+        main(words.split())
+    assert status.value.code == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 2
+    assert "--help` lists all options" in error
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_inputs_and_outputs_are_listed_alike(command: str, capsys: pytest.CaptureFixture[str]):
+    target = ["--target", "lavapipe"]
+    assert main([command, str(MATMUL), *target, "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[1:] == [
+        "main",
+        "  input   A: 40x30xf16",
+        "  input   B: 30x21xf16",
+        "  output  result0: 40x21xf32",
+    ]
+
+
+def test_a_module_is_run_and_checked_in_one_go(capsys: pytest.CaptureFixture[str]):
+    words = ["run", str(MATMUL), "--target", "lavapipe", "--device", "interpreter"]
+    assert main([*words, "--check", "--sanitize", "races,bounds"]) == 0
+    shown = capsys.readouterr().out
+    assert "within the bound" in shown
+    assert "0 findings" in shown
+    assert main([*words[:-1], "reference", "--check"]) == 1
+    assert "the reference runs no kernels to check" in capsys.readouterr().err
