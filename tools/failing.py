@@ -112,6 +112,9 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
     except BaseException as error:
         if debug or isinstance(error, SystemExit):
             raise
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            # It came while a class was made, which Python 3.11 calls an error of the class.
+            return _said("interrupted", INTERRUPTED)
         if isinstance(error, OSError) and error.filename is None:
             # Python would write what is left, and complain once more, at exit.
             _drop_output()

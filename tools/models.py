@@ -103,7 +103,8 @@ def compile_to(
     note(target=manifest.target, dispatches=len(dispatches), kernels=len(kernels), paths=paths)
     note(spirv_bytes=size, memory_bytes=peak, temporary_bytes=temporaries, seconds=seconds)
     print(
-        f"compiled for {manifest.target} in {seconds:.2f} s: {counted(len(dispatches), 'dispatch')} "
+        f"compiled for {manifest.target} in {seconds:.2f} s: "
+        f"{counted(len(dispatches), 'dispatch')} "
         f"({', '.join(f'{count} {path}' for path, count in paths.most_common())}) of "
         f"{counted(len(kernels), 'kernel')}, {size:,} bytes of SPIR-V; temporaries take "
         f"{peak:,} bytes at the peak, {temporaries:,} in sum"

@@ -93,6 +93,16 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     assert "func.func @f" in (tmp_path / "file").read_text()
 
 
+def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which Python 3.11 raises as an error of the class."""
+
+    def interrupted() -> int:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    assert failing.guarded(interrupted, False) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text(MODULE)
