@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -63,7 +64,7 @@ def explain(arguments: argparse.Namespace) -> int:
     else:
         write(arguments.output, shown.encode())
     if is_wanted():
-        note(**to_json(data))
+        note(**cast(dict[str, object], to_json(data)))
     _export(explained, arguments)
     return 0 if supported else 1
 

@@ -140,7 +140,7 @@ COMMANDS = {
 """What each command is, what declares its options, and what it does: functions of `tools/`."""
 
 
-def _imported(place: str) -> Callable[[Any], Any]:
+def _imported(place: str) -> Callable[..., Any]:
     """A function of a module of `tools/`."""
     module, _, name = place.partition(":")
     path = f"xdsl_spirv.tools.{module}"
