@@ -216,7 +216,8 @@ def main() -> None:
     place = next(place for place in places if place.is_gpu == bool(gpus))
     options.resource = place.resource if gpus else LAVAPIPE
     listed = [product for group in options.groups.split(",") for product in GROUPS[group]()]
-    found = sources(listed[: options.most + WARM_UP], options.target)
+    # Some products have nothing to tune.
+    found = sources(listed[: 2 * (options.most + WARM_UP)], options.target)
     every = [source for source, _ in found.values()]
     chosen, first = every[: options.most], every[options.most :][:WARM_UP]
     record: dict[str, Any] = {
