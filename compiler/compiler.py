@@ -68,7 +68,7 @@ from xdsl_spirv.runtime.program import (
 )
 from xdsl_spirv.runtime.program_requires import program_requires, push_constant_bytes
 from xdsl_spirv.speech import did_you_mean
-from xdsl_spirv.targets import load
+from xdsl_spirv.targets import Target, load
 from xdsl_spirv.upstream.collection import without_collection
 from xdsl_spirv.upstream.passes_on_demand import run
 
@@ -139,10 +139,22 @@ def compile_module(
         from xdsl_spirv.compiler.functions import share_buffers
 
         hosts = share_buffers(hosts, declared)
+    return _program(hosts, facts, kernels, layers, text, device, target if relies else None)
+
+
+def _program(
+    hosts: Sequence[HostFunction],
+    facts: Mapping[str, _Facts],
+    kernels: Mapping[str, LoweredKernel],
+    layers: Sequence[Layer],
+    text: str,
+    device: Target,
+    component_map: str | None,
+) -> Program:
+    """The program of host functions and their kernels; the manifest's own function is the first."""
     values: dict[str, Array] = {}
-    records = [_record(host, facts[host.name].names, values) for host in hosts]
+    first, *others = [_record(host, facts[host.name].names, values) for host in hosts]
     launched_kernels, code = _kernels([host.host for host in hosts], kernels)
-    first = records[0]
     manifest = Manifest(
         schema=SCHEMA,
         version=VERSION,
@@ -160,13 +172,13 @@ def compile_module(
         memory=first.memory,
         equal=first.equal,
         limits=first.limits,
-        component_map=target if relies else None,
-        functions=tuple(records[1:]),
+        component_map=component_map,
+        functions=tuple(others),
         padding=PADDING,
     )
     binaries = {name: kernel.binary for name, kernel in code.items()}
     manifest = replace(manifest, requires=program_requires(manifest, binaries))
-    dispatches = [dispatch for record in records for dispatch in record.dispatches]
+    dispatches = [dispatch for record in (first, *others) for dispatch in record.dispatches]
     named = [
         replace(layer, entry_point=dispatch.entry_point)
         for layer, dispatch in zip(layers, dispatches, strict=True)
