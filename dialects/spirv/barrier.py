@@ -4,6 +4,7 @@ Barriers (SPIR-V 3.42.20): execution and memory, their scopes and semantics know
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -14,11 +15,9 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
 
 
-@irdl_op_definition
-class ControlBarrierOp(SPIRVOp):
-    """`spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>`."""
+class ControlBarrier(SPIRVOp, ABC):
+    """A barrier, or a half of one: for whom it is, and what it does for memory."""
 
-    name = "spirv.ControlBarrier"
     FIELDS: ClassVar[Mapping[str, str]] = {
         "execution": "execution_scope",
         "memory": "memory_scope",
@@ -27,7 +26,6 @@ class ControlBarrierOp(SPIRVOp):
     execution_scope = prop_def(ScopeAttr)
     memory_scope = prop_def(ScopeAttr)
     memory_semantics = prop_def(MemorySemanticsAttr)
-    assembly_format = "$execution_scope `,` $memory_scope `,` $memory_semantics attr-dict"
 
     def __init__(self, execution: Scope, memory: Scope, semantics: MemorySemantics):
         super().__init__(
@@ -37,6 +35,14 @@ class ControlBarrierOp(SPIRVOp):
                 "memory_semantics": MemorySemanticsAttr(semantics),
             }
         )
+
+
+@irdl_op_definition
+class ControlBarrierOp(ControlBarrier):
+    """`spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>`."""
+
+    name = "spirv.ControlBarrier"
+    assembly_format = "$execution_scope `,` $memory_scope `,` $memory_semantics attr-dict"
 
 
 @irdl_op_definition

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value, component_count, is_integer
+from xdsl_spirv.dialects.spirv.constraints import Cast, Value, component_count, is_integer
 from xdsl_spirv.dialects.spirv.directives import Indices, TypeAndDerived, VectorAndElement
 from xdsl_spirv.dialects.spirv.folding import Foldable
 from xdsl_spirv.dialects.spirv.types import (
@@ -380,17 +380,10 @@ class VectorShuffleOp(SPIRVOp):
 
 
 @irdl_op_definition
-class CopyLogicalOp(SPIRVOp):
+class CopyLogicalOp(Cast):
     """A composite under a type that matches it logically: other decorations, the same shape."""
 
     name = "spirv.CopyLogical"
-    operand = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-    assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
-
-    def __init__(self, operand: Value, result_type: Attribute):
-        super().__init__(operands=[operand], result_types=[result_type])
 
     def verify_(self) -> None:
         if not _matches_logically(self.operand.type, self.result.type):

@@ -179,6 +179,18 @@ class TernaryOperation(SPIRVOp, ABC):
         super().__init__(operands=[x, y, z], result_types=[SSAValue.get(x).type])
 
 
+class Cast(SPIRVOp, ABC):
+    """`spirv.X %a : operand type to result type`."""
+
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
+
+    def __init__(self, operand: Value, result_type: Attribute):
+        super().__init__(operands=[operand], result_types=[result_type])
+
+
 @irdl_custom_directive
 class ComparedTypes(CustomDirective):
     """`T` where all operands have it, else `(T1, T2)`; the result's type follows."""

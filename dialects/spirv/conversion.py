@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
+    Cast,
     Predicate,
     UnaryOperation,
     Value,
@@ -37,18 +38,6 @@ from xdsl_spirv.dialects.spirv.constraints import (
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.folding import Compute, Foldable, IntegerFoldable
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
-
-
-class Cast(SPIRVOp, ABC):
-    """`spirv.X %a : operand type to result type`."""
-
-    operand = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-    assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
-
-    def __init__(self, operand: Value, result_type: Attribute):
-        super().__init__(operands=[operand], result_types=[result_type])
 
 
 class NumericConversion(Cast, ABC):

@@ -33,7 +33,6 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ComponentTypeAttr,
     CooperativeMatrixOperandsAttr,
     CooperativeVectorMatrixLayoutAttr,
-    MemoryAccessAttr,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
@@ -47,7 +46,7 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
-    SCOPE,
+    MemoryAccessing,
     MemoryOperand,
 )
 from xdsl_spirv.dialects.spirv.pointers import POINTER
@@ -239,15 +238,12 @@ class CooperativeVectorMatrixMulAddOp(VectorTimesMatrix):
 
 
 @irdl_op_definition
-class CooperativeVectorLoadOp(SPIRVOp):
+class CooperativeVectorLoadOp(MemoryAccessing):
     """`spirv.NV.CooperativeVectorLoad %p[%offset] : pointer type, i32 -> !spirv.coopvec<...>`."""
 
     name = "spirv.NV.CooperativeVectorLoad"
     pointer = operand_def(POINTER)
     offset = operand_def()
-    memory_access = opt_prop_def(MemoryAccessAttr)
-    alignment = opt_prop_def(IntegerAttr)
-    memory_scope = opt_prop_def(SCOPE)
     result = result_def(CooperativeVectorType)
     traits = traits_def(ReadsMemory())
     custom_directives = (MemoryOperands,)
@@ -269,27 +265,19 @@ class CooperativeVectorLoadOp(SPIRVOp):
             result_types=[result_type],
         )
 
-    @property
-    def memory(self) -> MemoryOperand:
-        """The memory operand and its parameters."""
-        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
-
     def verify_(self) -> None:
         _check_offset(self, self.offset)
         self.memory.verify(MAKE_AVAILABLE, "a load")
 
 
 @irdl_op_definition
-class CooperativeVectorStoreOp(SPIRVOp):
+class CooperativeVectorStoreOp(MemoryAccessing):
     """`spirv.NV.CooperativeVectorStore %p[%at], %v : pointer type, i32, !spirv.coopvec<...>`."""
 
     name = "spirv.NV.CooperativeVectorStore"
     pointer = operand_def(POINTER)
     offset = operand_def()
     object = operand_def(CooperativeVectorType)
-    memory_access = opt_prop_def(MemoryAccessAttr)
-    alignment = opt_prop_def(IntegerAttr)
-    memory_scope = opt_prop_def(SCOPE)
     traits = traits_def(MemoryWriteEffect())
     custom_directives = (MemoryOperands,)
     assembly_format = (
@@ -304,11 +292,6 @@ class CooperativeVectorStoreOp(SPIRVOp):
             operands=[pointer, offset, object],
             properties=(memory or MemoryOperand()).properties(),
         )
-
-    @property
-    def memory(self) -> MemoryOperand:
-        """The memory operand and its parameters."""
-        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
 
     def verify_(self) -> None:
         _check_offset(self, self.offset)

@@ -27,6 +27,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ScopeAttr,
     StorageClassAttr,
 )
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrier
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryPredicate,
@@ -203,27 +204,10 @@ class AtomicFlagClearOp(AtomicFlag):
 # Intel
 
 
-class SplitBarrier(SPIRVOp, ABC):
+class SplitBarrier(ControlBarrier, ABC):
     """`spirv.X <Workgroup> <Workgroup> <AcquireRelease|WorkgroupMemory>`."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "execution": "execution_scope",
-        "memory": "memory_scope",
-        "semantics": "memory_semantics",
-    }
-    execution_scope = prop_def(ScopeAttr)
-    memory_scope = prop_def(ScopeAttr)
-    memory_semantics = prop_def(MemorySemanticsAttr)
     assembly_format = "$execution_scope $memory_scope $memory_semantics attr-dict"
-
-    def __init__(self, execution: Scope, memory: Scope, semantics: MemorySemantics):
-        super().__init__(
-            properties={
-                "execution_scope": ScopeAttr(execution),
-                "memory_scope": ScopeAttr(memory),
-                "memory_semantics": MemorySemanticsAttr(semantics),
-            }
-        )
 
 
 @irdl_op_definition

@@ -11,7 +11,7 @@ untyped one, or one with a stride) is written by its type,
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
@@ -23,7 +23,6 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
-    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -36,7 +35,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, StorageClassAttr
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import (
     CONSTANT_INSTRUCTIONS,
@@ -48,7 +47,8 @@ from xdsl_spirv.dialects.spirv.folding import Foldable
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
-    SCOPE,
+    MemoryAccessing,
+    MemoryCopying,
     MemoryOperand,
 )
 from xdsl_spirv.dialects.spirv.pointers import (
@@ -139,15 +139,12 @@ class VariableOp(SPIRVOp):
 
 
 @irdl_op_definition
-class LoadOp(SPIRVOp):
+class LoadOp(MemoryAccessing):
     """OpLoad: `spirv.Load "StorageBuffer" %p ["Aligned", 4] : f32`."""
 
     name = "spirv.Load"
     BY_SIGNATURE: ClassVar[bool] = True
     pointer = operand_def(POINTER)
-    memory_access = opt_prop_def(MemoryAccessAttr)
-    alignment = opt_prop_def(IntegerAttr)
-    memory_scope = opt_prop_def(SCOPE)
     result = result_def()
     traits = traits_def(ReadsMemory())
 
@@ -164,11 +161,6 @@ class LoadOp(SPIRVOp):
             properties=(memory or MemoryOperand()).properties(),
             result_types=[result_type or pointer_type(pointer).pointee],
         )
-
-    @property
-    def memory(self) -> MemoryOperand:
-        """The memory operand and its parameters."""
-        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
@@ -211,16 +203,13 @@ class LoadOp(SPIRVOp):
 
 
 @irdl_op_definition
-class StoreOp(SPIRVOp):
+class StoreOp(MemoryAccessing):
     """OpStore: `spirv.Store "StorageBuffer" %p, %v ["Aligned", 4] : f32`."""
 
     name = "spirv.Store"
     BY_SIGNATURE: ClassVar[bool] = True
     pointer = operand_def(POINTER)
     object = operand_def()
-    memory_access = opt_prop_def(MemoryAccessAttr)
-    alignment = opt_prop_def(IntegerAttr)
-    memory_scope = opt_prop_def(SCOPE)
     traits = traits_def(MemoryWriteEffect())
 
     def __init__(
@@ -232,11 +221,6 @@ class StoreOp(SPIRVOp):
         super().__init__(
             operands=[pointer, object], properties=(memory or MemoryOperand()).properties()
         )
-
-    @property
-    def memory(self) -> MemoryOperand:
-        """The memory operand and its parameters."""
-        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
@@ -283,7 +267,7 @@ class StoreOp(SPIRVOp):
 
 
 @irdl_op_definition
-class CopyMemoryOp(SPIRVOp):
+class CopyMemoryOp(MemoryCopying):
     """
     OpCopyMemory: `spirv.CopyMemory "Function" %to, "StorageBuffer" %from : f32`.
 
@@ -291,15 +275,8 @@ class CopyMemoryOp(SPIRVOp):
     """
 
     name = "spirv.CopyMemory"
-    FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
     target = operand_def(POINTER)
     source = operand_def(POINTER)
-    memory_access = opt_prop_def(MemoryAccessAttr)
-    alignment = opt_prop_def(IntegerAttr)
-    memory_scope = opt_prop_def(SCOPE)
-    source_memory_access = opt_prop_def(MemoryAccessAttr)
-    source_alignment = opt_prop_def(IntegerAttr)
-    source_memory_scope = opt_prop_def(SCOPE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(
@@ -313,18 +290,6 @@ class CopyMemoryOp(SPIRVOp):
             operands=[target, source],
             properties=(memory or MemoryOperand()).properties()
             | (source_memory or MemoryOperand()).properties("source_"),
-        )
-
-    @property
-    def memory(self) -> MemoryOperand:
-        """The target's memory operand, or both sides'."""
-        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
-
-    @property
-    def source_memory(self) -> MemoryOperand:
-        """The source's memory operand where it has one of its own."""
-        return MemoryOperand(
-            self.source_memory_access, self.source_alignment, self.source_memory_scope
         )
 
     @classmethod

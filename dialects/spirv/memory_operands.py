@@ -7,16 +7,20 @@ Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
 
 from __future__ import annotations
 
+from abc import ABC
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, i32
 from xdsl.ir import Attribute
-from xdsl.irdl import AnyOf, BaseAttr
+from xdsl.irdl import AnyOf, BaseAttr, opt_prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, ScopeAttr, parse_integer
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, Scope
 
 MAKE_AVAILABLE = MemoryAccess.MakePointerAvailable
@@ -126,3 +130,32 @@ def _parse_scope(parser: Parser) -> ScopeAttr | SymbolRefAttr:
     if symbol := parser.parse_optional_symbol_name():
         return SymbolRefAttr(symbol)
     return ScopeAttr(ScopeAttr.parse_parameter(parser))
+
+
+class MemoryAccessing(SPIRVOp, ABC):
+    """An operation with a memory operand."""
+
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The memory operand and its parameters; of a copy the target's, or both sides'."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+
+class MemoryCopying(MemoryAccessing, ABC):
+    """A copy in memory. One memory operand is for both sides; of two, the first is the target's."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
+    source_memory_access = opt_prop_def(MemoryAccessAttr)
+    source_alignment = opt_prop_def(IntegerAttr)
+    source_memory_scope = opt_prop_def(SCOPE)
+
+    @property
+    def source_memory(self) -> MemoryOperand:
+        """The source's memory operand where it has one of its own."""
+        return MemoryOperand(
+            self.source_memory_access, self.source_alignment, self.source_memory_scope
+        )

@@ -11,7 +11,7 @@ from abc import ABC
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -24,7 +24,6 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import (
-    MemoryAccessAttr,
     RawAccessChainOperandsAttr,
     StorageClassAttr,
 )
@@ -41,7 +40,7 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
-    SCOPE,
+    MemoryCopying,
     MemoryOperand,
 )
 from xdsl_spirv.dialects.spirv.pointers import POINTER, VARYING
@@ -147,7 +146,7 @@ class PtrDiffOp(TwoPointers):
 
 
 @irdl_op_definition
-class CopyMemorySizedOp(SPIRVOp):
+class CopyMemorySizedOp(MemoryCopying):
     """
     OpCopyMemorySized: `spirv.CopyMemorySized %to, %from, %bytes ["Aligned", 4] : T1, T2, i32`.
 
@@ -155,16 +154,9 @@ class CopyMemorySizedOp(SPIRVOp):
     """
 
     name = "spirv.CopyMemorySized"
-    FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
     target = operand_def(POINTER)
     source = operand_def(POINTER)
     size = operand_def()
-    memory_access = opt_prop_def(MemoryAccessAttr)
-    alignment = opt_prop_def(IntegerAttr)
-    memory_scope = opt_prop_def(SCOPE)
-    source_memory_access = opt_prop_def(MemoryAccessAttr)
-    source_alignment = opt_prop_def(IntegerAttr)
-    source_memory_scope = opt_prop_def(SCOPE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     custom_directives = (MemoryOperands,)
     assembly_format = (
@@ -186,18 +178,6 @@ class CopyMemorySizedOp(SPIRVOp):
             operands=[target, source, size],
             properties=(memory or MemoryOperand()).properties()
             | (source_memory or MemoryOperand()).properties("source_"),
-        )
-
-    @property
-    def memory(self) -> MemoryOperand:
-        """The target's memory operand, or both sides'."""
-        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
-
-    @property
-    def source_memory(self) -> MemoryOperand:
-        """The source's memory operand where it has one of its own."""
-        return MemoryOperand(
-            self.source_memory_access, self.source_alignment, self.source_memory_scope
         )
 
     def verify_(self) -> None:

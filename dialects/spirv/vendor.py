@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float16Type,
     Float32Type,
-    IntegerAttr,
     IntegerType,
     VectorType,
     i1,
@@ -29,7 +28,6 @@ from xdsl.irdl import (
     VarConstraint,
     irdl_op_definition,
     operand_def,
-    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -38,7 +36,6 @@ from xdsl.traits import MemoryWriteEffect, NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
 from xdsl_spirv.dialects.spirv.directives import MemoryOperands
@@ -47,8 +44,7 @@ from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
-    SCOPE,
-    MemoryOperand,
+    MemoryAccessing,
 )
 from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, PointerType
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
@@ -56,20 +52,11 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
 # SPV_NV_cooperative_matrix
 
 
-class MatrixNVMemory(SPIRVOp, ABC):
+class MatrixNVMemory(MemoryAccessing, ABC):
     """A matrix in memory, row or column i at `pointer[i * stride]`; both flags are operands."""
-
-    memory_access = opt_prop_def(MemoryAccessAttr)
-    alignment = opt_prop_def(IntegerAttr)
-    memory_scope = opt_prop_def(SCOPE)
 
     custom_directives = (MemoryOperands,)
     STORES: ClassVar[bool]
-
-    @property
-    def memory(self) -> MemoryOperand:
-        """The memory operand and its parameters."""
-        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
 
     def verify_(self) -> None:
         stride, column_major = self.operands[-2:]
