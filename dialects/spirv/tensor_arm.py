@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -20,8 +20,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -47,64 +45,6 @@ class TensorAccess(SPIRVOp, ABC):
     tensor_operands = opt_prop_def(TensorOperandsAttr)
     available_scope = opt_prop_def(ScopeAttr)
     visible_scope = opt_prop_def(ScopeAttr)
-
-    @classmethod
-    def _parse_place(cls, parser: Parser) -> list[UnresolvedOperand]:
-        """`%tensor[%coordinates]`."""
-        place = [parser.parse_unresolved_operand()]
-        with parser.in_square_brackets():
-            place.append(parser.parse_unresolved_operand())
-        return place
-
-    @classmethod
-    def _parse_operands(
-        cls, parser: Parser
-    ) -> tuple[dict[str, Attribute], list[UnresolvedOperand]]:
-        """`, <NonPrivateElementARM|...> outside(%v) available(<Device>) visible(<Device>)`."""
-        properties: dict[str, Attribute] = {}
-        outside: list[UnresolvedOperand] = []
-        if not parser.parse_optional_punctuation(","):
-            return properties, outside
-        properties["tensor_operands"] = TensorOperandsAttr(
-            TensorOperandsAttr.parse_parameter(parser)
-        )
-        if parser.parse_optional_keyword("outside"):
-            with parser.in_parens():
-                outside.append(parser.parse_unresolved_operand())
-        for name in SCOPES:
-            if parser.parse_optional_keyword(name.removesuffix("_scope")):
-                with parser.in_parens():
-                    properties[name] = ScopeAttr(ScopeAttr.parse_parameter(parser))
-        return properties, outside
-
-    def _print(self, printer: Printer, object: SSAValue | None, outside: SSAValue | None) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.operands[0])
-        printer.print_string("[")
-        printer.print_operand(self.operands[1])
-        printer.print_string("]")
-        if object is not None:
-            printer.print_string(", ")
-            printer.print_operand(object)
-        if self.tensor_operands is not None:
-            printer.print_string(", ")
-            self.tensor_operands.print_parameter(printer)
-        if outside is not None:
-            printer.print_string(" outside(")
-            printer.print_operand(outside)
-            printer.print_string(")")
-        for name in SCOPES:
-            scope = self.properties.get(name)
-            if isinstance(scope, ScopeAttr):
-                printer.print_string(f" {name.removesuffix('_scope')}(")
-                scope.print_parameter(printer)
-                printer.print_string(")")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.operand_types, printer.print_attribute)
-        for result in self.results:
-            printer.print_string(" -> ")
-            printer.print_attribute(result.type)
 
     def check(self, object: Attribute, outside: SSAValue | None, forbidden: TensorOperands) -> None:
         """Coordinates, element type, and that each operand's bit and the operand go together."""
@@ -167,6 +107,12 @@ class TensorReadOp(TensorAccess):
     out_of_bounds_value = opt_operand_def()
     result = result_def()
     traits = traits_def(ReadsMemory())
+    assembly_format = (
+        "$tensor `[` $coordinates `]` (`,` $tensor_operands^)? "
+        "(`outside` `(` $out_of_bounds_value^ `)`)? (`available` `(` $available_scope^ `)`)? "
+        "(`visible` `(` $visible_scope^ `)`)? attr-dict `:` type($tensor) `,` type($coordinates) "
+        "(`,` type($out_of_bounds_value)^)? `->` type($result)"
+    )
 
     def __init__(
         self,
@@ -182,25 +128,6 @@ class TensorReadOp(TensorAccess):
             properties=_mask(operands, outside, None, visible),
             result_types=[result_type],
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        start = parser.pos
-        place = cls._parse_place(parser)
-        properties, outside = cls._parse_operands(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        parser.parse_punctuation("->")
-        return cls.create(
-            operands=parser.resolve_operands([*place, *outside], types, start),
-            properties=properties,
-            attributes=attributes,
-            result_types=[parser.parse_type()],
-        )
-
-    def print(self, printer: Printer) -> None:
-        self._print(printer, None, self.out_of_bounds_value)
 
     def verify_(self) -> None:
         bit = TensorOperands.MakeElementAvailableARM
@@ -223,6 +150,11 @@ class TensorWriteOp(TensorAccess):
     coordinates = operand_def()
     object = operand_def()
     traits = traits_def(MemoryWriteEffect())
+    assembly_format = (
+        "$tensor `[` $coordinates `]` `,` $object (`,` $tensor_operands^)? "
+        "(`available` `(` $available_scope^ `)`)? (`visible` `(` $visible_scope^ `)`)? "
+        "attr-dict `:` type($tensor) `,` type($coordinates) `,` type($object)"
+    )
 
     def __init__(
         self,
@@ -236,22 +168,6 @@ class TensorWriteOp(TensorAccess):
             operands=[tensor, coordinates, object],
             properties=_mask(operands, None, available, None),
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        start = parser.pos
-        operands = cls._parse_place(parser)
-        parser.parse_punctuation(",")
-        operands.append(parser.parse_unresolved_operand())
-        properties, _ = cls._parse_operands(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        values = parser.resolve_operands(operands, types, start)
-        return cls.create(operands=values, properties=properties, attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        self._print(printer, self.object, None)
 
     def verify_(self) -> None:
         self.check(self.object.type, None, TensorOperands.MakeElementVisibleARM)
