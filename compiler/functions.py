@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from xdsl_spirv.compiler.host import HostFunction
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import SHARED, Buffer
-
-Named = TypeVar("Named", Buffer, Array)
 
 
 def share_buffers(

@@ -251,7 +251,7 @@ def images(m: Module, i: Instruction) -> Problems:
             yield Problem(f"{m.spell(i.words[2])} is no image type", "name an OpTypeImage")
         elif len(held.at.words) > 7 and held.at.words[7] == 2:
             yield Problem("the image is a storage image", "declare the image with Sampled 0 or 1")
-        elif len(held.at.words) > 3 and _unsampled(m, enum_name("Dim", held.at.words[3])):
+        elif len(held.at.words) > 3 and _unsampled(m, _dimension(held.at.words[3])):
             yield Problem("the image's Dim cannot be sampled", "use 1D, 2D, 3D, Cube or Rect")
         return
     if held is None or held.kind not in ("Int", "Float", "Void"):
@@ -268,12 +268,13 @@ def images(m: Module, i: Instruction) -> Problems:
             yield Problem(f"{what} is {i.words[k]}", f"use at most {most}")
     if len(i.words) > 7 and m.environment.vulkan and i.words[7] == 0:
         yield Problem("Vulkan has no image with Sampled 0", "declare it with Sampled 1 or 2")
-    if len(i.words) > 3 and enum_name("Dim", i.words[3]) == "SubpassData" and i.words[7] != 2:
+    if len(i.words) > 3 and _dimension(i.words[3]) == "SubpassData" and i.words[7] != 2:
         yield Problem("an input attachment has Sampled 2", "declare it with Sampled 2")
 
 
-def enum_name(kind: str, value: int) -> str:
-    table = grammar().kind(kind)
+def _dimension(value: int) -> str:
+    """The name of an image's Dim; empty for none."""
+    table = grammar().kind("Dim")
     return table[value].name if value in table else ""
 
 

@@ -109,6 +109,6 @@ def module_rule(
     return register
 
 
-def declared_rule(id: str, section: str, says: str, *, vulkan: bool = False) -> str:
+def declared_rule(id: str, section: str, says: str) -> str:
     """A rule that another one's function checks with its own; returns the id."""
-    return _new(id, section, says, vulkan, Severity.ERROR).id
+    return _new(id, section, says, False, Severity.ERROR).id
