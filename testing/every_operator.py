@@ -31,10 +31,14 @@ LOCAL = 16
 
 BINARY = "SDiv UDiv SRem UMod IAdd ISub IMul BitwiseAnd"
 SHIFTS = "ShiftRightArithmetic ShiftRightLogical ShiftLeftLogical"
-COMPARISONS = "SLessThan SLessThanEqual SGreaterThan SGreaterThanEqual ULessThan ULessThanEqual"
-COMPARISONS += " UGreaterThan UGreaterThanEqual IEqual"
-OF_SET = {"SMin": 2, "SMax": 2, "UMin": 2, "UMax": 2, "SAbs": 1, "SSign": 1, "FindSMsb": 1}
-OF_SET |= {"FindUMsb": 1, "SClamp": 3, "UClamp": 3}
+COMPARISONS = (
+    "SLessThan SLessThanEqual SGreaterThan SGreaterThanEqual ULessThan ULessThanEqual "
+    "UGreaterThan UGreaterThanEqual IEqual"
+)
+OF_SET = {
+    **{"SMin": 2, "SMax": 2, "UMin": 2, "UMax": 2, "SAbs": 1, "SSign": 1},
+    **{"FindSMsb": 1, "FindUMsb": 1, "SClamp": 3, "UClamp": 3},
+}
 
 HEAD = """
 OpCapability Shader

@@ -105,7 +105,6 @@ def _(SIZE, a, b, expected, matmul, np, time, xs):
     from xdsl_spirv.dialects.spirv.enums import StorageClass
     from xdsl_spirv.dialects.spirv.layout import size_in_bytes
     from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
-    from xdsl_spirv.runtime.vulkan import open_device
 
     SCHEDULES = {
         "8 x 8 x 8": ((8, 8, 8), (1, 1)),
@@ -143,20 +142,25 @@ def _(SIZE, a, b, expected, matmul, np, time, xs):
             "ms": milliseconds(program, device),
         }
 
-    with nullcontext() if lavapipe is None else open_device(f"vulkan:{lavapipe.index}") as device:
+    def opened(device):
+        from xdsl_spirv.runtime.vulkan import open_device
+
+        return open_device(f"vulkan:{device.index}")
+
+    with nullcontext() if lavapipe is None else opened(lavapipe) as device:
         table = {name: facts(*schedule, device) for name, schedule in SCHEDULES.items()}
     return table, where
 
 
 @app.cell
 def _(mo, table):
-    columns = list(next(iter(table.values())))
-    lines = ["| tile | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    def html_row(tag, *cells):
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+    lines = [html_row("th", "tile", *next(iter(table.values())))]
     for _name, _row in table.items():
-        lines.append(
-            f"| {_name} | " + " | ".join(f"{_row[column]:.4g}" for column in columns) + " |"
-        )
-    mo.md("\n".join(lines))
+        lines.append(html_row("td", _name, *(f"{value:.4g}" for value in _row.values())))
+    mo.Html(f"<table>{''.join(lines)}</table>")
     return
 
 

@@ -36,11 +36,13 @@ async function start() {
   const module = WebAssembly.compileStreaming(
     unpacked("python.wasm.gz").then((stream) => new Response(stream, type)),
   );
-  const [library, site, shell] = await Promise.all(["library.zip", "site.zip", "shell.py"].map(bytes));
+  const archives = ["site.zip", ...location.search.slice(1).split(" ").filter(Boolean)];
+  const files = await Promise.all(["library.zip", "shell.py", ...archives].map(bytes));
+  const [library, shell, ...packages] = files;
   const folders = [
     output, output, output,
     new PreopenDirectory("/usr/local/lib", new Map([[LIBRARY, library]])),
-    new PreopenDirectory("/site", new Map([["site.zip", site], ["shell.py", shell]])),
+    new PreopenDirectory("/site", new Map([["shell.py", shell], ...archives.map((name, n) => [name, packages[n]])])),
     new PreopenDirectory("/tmp", new Map()),
     new PreopenDirectory("/result", result),
   ];
@@ -50,7 +52,8 @@ async function start() {
   system.initialize(instance);
   python = instance.exports;
   turn("import sys, zipfile; sys.path[:0] = ['/site', '/tmp/site']");
-  turn("zipfile.ZipFile('/site/site.zip').extractall('/tmp/site'); import shell");
+  for (const name of archives) turn(`zipfile.ZipFile('/site/${name}').extractall('/tmp/site')`);
+  turn("import shell");
   const said = taken();
   if (said) throw new Error(said);
 }
