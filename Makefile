@@ -73,7 +73,8 @@ site-test: site $(STAMPS)/tutorials  ## the site and the pages of commands in Ch
 
 # Runs every notebook, and those that the browser can run in headless Chromium as well.
 tutorials: $(STAMPS)/tutorials  ## run the tutorials, and build their pages in build/tutorials
-	$(BIN)/python -m marimo export session --force-overwrite --no-continue-on-error tutorials
+	ls tutorials/*.py | xargs -n 1 -P $(JOBS) \
+		$(BIN)/python -m marimo export session --force-overwrite --no-continue-on-error
 	$(BIN)/python scripts/build_tutorials.py
 	$(BIN)/python scripts/build_browser_tutorials.py
 	$(BIN)/python scripts/build_runner_page.py

@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from xdsl_spirv.compiler.model import buffers_of
-from xdsl_spirv.frontends.model import ImportedModel
+from xdsl_spirv.frontends import is_onnx
+from xdsl_spirv.frontends.model import FUNCTION, ImportedModel
 from xdsl_spirv.runtime.manifest import Buffer
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.arrays import dims_of
 from xdsl_spirv.tools.report import note, note_row
 
 
@@ -19,6 +21,8 @@ def list_values(arguments: argparse.Namespace) -> int:
     """Print what the program's directory or the model of `explain` takes and gives."""
     if Path(arguments.input).is_dir():
         return list_program(Program.load(arguments.input))
+    if is_onnx(arguments.input):
+        return list_onnx(arguments.input, dims_of(arguments))
     from xdsl_spirv.tools.models import given_shapes, read_model
 
     return list_model(read_model(arguments, arguments.input, given_shapes(arguments)))
@@ -36,12 +40,32 @@ def list_program(program: Program) -> int:
     return 0
 
 
+def list_onnx(path: str, dims: Mapping[str, int | None]) -> int:
+    """Print the inputs and outputs of an ONNX file; open sizes by the names that --dim takes."""
+    from xdsl_spirv.frontends import onnx_file
+
+    model, _ = onnx_file.read_model(path)
+    onnx_file.fix_dimensions(model, {name: size for name, size in dims.items() if size})
+    print(FUNCTION)
+    for kind, values in (("input", onnx_file.inputs_of(model)), ("output", model.graph.output)):
+        for value in values:
+            names = onnx_file.names_of(value)
+            shape = [
+                name or size for name, size in zip(names, onnx_file.shape_of(value), strict=True)
+            ]
+            row = {"name": value.name, "type": onnx_file.element_type(value), "shape": shape}
+            note_row("values", {"function": FUNCTION, "kind": kind, **row})
+            print(f"  {kind:6}  {value.name}: {spelled_shape(shape, row['type'])}")
+    return 0
+
+
 def list_model(model: ImportedModel) -> int:
     """Print the inputs and outputs of a model."""
     print(model.function)
     _list(model.function, "input", buffers_of(model))
     for value in model.outputs:
-        note_row("values", {"function": model.function, "kind": "output", "name": value.name})
+        row = {"name": value.name, "type": value.type, "shape": value.shape}
+        note_row("values", {"function": model.function, "kind": "output", **row})
         print(f"  output  {value}")
     return 0
 
@@ -51,3 +75,9 @@ def _list(function: str, kind: str, buffers: Iterable[Buffer]) -> None:
         row = {"function": function, "kind": kind, "name": b.name, "type": b.type, "shape": b.shape}
         note_row("values", row)
         print(f"  {kind:6}  {b.name}: {'a number' if b.kind == 'scalar' else b}")
+
+
+def spelled_shape(shape: Sequence[str | int], type: str) -> str:
+    """`4x8xf32`, or with spaces where a size has a name: `batch x 8 x f32`."""
+    between = " x " if any(isinstance(size, str) for size in shape) else "x"
+    return between.join([*map(str, shape), type])

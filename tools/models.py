@@ -43,7 +43,7 @@ from xdsl_spirv.tools.arrays import (
     write_results,
 )
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
-from xdsl_spirv.tools.listing import list_model
+from xdsl_spirv.tools.listing import list_values
 from xdsl_spirv.tools.media import is_media
 from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.running import INTERPRETER, execute_checked, limited
@@ -131,10 +131,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise ProgramError(
             "cannot read the model: no such file", path, "give a file that exists"
         ) from missing
+    if arguments.list:
+        arguments.input = path
+        return list_values(arguments)
     refuse_unknown(arguments)
     model = read_model(arguments, path, given_shapes(arguments))
-    if arguments.list:
-        return list_model(model)
     if not arguments.inputs and arguments.random is None:
         arguments.random = 0
         print("inputs: random, seed 0 (give --input NAME=x.npy for others)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,19 @@ def test_a_module_is_run_and_checked_in_one_go(capsys: pytest.CaptureFixture[str
     assert "0 findings" in shown
     assert main([*words[:-1], "reference", "--check"]) == 1
     assert "the reference runs no kernels to check" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"), [((), "batch x 16 x f32"), (("--dim", "batch=3"), "3x16xf32")]
+)
+def test_the_sizes_of_a_model_need_not_be_known_to_list_it(
+    options: tuple[str, ...], shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    onnx: Any = pytest.importorskip("onnx")
+    make, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    x, y = (make.make_tensor_value_info(name, float32, ["batch", 16]) for name in "xy")
+    graph = make.make_graph([make.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    path = tmp_path / "x.onnx"
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 18)], ir_version=9), path)
+    assert main(["run", str(path), "--list", *options]) == 0
+    assert f"  input   x: {shape}\n" in capsys.readouterr().out

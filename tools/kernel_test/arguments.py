@@ -448,7 +448,7 @@ def _write_struct(
             raise Misuse(f"{where} has no {name!r}", "", suggest(str(name), members))
     missing = [m for m in node.members if m.name not in value]
     if missing:
-        wanted = "\n".join(f"{m.name} = {zero(m.node)}" for m in missing)
+        wanted = "\n".join(f"{m.name} = {value_of(m.node)}" for m in missing)
         raise Misuse(f"{where}.{missing[0].name} is not given", "", f"write\n[{where}]\n{wanted}")
     return {
         m.name: _write(m.node, value[m.name], data, offset + m.offset, f"{where}.{m.name}",
@@ -460,13 +460,14 @@ def _write_struct(
 # What to write.
 
 
-def zero(node: Node) -> str:
-    """A value of a type, in TOML."""
+def value_of(node: Node, integer: str = "0", real: str = "0.0") -> str:
+    """A value of a type, in TOML, of such numbers."""
     if isinstance(node, Struct):
-        return "{ " + ", ".join(f"{m.name} = {zero(m.node)}" for m in node.members) + " }"
+        members = (f"{m.name} = {value_of(m.node, integer, real)}" for m in node.members)
+        return "{ " + ", ".join(members) + " }"
     if isinstance(node, Structs):
-        return "[" + ", ".join([zero(node.element)] * (node.count or 1)) + "]"
-    text = "0.0" if node.scalar.startswith(("f", "b")) else "0"
+        return "[" + ", ".join([value_of(node.element, integer, real)] * (node.count or 1)) + "]"
+    text = real if node.scalar.startswith(("f", "b")) else integer
     for length in reversed(node.shape):
         text = "[" + ", ".join([text] * (length or 1)) + "]"
     return text

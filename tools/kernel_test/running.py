@@ -230,7 +230,12 @@ def _launch(
     constants = Constants(kernel.index, test.specialization)
     interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
     if test.grid is None:
-        raise Misuse("the grid is missing", str(test.source), "write grid = [1, 1, 1]")
+        described = test.source != test.kernel
+        raise Misuse(
+            "nobody says how many workgroups to launch", str(test.source),
+            "write grid = [1, 1, 1]" if described
+            else "--init writes a description to fill in; or give --grid, --buffer and --push",
+        )  # fmt: skip
     arguments = prepare(interface, test.buffers, test.push_constants, test.source.parent)
     _refuse_idle(interface, arguments)
     if target is not None and (unknown := unknown_capabilities(interface, target)):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from xdsl_spirv.tools.kernel_test.arguments import key, template, zero
+from xdsl_spirv.tools.kernel_test.arguments import key, template, value_of
 from xdsl_spirv.tools.kernel_test.constants import Constants
 from xdsl_spirv.tools.kernel_test.description import MISUSED, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
@@ -33,7 +33,8 @@ def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespac
         from xdsl_spirv.tools.output import write
 
         write(str(path), describe(test, path).encode())
-        print(f"{path}: correct the grid, sizes and contents, and say what you expect")
+        print(f"{path}: correct the grid, numbers, sizes and contents, say what you expect, then")
+        print(f"  xdsl-spirv test {test.kernel}")
     return status
 
 
@@ -52,7 +53,7 @@ def describe(test: KernelTest, path: Path) -> str:
         f"subgroup-sizes = {list(test.subgroup_sizes or (32,))}",
         '# target = "lavapipe"  # a device whose limits must hold',
         *_specialization(constants),
-        *_push_constants(interface),
+        *_push_constants(interface, invocations),
     ]
     for resource in interface.resources:
         other = f"  # also {', '.join(resource.names[1:])}" if resource.names[1:] else ""
@@ -73,10 +74,12 @@ def _specialization(constants: Constants) -> Iterator[str]:
         yield f"{key(one.name or str(one.id))} = {text}  # {one.scalar}, SpecId {one.id}"
 
 
-def _push_constants(interface: Interface) -> Iterator[str]:
+def _push_constants(interface: Interface, length: int) -> Iterator[str]:
+    """No number is 0: where it counts elements the kernel would have nothing to do."""
     block = interface.push_constants
     if block is None:
         return
     yield "\n[push-constants]"
     for member in block.members:
-        yield f"{key(member.name)} = {zero(member.node)}  # {member.node}"
+        value = value_of(member.node, str(length), "1.0")
+        yield f"{key(member.name)} = {value}  # {member.node}"

@@ -139,6 +139,25 @@ def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
     assert "ok (0 findings, none compared)" in capsys.readouterr().out
 
 
+def test_a_start_finds_a_race_as_it_is_written(racy: Path, capsys: pytest.CaptureFixture[str]):
+    """Its numbers are as many as there are elements: with 0 the kernel would do nothing."""
+    kernel = racy.with_name("sum.comp")
+    text = kernel.read_text()
+    tile = "x[gl_GlobalInvocationID.x]"
+    assert tile in text
+    kernel.write_text(
+        text.replace(tile, f"gl_GlobalInvocationID.x < count ? {tile} : 0").replace(
+            "shared", "layout(push_constant) uniform Count { uint count; };\nshared", 1
+        )
+    )
+    racy.unlink()
+    assert main(["test", str(kernel)]) == 2
+    assert "--init writes a description" in capsys.readouterr().out
+    assert main(["test", str(kernel), "--init"]) == 0
+    assert main(["test", str(kernel)]) == 1
+    assert "RACE-01" in capsys.readouterr().out
+
+
 def test_json(racy: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["test", str(racy), "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
