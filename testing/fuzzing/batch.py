@@ -1,30 +1,32 @@
 """
 The kind of job `fuzz`: damaged inputs for one reader, each made of its number and the seeds alone.
 
-Whoever has the job's data can make an input again. A batch that kills its process or hangs is run
-once more `apart`: every input in a process of its own, which says which one it was.
+Whoever has the job's data can make an input again. A process forked off this one reads them and
+tells of each as soon as it is done: where it dies or hangs, the next input was the reason, and
+another one goes on behind it.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import pickle
 import random
-import select
 import signal
 import time
 import traceback
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from xdsl_spirv.testing.fuzzing.coverage import Coverage
+from xdsl_spirv.testing.fuzzing.coverage import Coverage, Line
 from xdsl_spirv.testing.fuzzing.damage import damage_bytes
 from xdsl_spirv.testing.fuzzing.readers import Reader
 from xdsl_spirv.testing.fuzzing.seeds import all_of, in_folder
@@ -41,6 +43,7 @@ LARGEST = 1 << 16
 """Bytes of an input; what was damaged often is cut."""
 BATCH_SECONDS = 1.0
 """A batch ends after so much processor time, however many inputs are left."""
+DIED = "died"
 
 
 class Late(Exception):
@@ -89,39 +92,18 @@ def attempt(reader: Reader, data: bytes) -> tuple[str, str]:
     return outcome, ""
 
 
-def attempt_apart(reader: Reader, data: bytes) -> tuple[str, str]:
-    """As `attempt`, in a process of its own: what dies or hangs is a fault, too."""
-    reading, writing = os.pipe()
-    process = os.fork()
-    if not process:
-        with suppress(BaseException):
-            os.write(writing, pickle.dumps(attempt(reader, data)))
-        os._exit(0)
-    os.close(writing)
-    answered, _, _ = select.select([reading], [], [], HANGS)
-    if not answered:
-        os.kill(process, signal.SIGKILL)
-    with os.fdopen(reading, "rb") as answer:
-        content = answer.read() if answered else b""
-    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    if not answered:
-        return "BROKEN", f"it hangs for {HANGS:g} s\nHangs"
-    return pickle.loads(content) if content else ("BROKEN", f"status {status}\nDied")
-
-
-@cache
-def _warm(place: str, name: str, folder: str | None) -> Coverage:
-    """The coverage of this process, which has read one of a reader's seeds."""
-    reader = readers_of(place)[name]
-    attempt(reader, seeds_of(reader.seeds, folder)[0])  # Imports are not the first input's time.
-    gc.collect()
-    gc.freeze()  # The grammar and the dialect stay: no later collection needs to look at them.
-    return _coverage()
-
-
 @cache
 def _coverage() -> Coverage:
     return Coverage()
+
+
+@cache
+def _warm(place: str, name: str, folder: str | None) -> None:
+    """Read one of a reader's seeds: what it imports is not the first input's time."""
+    reader = readers_of(place)[name]
+    attempt(reader, seeds_of(reader.seeds, folder)[0])
+    gc.collect()
+    gc.freeze()  # The grammar and the dialect stay: no later collection needs to look at them.
 
 
 def input_of(data: Mapping[str, Any], number: int) -> bytes:
@@ -135,36 +117,99 @@ def input_of(data: Mapping[str, Any], number: int) -> bytes:
         return damage_bytes(rng, rng.choice(seeds))[:LARGEST]
 
 
+SEEN: set[Line] = set()
+"""Lines that inputs of this process's jobs reached."""
+
+
+def _read(data: Mapping[str, Any], first: int, results: Connection) -> None:
+    """Give a reader the inputs from a number on, and tell of each; at last the seconds."""
+    reader, coverage = readers_of(data["readers"])[data["reader"]], _coverage()
+    begun, number, last = time.process_time(), first, data["first"] + data["count"]
+    while number < last and time.process_time() - begun < BATCH_SECONDS:
+        damaged = input_of(data, number)
+        coverage.news()
+        outcome, trace = attempt(reader, damaged)
+        fresh = [] if trace else [line for line in coverage.news() if line not in SEEN]
+        SEEN.update(fresh)
+        results.send((outcome, trace, fresh))
+        number += 1
+    results.send(time.process_time() - begun)
+
+
+@dataclass
+class Batch:
+    """
+    What came of a job's inputs: outcomes by name, faults with their tracebacks, and inputs that
+    reached lines that none had reached in this process.
+    """
+
+    data: Mapping[str, Any]
+    done: int = 0
+    seconds: float = 0.0
+    outcomes: Counter[str] = field(default_factory=Counter[str])
+    found: list[list[Any]] = field(default_factory=list[list[Any]])
+    grown: list[list[Any]] = field(default_factory=list[list[Any]])
+
+    def stretch(self) -> None:
+        """Inputs until one ends its process, or until the batch's time is up."""
+        results, sending = Pipe(duplex=False)
+        process = os.fork()
+        if not process:
+            with suppress(BaseException):
+                _read(self.data, self.data["first"] + self.done, sending)
+            os._exit(0)
+        sending.close()
+        how = self._hear(results)
+        if how:
+            os.kill(process, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if how:
+            self._add("BROKEN", f"status {status}\nDied" if how == DIED else how, [])
+
+    def _hear(self, results: Connection) -> str:
+        """What the process tells; returns what became of it if that is not all."""
+        while results.poll(HANGS):
+            try:
+                told = results.recv()
+            except EOFError:
+                return DIED
+            if isinstance(told, float):
+                self.seconds += told
+                return ""
+            self._add(*told)
+        return f"it hangs for {HANGS:g} s\nHangs"
+
+    def _add(self, outcome: str, trace: str, lines: list[Line]) -> None:
+        damaged = input_of(self.data, self.data["first"] + self.done) if trace or lines else b""
+        self.done += 1
+        self.outcomes[outcome] += 1
+        SEEN.update(lines)
+        if trace:
+            self.found.append([damaged, trace])
+        elif lines:
+            self.grown.append([damaged, [list(line) for line in lines]])
+
+
 def fuzz(data: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Outcomes by name, faults with their tracebacks, inputs that reached lines that none had reached
-    in this process, and how many of the batch's inputs were `done`.
-    """
-    reader = readers_of(data["readers"])[data["reader"]]
+    """A batch's figures; how many inputs were `done`, or which module is missing."""
     try:
-        coverage = _warm(data["readers"], data["reader"], data["seeds"])
+        _warm(data["readers"], data["reader"], data["seeds"])
     except ImportError as error:
         return {"missing": str(error)}
-    once = attempt_apart if data["apart"] else attempt
-    outcomes: Counter[str] = Counter()
-    faults: list[list[Any]] = []
-    grown: list[list[Any]] = []
-    begun, done = time.process_time(), 0
-    while done < data["count"] and time.process_time() - begun < BATCH_SECONDS:
-        damaged = input_of(data, data["first"] + done)
-        coverage.news()
-        outcome, trace = once(reader, damaged)
-        outcomes[outcome] += 1
-        done += 1
-        if trace:
-            faults.append([damaged, trace])
-        elif lines := coverage.news():
-            grown.append([damaged, [[file, line] for file, line in lines]])
-    spent = time.process_time() - begun
+    _coverage()
+    batch, begun = Batch(data), time.monotonic()
+    batch.stretch()
+    while (
+        batch.found
+        and not batch.seconds
+        and batch.done < data["count"]
+        and time.monotonic() - begun < HANGS
+    ):
+        batch.stretch()
     return {
-        "outcomes": dict(outcomes),
-        "found": faults,
-        "grown": grown,
-        "done": done,
-        "seconds": round(spent, 4),
+        "outcomes": dict(batch.outcomes),
+        "found": batch.found,
+        "grown": batch.grown,
+        "done": batch.done,
+        "seconds": round(batch.seconds, 4),
     }
