@@ -24,6 +24,7 @@ from ceiling import Product
 from tuning import GROUPS, engine_of, parser, sources
 
 from xdsl_spirv.jobs.job import LAVAPIPE
+from xdsl_spirv.jobs.options import status_of
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.passes.schedule.assign_schedule import choose
 from xdsl_spirv.passes.schedule.tuned import lookup
@@ -123,4 +124,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

@@ -31,7 +31,7 @@ from shape_families import families
 
 from xdsl_spirv.jobs.engine import Engine, Here
 from xdsl_spirv.jobs.job import LAVAPIPE, Job
-from xdsl_spirv.jobs.options import open_engine
+from xdsl_spirv.jobs.options import open_engine, status_of
 from xdsl_spirv.jobs.places import here
 from xdsl_spirv.jobs.store import Record, Store
 from xdsl_spirv.passes.schedule.tuned import path_for
@@ -263,4 +263,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from xdsl_spirv.jobs.engine import Engine, Here
@@ -87,6 +88,15 @@ def resource(engine: Engine, device: str | None) -> str:
         offered = ", ".join(gpus) or "none"
         raise ProgramError(f"{device} is not one model", f"offered: {offered}", "name a model")
     return gpus[0]
+
+
+def status_of(main: Callable[[], int]) -> int:
+    """The exit status of a script; what is refused is one message."""
+    try:
+        return main()
+    except ProgramError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
 
 def open_store(path: str | None) -> AbstractContextManager[Store | None]:

@@ -37,7 +37,7 @@ from typing import Any
 
 from xdsl_spirv.jobs.engine import Engine
 from xdsl_spirv.jobs.job import Job
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.fuzzing.batch import FUZZ, HANGS, attempt, readers_of, seeds_of
@@ -329,12 +329,8 @@ def main() -> int:
         return reduce(arguments, arguments.reader)
     if not arguments.count and not arguments.time:
         arguments.count = 10_000
-    try:
-        return fuzz(arguments)
-    except ProgramError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return fuzz(arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

@@ -22,8 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from xdsl_spirv.jobs.job import Job
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store
-from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
 from xdsl_spirv.serialization.text.assembler import assemble
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,14 +54,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--time", type=float, help="stop after about this many seconds")
     add_options(parser)
-    try:
-        return judge(parser.parse_args())
-    except ProgramError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-
-
-def judge(arguments: argparse.Namespace) -> int:
+    arguments = parser.parse_args()
     modules = [path.read_bytes() for path in arguments.modules] or cases()
     first = arguments.seed * 1_000_003
     seeds = range(first, first + arguments.count)
@@ -96,4 +88,4 @@ def judge(arguments: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

@@ -38,7 +38,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from xdsl_spirv.jobs.job import INTERPRETER, Job, Result
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
 from xdsl_spirv.testing.node_cases import REFERENCE, Case, Outcome, collect
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -257,4 +257,4 @@ def compared(outcomes: dict[str, Outcome]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

@@ -34,7 +34,7 @@ from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.jobs.engine import Engine
 from xdsl_spirv.jobs.job import INTERPRETER, Job, Wrong
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.differential.onnx_graphs import OPEN, RandomGraph, Run, assembled
@@ -388,4 +388,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(status_of(main))
