@@ -42,8 +42,6 @@ ATTEMPTS = 3
 """How often a candidate is timed whose reference does not stay as it was."""
 WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
 """The reference runs so long before the first timing: the device was idle while work was loaded."""
-FIRST_SECONDS = 0.1
-"""So long where nobody knows its shortest time yet; a clock that still rises shows as drift."""
 WARM = 1.04
 """How many times its shortest time the reference may take when the clock is high again."""
 REFERENCE_RUNS = 5
@@ -206,7 +204,7 @@ class _Reference:
     def warm_up(self, timeout: float) -> None:
         """Run until the clock is as high as it was before, or for a while."""
         known = self.shortest
-        end = time.monotonic() + (WARM_UP_SECONDS if known else FIRST_SECONDS)
+        end = time.monotonic() + WARM_UP_SECONDS
         while time.monotonic() < end:
             self.loaded.time(1, timeout, STEP_SECONDS)
             if self.microseconds(REFERENCE_RUNS, timeout) < WARM * known:
