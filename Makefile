@@ -64,7 +64,7 @@ bench: $(STAMPS)/bench  ## the figures in benchmarks/results
 
 # Tutorials that have been built (build/tutorials) come along.
 site: $(STAMPS)/docs  ## the documentation site in build/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 site-test: site $(STAMPS)/tutorials  ## the site and the pages of commands in Chromium, and what pages say to type
 	$(BIN)/python scripts/check_site.py

@@ -1,6 +1,6 @@
 """
 Cases of `faults.py`: programs and what they require, stores and workers, sessions of `opt`,
-completion, conversion, kernels in Python, and the runner in C.
+completion, conversion, kernels in Python, the runner in C, and the site.
 """
 
 from __future__ import annotations
@@ -363,6 +363,22 @@ def runners() -> Iterator[Case]:
         yield Case(f"runner, an input that is {name}", words, FAILED, prepare, command=runner())
 
 
+def sites() -> Iterator[Case]:
+    """The site's builder on a page with a link that leads nowhere."""
+
+    def prepare(folder: Path) -> None:
+        for name in ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml"):
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+        for name in ("scripts", "src"):
+            (folder / name).symlink_to(ROOT / name)
+        (folder / "build").mkdir()
+        (folder / "docs" / "index.md").write_text("[x](nothing.md)")
+
+    mkdocs = (sys.executable, "-m", "mkdocs")
+    yield Case("site, a dead link", ("build", "--strict"), FAILED, prepare, command=mkdocs)
+
+
 def newer_cases() -> list[Case]:
     makers = (requirements, stores, workers, conversions, sessions, completions, kernels)
-    return [case for maker in (*makers, runners) for case in maker()]
+    return [case for maker in (*makers, runners, sites) for case in maker()]
