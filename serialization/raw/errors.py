@@ -27,11 +27,16 @@ class SPIRVDecodeError(ValueError):
         self.word = word
         self.index = index
         self.opcode = opcode
+        self.name = name
         place = f"at word {word}"
         if opcode is not None:
             called = "" if name is None else f" {name}"
             place += f", instruction {index}, opcode {opcode}{called}"
         super().__init__(f"{cause} ({place})")
+
+    def __reduce__(self):
+        """By its parts: it comes from other processes, too."""
+        return type(self), (self.cause, self.word, self.index, self.opcode, self.name)
 
 
 class SPIRVUnknownError(SPIRVDecodeError):
@@ -52,3 +57,6 @@ class SPIRVAssemblyError(ValueError):
         self.line = line
         self.column = column
         super().__init__(f"{line}:{column}: {cause}")
+
+    def __reduce__(self):
+        return type(self), (self.cause, self.line, self.column)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import struct
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xdsl_spirv.serialization.raw.binary import Header
+from xdsl_spirv.serialization.raw.errors import (
+    SPIRVAssemblyError,
+    SPIRVDecodeError,
+    SPIRVUnknownError,
+)
 from xdsl_spirv.testing.mutation import (
     check,
     check_dialect,
@@ -60,3 +67,16 @@ def test_damaged_modules_of_glslang(glsl_modules: dict[str, bytes]):
         assert check(data) != "refused"
         for _ in range(5):
             check(mutate(rng, data))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SPIRVDecodeError("cause", 7, 3, 19, "OpExecutionMode"),
+        SPIRVUnknownError("cause", 7),
+        SPIRVAssemblyError("cause", 4, 2),
+    ],
+)
+def test_an_error_comes_from_another_process_as_it_was(error: ValueError):
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
