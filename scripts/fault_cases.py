@@ -28,7 +28,8 @@ class Case:
     """Sent after so many seconds."""
     output: str = "tail"
     """Where standard output goes: it is kept, or goes to a full disk, a closed pipe, nowhere."""
-    command: Sequence[str] = COMMAND
+    command: Callable[[], Sequence[str]] = lambda: COMMAND
+    """What is started; nothing where that is not on this machine."""
     text: str = ""
     """What it reads on standard input."""
 

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -182,6 +182,9 @@ def cases() -> list[Case]:
 
 def outcome(case: Case) -> list[str]:
     """What is wrong with how a case ends."""
+    command = case.command()
+    if not command:
+        return []
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         top = Path(name)
         work, temporary, home = (top / part for part in ("work", "tmp", "home"))
@@ -191,7 +194,7 @@ def outcome(case: Case) -> list[str]:
         before = set(os.listdir(work))
         kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH") if key in os.environ}
         environment = {**kept, "HOME": str(home), "TMPDIR": str(temporary), **case.environment}
-        status, said = _run(case, work, environment)
+        status, said = _run(case, command, work, environment)
         wrong: list[str] = []
         if status is None:
             wrong.append(f"it does not end within {SECONDS} s")
@@ -210,7 +213,9 @@ def outcome(case: Case) -> list[str]:
         return [f"{what}: {said[-300:]!r}" for what in wrong]
 
 
-def _run(case: Case, work: Path, environment: Mapping[str, str]) -> tuple[int | None, str]:
+def _run(
+    case: Case, command: Sequence[str], work: Path, environment: Mapping[str, str]
+) -> tuple[int | None, str]:
     def limit() -> None:
         for kind, amount in case.limits.items():
             resource.setrlimit(kind, (amount, amount))
@@ -221,7 +226,7 @@ def _run(case: Case, work: Path, environment: Mapping[str, str]) -> tuple[int | 
     if case.output == "full":
         stdout = os.open("/dev/full", os.O_WRONLY)
     process = subprocess.Popen(
-        [*case.command, *case.arguments], cwd=work, env=environment, stdin=subprocess.PIPE,
+        [*command, *case.arguments], cwd=work, env=environment, stdin=subprocess.PIPE,
         stdout=stdout, stderr=subprocess.PIPE, text=True, errors="replace", preexec_fn=limit,
         start_new_session=True,
     )  # fmt: skip

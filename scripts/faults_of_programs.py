@@ -119,8 +119,7 @@ def requirements() -> Iterator[Case]:
         # Less than the kernels need does no harm: they are asked themselves.
         yield Case(f"run, requires {name}", ("run", "program", "--random", "1"), ANY, prepare)
         words = ("program", "x=x.npy", "-o", "out")
-        if runner():
-            yield Case(f"runner, requires {name}", words, ANY, prepare, command=runner())
+        yield Case(f"runner, requires {name}", words, ANY, prepare, command=runner)
 
 
 def stores() -> Iterator[Case]:
@@ -331,7 +330,7 @@ def kernels() -> Iterator[Case]:
     python = (sys.executable, "-c", SCRIPT)
     for kind, text in KERNELS.items():
         code = text.replace("{ok}", SOUND)
-        yield Case(f"a kernel with {kind}", (), ANY, command=python, text=code)
+        yield Case(f"a kernel with {kind}", (), ANY, command=lambda: python, text=code)
 
 
 def runners() -> Iterator[Case]:
@@ -351,16 +350,15 @@ def runners() -> Iterator[Case]:
         words = ("run", "program", "--random", "1")
         yield Case(f"run, a program with {kind}", words, ANY, prepare)
         words = ("program", "x=x.npy", "-o", "out")
-        if runner():
-            yield Case(f"runner, a program with {kind}", words, ANY, prepare, command=runner())
-    for name, make in bad_files("x.npy") if runner() else ():
+        yield Case(f"runner, a program with {kind}", words, ANY, prepare, command=runner)
+    for name, make in bad_files("x.npy"):
 
         def prepare(folder: Path, make: Callable[[Path], object] = make) -> None:
             shutil.copytree(compiled(), folder / "program")
             make(folder)
 
         words = ("program", "x=x.npy", "-o", "out")
-        yield Case(f"runner, an input that is {name}", words, FAILED, prepare, command=runner())
+        yield Case(f"runner, an input that is {name}", words, FAILED, prepare, command=runner)
 
 
 def sites() -> Iterator[Case]:
@@ -376,7 +374,7 @@ def sites() -> Iterator[Case]:
         (folder / "docs" / "index.md").write_text("[x](nothing.md)")
 
     mkdocs = (sys.executable, "-m", "mkdocs")
-    yield Case("site, a dead link", ("build", "--strict"), FAILED, prepare, command=mkdocs)
+    yield Case("site, a dead link", ("build", "--strict"), FAILED, prepare, command=lambda: mkdocs)
 
 
 def newer_cases() -> list[Case]:
