@@ -197,6 +197,8 @@ def run():
         pass
     return 0
 
+# Whoever starts the tests in the background may have had interrupts ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 failing.end_by_exception()
 sys.exit(failing.guarded(run, debug=False))
 """
