@@ -217,6 +217,8 @@ def _run(
     case: Case, command: Sequence[str], work: Path, environment: Mapping[str, str]
 ) -> tuple[int | None, str]:
     def limit() -> None:
+        # Whoever starts this in the background may have had interrupts ignored.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         for kind, amount in case.limits.items():
             resource.setrlimit(kind, (amount, amount))
         if case.output == "closed":
