@@ -41,6 +41,7 @@ CONTRACTIONS = 40
 OF_THE_DRIVER = ("Exp", "Log", "Sigmoid")
 """Functions that this driver has of finite numbers only, as Vulkan lets it."""
 NARROW = ("Cast to uint8",)
+SMALL = ("magika", "centerface", "minilm", "ppocr_cls")
 
 Start = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -146,11 +147,11 @@ def test_operators_at_edges(start: Start, target: Path, tmp_path: Path):
 
 
 def test_small_models(start: Start, target: Path, tmp_path: Path):
-    """Those of the zoo whose packages are installed: MiniLM among them, beside onnxruntime."""
+    """Those that it runs in a minute, beside onnxruntime: text, faces, sentences, lines."""
     onnxruntime = pytest.importorskip("onnxruntime")
     sys.path.insert(0, str(ROOT / "benchmarks"))
     zoo = importlib.import_module("model_zoo")
-    models = {model.name: model for model in zoo.MODELS if model.missing() is None}
+    models = {m.name: m for m in zoo.MODELS if m.name in SMALL and m.missing() is None}
     if not models:
         pytest.skip("no model of benchmarks/model_zoo.py is installed")
     programs = {
@@ -162,7 +163,7 @@ def test_small_models(start: Start, target: Path, tmp_path: Path):
         expected = session.run(None, programs[name][1])
         for result, wanted in zip(results.values(), expected, strict=True):
             error = np.abs(result - wanted).max() / max(np.abs(wanted).max(), 1e-6)
-            assert error < 1e-3, f"{name}: {error}"
+            assert error < 1e-5, f"{name}: {error}"
 
 
 def test_a_page_is_read(start: Start, target: Path):
