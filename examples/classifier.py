@@ -68,6 +68,7 @@ def main() -> int:
     from xdsl_spirv.tools.explain_html import page_of
     from xdsl_spirv.tools.explain_text import text_of
     from xdsl_spirv.tools.explanation import explanation_of
+    from xdsl_spirv.tools.run_times import Measured
 
     OUTPUT.mkdir(exist_ok=True)
     path = model_path()
@@ -100,7 +101,7 @@ def main() -> int:
             f"{expected.how}: {difference}"
         )
         passed = passed and difference.passed and is_right
-    page = with_times(explanation, times, "the interpreter")
+    page = with_times(explanation, Measured(times, "the interpreter"))
     (OUTPUT / "classifier.html").write_text(page_of(page))
     print(f"{OUTPUT}/classifier.html shows the layers; {OUTPUT}/classifier is the program")
     if not passed:

@@ -12,6 +12,8 @@ from pathlib import PurePath
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.phases import Phase
+from xdsl_spirv.tools.explain_phases import TITLES, phase_label, tracks
 from xdsl_spirv.tools.explain_rows import run_times
 from xdsl_spirv.tools.explain_text import nodes_text, tile_of
 from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
@@ -26,7 +28,8 @@ Event = dict[str, Any]
 
 def chrome_trace(explanation: Explanation) -> Event:
     """
-    The trace: a row for what was measured, one for the roofline, and the memory of temporaries.
+    The trace: a row for what was measured, one for the roofline, the memory of temporaries, and
+    rows for a run with its copies.
 
     Raises `ProgramError` where there are no times at all.
     """
@@ -48,6 +51,9 @@ def chrome_trace(explanation: Explanation) -> Event:
         events.append(_name("thread_name", name, row))
         events += _dispatches(explanation.layers, seconds, row)
     events += _memory(explanation, rows[0][2])
+    for row, (track, phases) in enumerate(tracks(explanation.phases).items(), ROOFLINE + 1):
+        events.append(_name("thread_name", f"with copies: {TITLES[track]}", row))
+        events += [_phase(explanation, phase, row) for phase in phases]
     return {
         "traceEvents": events,
         "displayTimeUnit": "ns",
@@ -81,6 +87,19 @@ def _dispatches(
             )
         start += microseconds
     return events
+
+
+def _phase(explanation: Explanation, phase: Phase, row: int) -> Event:
+    return {
+        "name": phase_label(explanation, phase),
+        "cat": phase.track,
+        "ph": "X",
+        "ts": phase.start / 1e3,
+        "dur": phase.nanoseconds / 1e3,
+        "pid": PROCESS,
+        "tid": row,
+        "args": {} if phase.dispatch is None else {"dispatch": phase.dispatch},
+    }
 
 
 def _arguments(entry: ExplainedLayer) -> dict[str, Any]:

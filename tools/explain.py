@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -30,6 +29,7 @@ from xdsl_spirv.tools.explanation import Explanation, explanation_of, refused
 from xdsl_spirv.tools.listing import list_values
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.report import is_wanted, note
+from xdsl_spirv.tools.run_times import Measured
 
 FORMATS = ("text", "json", "html")
 SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
@@ -237,7 +237,7 @@ def _measured(
         if arguments.device is not None:
             raise ProgramError("the times are measured already", "--device", "leave it out")
         dispatches = program.function(arguments.function).manifest.dispatches
-        return with_times(explanation, *read_times(arguments.profile, dispatches))
+        return with_times(explanation, read_times(arguments.profile, dispatches))
     if arguments.device is None:
         return explanation
     from xdsl_spirv.tools.arrays import read_inputs
@@ -247,14 +247,13 @@ def _measured(
         arguments.random = 0
     program = program.function()
     inputs = read_inputs(arguments, program.manifest.inputs)
-    seconds, where = times_of(program, inputs, arguments)
-    return with_times(explanation, seconds, where)
+    return with_times(explanation, times_of(program, inputs, arguments))
 
 
-def with_times(explanation: Explanation, seconds: Sequence[float], where: str) -> Explanation:
-    """The explanation with what each dispatch took."""
+def with_times(explanation: Explanation, measured: Measured) -> Explanation:
+    """The explanation with what each dispatch took, and a run with its copies."""
     layers = tuple(
         replace(entry, measured_seconds=time)
-        for entry, time in zip(explanation.layers, seconds, strict=True)
+        for entry, time in zip(explanation.layers, measured.seconds, strict=True)
     )
-    return replace(explanation, layers=layers, device=where)
+    return replace(explanation, layers=layers, device=measured.device, phases=measured.phases)

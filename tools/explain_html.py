@@ -16,6 +16,7 @@ from xdsl_spirv.tools import explain_charts
 from xdsl_spirv.tools.advice import advice_of
 from xdsl_spirv.tools.explain_charts import COLOURS, colour, memory_chart, timeline
 from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
+from xdsl_spirv.tools.explain_phases import phases_chart
 from xdsl_spirv.tools.explain_rows import Row, rows_of
 from xdsl_spirv.tools.explain_text import (
     WIDEST,
@@ -65,6 +66,7 @@ def page_of(explanation: Explanation) -> str:
         notes = notes_of(explanation.layers)
         parts += [
             timeline(explanation),
+            phases_chart(explanation),
             memory_chart(explanation),
             _kernels(explanation),
             _layers(explanation, notes),

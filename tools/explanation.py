@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from xdsl_spirv.frontends.model import Node
 from xdsl_spirv.runtime.expressions import Number
 from xdsl_spirv.runtime.layers import Layer
+from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import Target
 from xdsl_spirv.tools.lifetimes import Lifetime, lifetimes_of
@@ -89,6 +90,8 @@ class Explanation:
     state_bytes: int = 0
     """Of what lives between runs."""
     buffers: tuple[Lifetime, ...] = field(default=(), metadata={"sparse": True})
+    phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
+    """A run with its copies, where one was measured."""
 
     def __repr__(self) -> str:
         """The table, as `print` shows it."""

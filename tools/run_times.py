@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.program import Dispatch
 from xdsl_spirv.runtime.records import from_json, to_json
 
 SCHEMA = "xdsl-spirv-times"
-VERSION = 1
+VERSIONS = (1, 2)
+"""The second says what the host did, too; the first is still read."""
 
 MOST_BYTES = 1 << 28
 """Of a file of times."""
@@ -43,17 +45,30 @@ class RunTimes:
     version: int
     device: str
     dispatches: tuple[DispatchTime, ...]
+    phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
+    """A run with its copies; empty where nobody measured it."""
 
 
-def times_json(device: str, dispatches: Sequence[DispatchTime]) -> str:
+@dataclass(frozen=True)
+class Measured:
+    """The median seconds of each dispatch, where they were measured, and a run with its copies."""
+
+    seconds: list[float]
+    device: str
+    phases: tuple[Phase, ...] = ()
+
+
+def times_json(
+    device: str, dispatches: Sequence[DispatchTime], phases: Sequence[Phase] = ()
+) -> str:
     """The file's contents."""
-    record = RunTimes(SCHEMA, VERSION, device, tuple(dispatches))
+    record = RunTimes(SCHEMA, VERSIONS[-1], device, tuple(dispatches), tuple(phases))
     return json.dumps(to_json(record), indent=1) + "\n"
 
 
-def read_times(path: str, dispatches: Sequence[Dispatch]) -> tuple[list[float], str]:
+def read_times(path: str, dispatches: Sequence[Dispatch]) -> Measured:
     """
-    The median seconds of each dispatch, and the device's name.
+    What a file holds.
 
     Raises `ProgramError` for a file that is none, or is of another program's dispatches.
     """
@@ -69,8 +84,13 @@ def read_times(path: str, dispatches: Sequence[Dispatch]) -> tuple[list[float], 
     for dispatch in times.dispatches:
         if not dispatch.nanoseconds or not all(0 <= t < inf for t in dispatch.nanoseconds):
             raise ProgramError(f"no times of {dispatch.entry_point!r}", path, REMEDY)
+    for phase in times.phases:
+        if not (-inf < phase.start < inf and 0 <= phase.nanoseconds < inf):
+            raise ProgramError(f"no time of {phase.name!r}", path, REMEDY)
+        if phase.dispatch is not None and not 0 <= phase.dispatch < len(launched):
+            raise ProgramError(f"there is no dispatch {phase.dispatch}", path, REMEDY)
     seconds = [statistics.median(d.nanoseconds) / 1e9 for d in times.dispatches]
-    return seconds, times.device
+    return Measured(seconds, times.device, times.phases)
 
 
 def _read(path: str) -> RunTimes:
@@ -86,6 +106,7 @@ def _read(path: str) -> RunTimes:
         times = from_json(RunTimes, value, path)
     except ProgramError as error:
         raise ProgramError(error.cause, error.place, REMEDY) from None
-    if (times.schema, times.version) != (SCHEMA, VERSION):
-        raise ProgramError(f"expected the schema {SCHEMA!r}, version {VERSION}", path, REMEDY)
+    if times.schema != SCHEMA or times.version not in VERSIONS:
+        known = f"version {VERSIONS[0]} or {VERSIONS[-1]}"
+        raise ProgramError(f"expected the schema {SCHEMA!r}, {known}", path, REMEDY)
     return times

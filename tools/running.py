@@ -19,6 +19,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import LateError, ProgramError
 from xdsl_spirv.runtime.execution import bind_inputs, run
 from xdsl_spirv.runtime.patience import time_limit
+from xdsl_spirv.runtime.phases import DEVICE, HOST, LOAD, Phase
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.session import open_session
 from xdsl_spirv.runtime.vulkan.device import (
@@ -34,6 +35,7 @@ from xdsl_spirv.runtime.vulkan.programs import work_of
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, RemoteWork, open_isolated
 from xdsl_spirv.tools.report import note, plain
+from xdsl_spirv.tools.run_times import Measured
 
 if TYPE_CHECKING:
     from xdsl_spirv.compare.layers import Execute
@@ -198,8 +200,10 @@ def _executed(
         times = device.times(program, count, WARM_UP_SECONDS)
         where = f"vulkan:{device.info.index} ({device.info.name})"
         _print_times(times, count, where)
+        phases = device.phases(program, inputs, count)
+        _print_phases(phases)
         if arguments.profile:
-            _write_times(times, where, arguments.profile)
+            _write_times(times, phases, where, arguments.profile)
     return results
 
 
@@ -230,12 +234,28 @@ def _print_times(times: list[Time], count: int, where: str) -> None:
     print(f"  {total / 1e3:12.2f} us in {len(times)} dispatches")
 
 
-def _write_times(times: list[Time], where: str, path: str) -> None:
+def _print_phases(phases: list[Phase]) -> None:
+    """A run with its copies, by the host's clock and the device's."""
+    note(phases=[plain(phase) for phase in phases])
+    print("a run with its copies:")
+    titles = {HOST: "by the host", DEVICE: "by the device", LOAD: "once, when it is loaded"}
+    for track, title in titles.items():
+        parts: dict[str, float] = {}
+        for phase in phases:
+            name = "kernels" if phase.dispatch is not None else phase.name
+            if phase.track == track:
+                parts[name] = parts.get(name, 0.0) + phase.nanoseconds
+        if parts:
+            said = ", ".join(f"{name} {time / 1e3:.2f}" for name, time in parts.items())
+            print(f"  {sum(parts.values()) / 1e3:12.2f} us {title}: {said}")
+
+
+def _write_times(times: list[Time], phases: list[Phase], where: str, path: str) -> None:
     from xdsl_spirv.tools.output import write
     from xdsl_spirv.tools.run_times import DispatchTime, times_json
 
     dispatches = [DispatchTime(t.kernel, t.entry_point, t.nanoseconds) for t in times]
-    write(path, times_json(where, dispatches).encode())
+    write(path, times_json(where, dispatches, phases).encode())
 
 
 @contextmanager
@@ -258,16 +278,17 @@ RUNS = 20
 
 def times_of(
     program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
-) -> tuple[list[float], str]:
-    """The seconds of each dispatch on the device that a command names, and what that is called."""
+) -> Measured:
+    """What each dispatch takes on the device that a command names, and a run with its copies."""
     name: str = arguments.device
     if name.partition(":")[0] != "vulkan":
         seconds: list[float] = []
         with limited(arguments):
             run(program, inputs, name, times=seconds)
-        return seconds, INTERPRETED_ON
+        return Measured(seconds, INTERPRETED_ON)
     with _opened(name, arguments) as device:
         device.execute(program, inputs)
         times = device.times(program, RUNS, WARM_UP_SECONDS)
         where = f"vulkan:{device.info.index} ({device.info.name})"
-    return [time.median / 1e9 for time in times], where
+        phases = device.phases(program, inputs, RUNS)
+    return Measured([time.median / 1e9 for time in times], where, tuple(phases))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl_spirv.progress import stage
+from xdsl_spirv.runtime.phases import HOST, LOAD, HostClock, Phase, device_phases, length
 from xdsl_spirv.runtime.vulkan.enums import (
     Access,
     DescriptorType,
@@ -397,16 +398,11 @@ class LoadedWork:
         """Between the timestamps that `record` writes, in `count` submissions."""
         import time
 
-        queue = self.device.info.queue
-        if queue is None or not queue.timestamp_bits:
+        bits = self._timestamp_bits()
+        if not bits:
             raise VulkanError(
                 "the device's queue writes no timestamps", self.device.info.name, "time on the host"
             )
-        if not self.queries:
-            create = QueryPoolCreateInfo(
-                queryType=QueryType.TIMESTAMP, queryCount=max(2, len(self.work.steps) + 1)
-            )
-            self.queries = self.device.made("QueryPool", create)
         end = time.perf_counter() + warm_up
         while time.perf_counter() < end:
             self.repeat(timeout)
@@ -414,8 +410,93 @@ class LoadedWork:
         rounds: list[list[float]] = []
         for _ in range(count):
             self.device.submit([commands], timeout)
-            rounds.append(self._differences(stamps, queue.timestamp_bits))
+            rounds.append(self._differences(stamps, bits))
         return rounds
+
+    def _timestamp_bits(self) -> int:
+        """Valid bits of a timestamp; 0: the queue writes none, else a pool of queries is there."""
+        queue = self.device.info.queue
+        if queue is None or not queue.timestamp_bits:
+            return 0
+        if not self.queries:
+            create = QueryPoolCreateInfo(
+                queryType=QueryType.TIMESTAMP, queryCount=len(self.work.steps) + 3
+            )
+            self.queries = self.device.made("QueryPool", create)
+        return queue.timestamp_bits
+
+    @stage("timing on the device")
+    def phases(self, inputs: Mapping[str, Bytes], count: int, timeout: float) -> list[Phase]:
+        """
+        What the host and the device spend on a run: the one of median length among `count`.
+
+        Before it stands what is done once for a program. The device's clock is placed so that its
+        last phase ends with the host's wait. A queue without timestamps has the host's phases only.
+        """
+        work = self.work
+        views = {
+            b.name: checked(work, b.name, inputs[b.name]) for b in work.named("input", "state")
+        }
+        bits = self._timestamp_bits()
+        load = HostClock(LOAD)
+        load.begin("record")
+        commands = self._recorded("phases", lambda commands: self._record_phases(commands, bits))
+        if any(step.once for step in work.steps):
+            load.begin("once")
+            self.device.submit([self._recorded("once", self._record_once)], timeout)
+        load.end()
+        self.prepared = True
+        runs = [self._phases_of_run(views, commands, bits, timeout) for _ in range(count)]
+        return [*load.phases, *sorted(runs, key=length)[count // 2]]
+
+    def _record_phases(self, commands: int, bits: int) -> None:
+        """A run whose copies and steps stand between timestamps, where there are such."""
+        inside, outside = self._whole() if self.in_one_go else ([], [])
+        steps = [index for index, step in enumerate(self.work.steps) if not step.once]
+        if bits:
+            self._record_start(commands, len(steps) + 3)
+        self._record_copies(commands, inside, False)
+        self._barrier(commands, COPIED, COMPUTING)
+        for number, index in enumerate(steps):
+            if bits:
+                self._record_stamp(commands, number + 1)
+            self._record(commands, self.work.steps[index], self.steps[index], self.sets[index])
+            self._barrier(commands, COMPUTED, COMPUTING)
+        if bits:
+            self._record_stamp(commands, len(steps) + 1)
+        self._barrier(commands, COMPUTED, COPYING)
+        self._record_copies(commands, outside, True)
+        self._barrier(commands, COPIED, READ_BY_HOST)
+        if bits:
+            self._record_stamp(commands, len(steps) + 2)
+
+    def _phases_of_run(
+        self, views: Mapping[str, memoryview], commands: int, bits: int, timeout: float
+    ) -> list[Phase]:
+        assert self.staging is not None
+        inside, outside = self._whole() if self.in_one_go else ([], [])
+        outputs = self.work.named("output")
+        host = HostClock(HOST)
+        host.begin("upload")
+        for copy in inside:
+            to_staging(self.staging, copy, views[copy.name])
+        for name in () if self.in_one_go else views:
+            self.write(name, views[name], timeout)
+        host.begin("submit")
+        self.device.submit([commands], timeout, meanwhile=lambda: host.begin("wait"))
+        host.begin("download")
+        results = {b.name: bytearray(b.size) for b in outputs} if self.in_one_go else {}
+        for copy in outside:
+            from_staging(self.staging, copy, memoryview(results[copy.name]))
+        for buffer in () if self.in_one_go else outputs:
+            self.read(buffer.name, timeout)
+        host.end()
+        if not bits:
+            return host.phases
+        end = next(phase.end for phase in host.phases if phase.name == "wait")
+        steps = [(i, s.entry_point) for i, s in enumerate(self.work.steps) if not s.once]
+        taken = self._differences(len(steps) + 3, bits)
+        return [*host.phases, *device_phases(taken, steps, end, self.in_one_go)]
 
     def _record_stamp(self, commands: int, index: int) -> None:
         last = PipelineStage.BOTTOM_OF_PIPE

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.vulkan.errors import OutOfMemoryError
 from xdsl_spirv.runtime.vulkan.loaded import Bytes, Time
 from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
@@ -96,6 +97,8 @@ class Loaded(Protocol):
         self, runs: int, count: int, timeout: float, warm_up: float = 0.0
     ) -> list[float]: ...
 
+    def phases(self, inputs: Mapping[str, Bytes], count: int, timeout: float) -> list[Phase]: ...
+
 
 L = TypeVar("L", bound=Loaded)
 
@@ -160,19 +163,28 @@ class Executor(ABC, Generic[L]):
         Raises `ProgramError` for inputs that do not fit, `MisfitError` for a program that this
         device cannot run, `DeviceTimeoutError` and `DeviceLostError`.
         """
-        from xdsl_spirv.runtime.execution import bind_inputs
-
         program = program.function().at(inputs)
-        values = bind_inputs(program, inputs)
-        loaded = self.ready(program)
-        values |= program.first_values()
-        buffers = [b.name for b in program.manifest.buffers if b.kind in ("input", "state")]
-        given = {name: bytes_of(values[name]) for name in buffers}
+        given, loaded = self._given(program, inputs)
         outputs = loaded.run(given, self.timeout)
         for buffer in program.manifest.outputs:
             if buffer.kind == "state":
                 outputs[buffer.name] = loaded.read(buffer.name, self.timeout)
         return arrays_of(program, outputs)
+
+    def _given(self, program: Program, inputs: Mapping[str, Array]) -> tuple[dict[str, bytes], L]:
+        """The bytes of inputs and states before a run, and the program when it is loaded."""
+        from xdsl_spirv.runtime.execution import bind_inputs
+
+        values = bind_inputs(program, inputs)
+        loaded = self.ready(program)
+        values |= program.first_values()
+        buffers = [b.name for b in program.manifest.buffers if b.kind in ("input", "state")]
+        return {name: bytes_of(values[name]) for name in buffers}, loaded
+
+    def phases(self, program: Program, inputs: Mapping[str, Array], count: int) -> list[Phase]:
+        """What the host and the device spend on a run, the one of median length among `count`."""
+        given, loaded = self._given(program.function().at(inputs), inputs)
+        return loaded.phases(given, count, self.timeout)
 
     def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:
         """The device's time of each dispatch in `count` runs over the buffers as they are."""

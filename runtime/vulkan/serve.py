@@ -10,6 +10,7 @@ import traceback
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.processes import serve
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
 from xdsl_spirv.runtime.vulkan.instance import Instance
@@ -75,6 +76,11 @@ class _Server:
 
     def time_runs(self, number: int, *arguments: Any) -> list[float]:
         return self.works[number].time_runs(*arguments)
+
+    def phases(
+        self, number: int, inputs: dict[str, bytes], count: int, timeout: float
+    ) -> list[Phase]:
+        return self.works[number].phases(inputs, count, timeout)
 
     def executables(self, number: int) -> list[list[dict[str, int | float | bool]]]:
         return self.works[number].executables()

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
 from xdsl_spirv.runtime.vulkan import errors
 from xdsl_spirv.runtime.vulkan.device import TIMEOUT, rank
@@ -39,6 +40,7 @@ STAGES = {
     "run_routine": "running on the device",
     "time": "timing on the device",
     "time_runs": "timing on the device",
+    "phases": "timing on the device",
 }
 """What is said of messages that may take long."""
 
@@ -75,6 +77,11 @@ class RemoteWork:
     def time_runs(self, runs: int, count: int, timeout: float, warm_up: float = 0.0) -> list[float]:
         arguments = self.number, runs, count, timeout, warm_up
         return self.worker.call("time_runs", *arguments, seconds=timeout * 2)
+
+    def phases(self, inputs: Mapping[str, Bytes], count: int, timeout: float) -> list[Phase]:
+        given = {name: bytes(value) for name, value in inputs.items()}
+        seconds = timeout * 2
+        return self.worker.call("phases", self.number, given, count, timeout, seconds=seconds)
 
     def run_routine(
         self,

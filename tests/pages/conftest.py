@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from xdsl_spirv.runtime.phases import HOST, Phase, device_phases
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.run_times import DispatchTime, times_json
@@ -95,7 +96,12 @@ def _times(program: str) -> str:
         DispatchTime(d.kernel, d.entry_point, (1000.0 * number,))
         for number, d in enumerate(dispatches, 1)
     ]
-    return times_json("vulkan:0 (a device)", taken)
+    names = ("upload", "submit", "wait", "download")
+    host = [Phase(HOST, name, 20_000.0 * n, 20_000.0) for n, name in enumerate(names)]
+    steps = [(number, d.entry_point) for number, d in enumerate(dispatches)]
+    device = [2000.0] * (len(dispatches) + 2)
+    phases = [*host, *device_phases(device, steps, host[2].end, copies=True)]
+    return times_json("vulkan:0 (a device)", taken, phases)
 
 
 def _model() -> Path | None:

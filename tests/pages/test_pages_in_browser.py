@@ -104,7 +104,7 @@ def test_pages_fit_and_can_be_read(name: str, window: str, scheme: str, opened: 
 
 
 @pytest.mark.parametrize(
-    ("name", "charts"), [("explained", 2), ("measured", 3), ("compared", 2), ("unmeasured", 1)]
+    ("name", "charts"), [("explained", 2), ("measured", 5), ("compared", 2), ("unmeasured", 1)]
 )
 def test_charts_are_there(name: str, charts: int, opened: Callable[..., Any]):
     page = opened(name)

@@ -86,6 +86,13 @@ def test_steps_in_one_submission(facts: dict[str, Any]):
     assert found["in_one_go"]
     assert len(found["times"]) == 6
     assert all(0 < time < 1e9 for time in found["times"])
+    assert found["right_after_phases"]
+    tracks = {track: [p for p in found["phases"] if p[0] == track] for track in ("host", "device")}
+    assert [name for _, name, *_ in tracks["host"]] == ["upload", "submit", "wait", "download"]
+    assert [step for *_, step in tracks["device"]] == [None, *range(6), None]
+    assert all(nanoseconds > 0 for *_, nanoseconds, _ in found["phases"])
+    *_, start, waited, _ = tracks["host"][2]
+    assert tracks["device"][-1][2] + tracks["device"][-1][3] == pytest.approx(start + waited)
     assert len(found["times_of_runs"]) == 3
     assert all(0 < time < 1e9 for time in found["times_of_runs"])
     # Input, output and two of the five temporaries, which take turns.

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from xdsl_spirv import compile as compile_program
+from xdsl_spirv.runtime.phases import HOST, LOAD, Phase, device_phases
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.explain_text import duration
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.run_times import DispatchTime, times_json
 
@@ -81,6 +83,58 @@ def test_a_trace_has_the_fields_of_its_format(folder: Path, times: Path, tmp_pat
     assert "measured 8 us on vulkan:0 (a device)" in (tmp_path / "text").read_text()
 
 
+def test_a_run_with_its_copies(folder: Path, tmp_path: Path):
+    dispatches = Program.load(folder).manifest.dispatches
+    taken = [DispatchTime(d.kernel, d.entry_point, (3000.0,)) for d in dispatches]
+    steps = [(number, d.entry_point) for number, d in enumerate(dispatches)]
+    phases = [
+        Phase(LOAD, "record", 0.0, 90_000.0),
+        Phase(HOST, "upload", 0.0, 2000.0),
+        Phase(HOST, "submit", 2000.0, 8000.0),
+        Phase(HOST, "wait", 10_000.0, 30_000.0),
+        Phase(HOST, "download", 40_000.0, 1000.0),
+        *device_phases([1000.0, 3000.0, 5000.0, 500.0], steps, 40_000.0, copies=True),
+    ]
+    path, trace, page = (tmp_path / name for name in ("times.json", "trace.json", "page.html"))
+    path.write_text(times_json("vulkan:0 (a device)", taken, phases))
+    arguments = ["--profile", str(path), "--chrome-trace", str(trace), "-o", str(page)]
+    assert main(["explain", str(folder), *arguments]) == 0
+    events = json.loads(trace.read_text())["traceEvents"]
+    shown = {
+        row: [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == row]
+        for row in (3, 4, 5)
+    }
+    assert shown[3] == [("upload", 0, 2), ("submit", 2, 8), ("wait", 10, 30), ("download", 40, 1)]
+    assert shown[4] == [
+        ("copy in", 30.5, 1),
+        *(("0: half", 31.5, 3), ("1: full", 34.5, 5)),
+        ("copy out", 39.5, 0.5),
+    ]
+    assert shown[5] == [("record", 0, 90)]
+    said = [f"{name} {duration(s)}" for name, s in (("kernels", 8e-6), ("copy out", 5e-7))]
+    assert ", ".join(said) in page.read_text()
+    assert page.read_text().count('href="#layer-1"') >= 2
+
+
+def test_a_file_of_loading_alone(folder: Path, tmp_path: Path):
+    dispatches = Program.load(folder).manifest.dispatches
+    taken = [DispatchTime(d.kernel, d.entry_point, (3000.0,)) for d in dispatches]
+    path, page = tmp_path / "times.json", tmp_path / "page.html"
+    path.write_text(times_json("d", taken, [Phase(LOAD, "record", 0.0, 0.0)]))
+    assert main(["explain", str(folder), "--profile", str(path), "-o", str(page)]) == 0
+    assert "A run with its copies" in page.read_text()
+
+
+def test_times_of_the_first_version_have_no_copies(folder: Path, times: Path, tmp_path: Path):
+    record = json.loads(times.read_text())
+    assert "phases" not in record
+    path = tmp_path / "times.json"
+    path.write_text(json.dumps(record | {"version": 1}))
+    page = tmp_path / "page.html"
+    assert main(["explain", str(folder), "--profile", str(path), "-o", str(page)]) == 0
+    assert "A run with its copies" not in page.read_text()
+
+
 def test_node_data_are_microseconds_by_node(folder: Path, times: Path, tmp_path: Path):
     path = tmp_path / "data.json"
     arguments = ["--profile", str(times), "--node-data", str(path), "-o", str(tmp_path / "text")]
@@ -119,6 +173,29 @@ def test_times_that_are_none(
     said = capsys.readouterr()
     assert message in said.err
     assert not said.out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dispatch": 7}, "there is no dispatch 7"),
+        ({"nanoseconds": -1.0}, "no time of 'wait'"),
+        ({"track": "host", "start": "now"}, "start"),
+    ],
+)
+def test_phases_that_are_none(
+    change: dict[str, Any],
+    message: str,
+    folder: Path,
+    times: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    phase = {"track": HOST, "name": "wait", "start": 0.0, "nanoseconds": 1.0, **change}
+    path = tmp_path / "times.json"
+    path.write_text(json.dumps(json.loads(times.read_text()) | {"phases": [phase]}))
+    assert main(["explain", str(folder), "--profile", str(path)]) == 1
+    assert message in capsys.readouterr().err
 
 
 def test_what_has_no_times_has_no_trace(

@@ -90,6 +90,8 @@ def one_submission(device: VulkanDevice) -> dict[str, Any]:
     taken = work.buffers.allocated
     times = work.time(3, TIMEOUT)
     of_runs = work.time_runs(2, 3, TIMEOUT)
+    phases = work.phases({"x": x.tobytes()}, 3, TIMEOUT)
+    after = work.read("y", TIMEOUT)
     live = dict(device.live)
     device.unload(work)
     return {
@@ -98,6 +100,8 @@ def one_submission(device: VulkanDevice) -> dict[str, Any]:
         "in_one_go": work.in_one_go,
         "times": [min(t.nanoseconds) for t in times],
         "times_of_runs": of_runs,
+        "phases": [(p.track, p.name, p.start, p.nanoseconds, p.dispatch) for p in phases],
+        "right_after_phases": bytes(after) == expected(x, 6).tobytes(),
         "live": live,
         "left": device.live,
     }

@@ -1,0 +1,70 @@
+"""
+What the host and the device spend on one run, phase by phase.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+LOAD, HOST, DEVICE = "load", "host", "device"
+"""Tracks: what is done once for a program; a run by the host's clock, and by the device's."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Nanoseconds that something took; `start` counts from the first phase of the run or load."""
+
+    track: str
+    name: str
+    start: float
+    nanoseconds: float
+    dispatch: int | None = field(default=None, metadata={"sparse": True})
+
+    @property
+    def end(self) -> float:
+        return self.start + self.nanoseconds
+
+
+class HostClock:
+    """Phases of a track that follow each other, by this process's clock."""
+
+    def __init__(self, track: str):
+        self.track = track
+        self.phases: list[Phase] = []
+        self._origin = self._start = 0
+        self._name = ""
+
+    def begin(self, name: str) -> None:
+        """End the phase before, if there is one, and begin another."""
+        now = time.perf_counter_ns()
+        if self._name:
+            start = float(self._start - self._origin)
+            self.phases.append(Phase(self.track, self._name, start, float(now - self._start)))
+        self._origin = self._origin or now
+        self._name, self._start = name, now
+
+    def end(self) -> None:
+        self.begin("")
+
+
+def length(phases: list[Phase]) -> float:
+    """Nanoseconds until the last phase of the host ends."""
+    return max((phase.end for phase in phases if phase.track == HOST), default=0.0)
+
+
+def device_phases(
+    taken: Sequence[float], steps: Sequence[tuple[int, str]], end: float, copies: bool
+) -> Iterator[Phase]:
+    """
+    A copy in, steps by dispatch and name, and a copy out, one after the other until `end`.
+
+    Without `copies` nothing was copied in the same submission.
+    """
+    start = end - sum(taken)
+    named = [(None, "copy in"), *steps, (None, "copy out")]
+    for (dispatch, name), nanoseconds in zip(named, taken, strict=True):
+        if dispatch is not None or copies:
+            yield Phase(DEVICE, name, start, nanoseconds, dispatch)
+        start += nanoseconds
