@@ -163,6 +163,12 @@ def convolutions() -> list[Product]:
     return [*three, *one, Product(depthwise(32, F16), "f16")]
 
 
+def few() -> list[Product]:
+    """Few rows by several numbers of them, and by long and short sums."""
+    square = [rows(m, 4096, 4096) for m in (1, 2, 4, 8, 16)]
+    return square + [rows(m, *nk) for nk in ((14336, 4096), (4096, 14336)) for m in (1, 8)]
+
+
 def extra() -> list[Product]:
     """Shapes that others have measured, and neighbours of odd ones."""
     candidates = [matmul(32768, 512, 64, F32, "f16")]
@@ -324,7 +330,13 @@ def measure(device: Any, product: Product, data: Data, program: Program, name: s
     return record
 
 
-GROUPS = {"products": products, "convolutions": convolutions, "extra": extra, "small": small}
+GROUPS = {
+    "products": products,
+    "convolutions": convolutions,
+    "few": few,
+    "extra": extra,
+    "small": small,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

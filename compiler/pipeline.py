@@ -48,6 +48,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("form-dispatches"),
         _pass("update-states"),
         _pass("join-dispatches"),
+        _pass("turn-weights", target=target, only=only, barred=barred),
         _pass("assign-schedule", target=target, only=only, barred=barred),
         _pass("fold-norms"),
         _pass("fold-elements"),

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.linalg.ops import CopyOp
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
@@ -41,6 +42,22 @@ UNROLLED_ROWS = 8
 """Elements of a fragment up to which an invocation copies its own without a loop."""
 
 
+def _scratch_shape(plan: Plan) -> tuple[int, int] | None:
+    """
+    The plan's, or less where slices of K have one fragment to finish between them.
+
+    The first of them finishes it then, and nobody else needs room unless it begins with values.
+    """
+    shape = plan.scratch_shape
+    if shape is None or plan.schedule.slices == 1 or plan.schedule.fragments[:2] != (1, 1):
+        return shape
+    init = plan.contraction.init
+    copies = [use.operation for use in init.uses if isinstance(use.operation, CopyOp)]
+    if any(copy.outputs[0] is init for copy in copies):
+        return shape
+    return shape[0] // plan.schedule.slices, shape[1]
+
+
 class FragmentTile(ResultTile):
     """The code that begins and ends a subgroup's accumulators, in the order row by row."""
 
@@ -57,7 +74,7 @@ class FragmentTile(ResultTile):
         stored = plan.strip_width if plan.stores_rows else 1
         self.code = ElementCode(builder, plan, self, 1, stored)
         self.scratch: SSAValue | None = None
-        if (shape := plan.scratch_shape) is not None:
+        if (shape := _scratch_shape(plan)) is not None:
             self.scratch = builder.allocate(
                 MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
             )

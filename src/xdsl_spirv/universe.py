@@ -55,6 +55,7 @@ PASSES: dict[str, str] = {
     ),
     "update-states": "passes.graph.update_states:UpdateStatesPass",
     "join-dispatches": "passes.graph.join_dispatches:JoinDispatchesPass",
+    "turn-weights": "passes.schedule.turn_weights:TurnWeightsPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
     "fold-norms": "passes.schedule.fold_norms:FoldNormsPass",
     "fold-elements": "passes.schedule.fold_elements:FoldElementsPass",
@@ -101,6 +102,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "join-products": ("schedule.attention",),
     "update-states": ("program.state",),
     "join-dispatches": ("several schedule.dispatch",),
+    "turn-weights": ("program.value",),
     "fold-norms": ("schedule.rows",),
     "fold-elements": ("schedule.rows",),
     "pack-operands": (

@@ -1,0 +1,187 @@
+"""
+Weights that lie across K are turned once, where products of few rows read them.
+
+    %r = schedule.dispatch(%x, %w) {    %t = schedule.dispatch(%w) { linalg.transpose }
+      ... %x[m, k] * %w[k, n]       ->  %r = schedule.dispatch(%x, %t) { ... %x[m, k] * %t[n, k] }
+    }
+
+Along K a load of 16 bytes is neighbours that one invocation multiplies and adds up by itself;
+across K it is neighbours of the result, whose sums many invocations have in parts. What is computed
+of weights alone runs before the first run only. So it is on devices whose target file says how fast
+memory is, where the product of the turned weight is one of few rows by its estimate, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.hints import isa
+
+from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.weights import is_weight
+from xdsl_spirv.passes.schedule.assign_schedule import choose_rows
+from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
+from xdsl_spirv.passes.schedule.rows import MUCH
+from xdsl_spirv.passes.schedule.tuned import lookup
+from xdsl_spirv.targets import Target
+
+Turned = dict[tuple[SSAValue, tuple[int, ...]], SSAValue]
+"""(weight, the order of its dimensions) -> the result of the dispatch that turns it."""
+
+
+@dataclass(frozen=True)
+class TurnWeightsPass(ModulePass):
+    """Turns weights so that they lie along K where few rows are multiplied by them."""
+
+    name = "turn-weights"
+
+    target: str = ""
+    """A device's name or target file; without it the module's, or none: nothing is turned."""
+
+    only: tuple[str, ...] = ()
+    """The layers that alone may take a path, each as PATH=PATTERN."""
+
+    barred: tuple[str, ...] = ()
+    """The layers that may not take a path, each as PATH=PATTERN."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        known = op.attributes.get(TARGET)
+        name = self.target or (known.data if isinstance(known, StringAttr) else "")
+        if not name:
+            return
+        target = load_target(name, op, self.name)
+        if target.measured_copy is None or target.residency.subgroups == 1:
+            return
+        limits = Limits(self.only, self.barred)
+        for function in functions_of(op):
+            turned: Turned = {}
+            for dispatch in [o for o in function.body.block.ops if isinstance(o, DispatchOp)]:
+                for root in [o for o in dispatch.body.block.ops if _may_be_product(o)]:
+                    assert isinstance(root, linalg.ops.GenericOp)
+                    _turn(dispatch, root, target, limits, turned)
+
+
+def _may_be_product(op: object) -> bool:
+    return isinstance(op, linalg.ops.GenericOp) and SCHEDULE not in op.attributes
+
+
+def _turn(
+    dispatch: DispatchOp,
+    root: linalg.ops.GenericOp,
+    target: Target,
+    limits: Limits,
+    turned: Turned,
+) -> None:
+    """Let a product read its weight turned, if that is possible and one of few rows then."""
+    try:
+        contraction = contraction_of(root)
+    except NotAContraction:
+        return
+    order = _order(contraction)
+    if order is None or lookup(contraction, target) is not None:
+        return
+    weight = contraction.b
+    assert isinstance(weight, BlockArgument)
+    source, block = dispatch.inputs[weight.index], dispatch.body.block
+    number, maps = list(root.inputs).index(weight), root.indexing_maps
+    # Tried on the product itself: schedules are chosen by what is in a dispatch.
+    argument = block.insert_arg(_turned_type(weight.type, order), len(block.args))
+    dispatch.operands = [*dispatch.operands, source]
+    _read(root, number, argument, order)
+    if _is_of_few_rows(root, target, Decisions(limits)):
+        key = source, order
+        if key not in turned:
+            turned[key] = _turning(dispatch, source, order)
+        argument.name_hint = turned[key].name_hint
+        dispatch.operands = [*dispatch.operands[:-1], turned[key]]
+        if weight.first_use is not None:
+            return
+    else:
+        root.operands[number] = weight
+        root.properties["indexing_maps"] = maps
+        weight = argument
+    dispatch.operands = [v for n, v in enumerate(dispatch.operands) if n != weight.index]
+    block.erase_arg(weight)
+
+
+def _order(contraction: Contraction) -> tuple[int, ...] | None:
+    """
+    The dimensions of B with those of K last, each loop of it walking one.
+
+    None where B lies along K already, is no weight, or not what streams.
+    """
+    weight, map = contraction.b, contraction.maps[1]
+    few, many = typical(contraction.m), typical(contraction.n)
+    if not isinstance(weight, BlockArgument) or not is_weight(weight) or many < MUCH * few:
+        return None
+    if not isa(weight.type, TensorType) or not weight.type.has_static_shape():
+        return None
+    loops = [e.position if isinstance(e, AffineDimExpr) else -1 for e in map.results]
+    reduced = contraction.groups[3]
+    if -1 in loops or len({*loops}) < len(loops) or loops[-1] in reduced:
+        return None
+    along = [n for n, loop in enumerate(loops) if loop in reduced]
+    if not along:
+        return None
+    return (*(n for n in range(len(loops)) if n not in along), *along)
+
+
+def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decisions) -> bool:
+    """Whether a product is one of few rows by its estimate."""
+    if decisions.bars(root, ROWS):
+        return False
+    try:
+        return isinstance(choose_rows(contraction_of(root), target, decisions), RowsAttr)
+    except NotAContraction:
+        return False
+
+
+def _read(root: linalg.ops.GenericOp, number: int, value: SSAValue, order: tuple[int, ...]) -> None:
+    """Let a product read a value whose dimensions are another's in this order."""
+    maps = list(root.indexing_maps)
+    old = maps[number].data
+    results = tuple(old.results[n] for n in order)
+    maps[number] = AffineMapAttr(AffineMap(old.num_dims, old.num_symbols, results))
+    root.operands[number] = value
+    root.properties["indexing_maps"] = ArrayAttr(maps)
+
+
+def _turned_type(type: Attribute, order: tuple[int, ...]) -> TensorType:
+    assert isinstance(type, TensorType)
+    shape = type.get_shape()
+    return TensorType(type.element_type, [shape[n] for n in order])
+
+
+def _turning(dispatch: DispatchOp, source: SSAValue, order: tuple[int, ...]) -> SSAValue:
+    """The result of a dispatch that turns a weight."""
+    type = _turned_type(source.type, order)
+    block = Block(arg_types=[source.type])
+    block.args[0].name_hint = source.name_hint
+    empty = tensor.EmptyOp((), type)
+    permutation = DenseArrayBase.from_list(i64, order)
+    transpose = linalg.ops.TransposeOp(block.args[0], empty.tensor, permutation, type)
+    block.add_ops([empty, transpose, YieldOp(transpose.results[0])])
+    turning = DispatchOp([source], [type], Region(block))
+    turning.location = dispatch.location
+    turning.outputs[0].name_hint = f"{source.name_hint or 'weight'}_turned"
+    Rewriter.insert_op(turning, InsertPoint.before(dispatch))
+    return turning.outputs[0]
