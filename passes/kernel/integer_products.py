@@ -41,6 +41,8 @@ LEAST_EXPONENT = 40
 
 SIGNS = 0x80 * IN_EACH_BYTE
 
+EVEN_BYTES, LOW_HALF, FULL = 0x00FF00FF, 0x0000FFFF, 0xFFFFFFFF
+
 Slots: TypeAlias = tuple[int | None, ...]
 """The numbers, in the unit, of the elements whose integers the bytes of a word are."""
 
@@ -99,6 +101,8 @@ class RowDigits:
         return self._known[key]
 
     def _word(self, digit: int, slots: Slots) -> SSAValue:
+        if None not in slots:
+            return self._full_word(digit, [number for number in slots if number is not None])
         b, turned = self.b, SIGNS
         word: SSAValue | None = None
         for slot, number in enumerate(slots):
@@ -110,6 +114,33 @@ class RowDigits:
             word = byte if word is None else b.add(arith.OrIOp(word, byte))
         assert word is not None
         return b.add(arith.XOrIOp(word, b.number(turned, i32)))
+
+    def _full_word(self, digit: int, numbers: Sequence[int]) -> SSAValue:
+        """
+        The same without an empty slot: bytes of two integers, then halves of two such words.
+
+        The words of all digits are a transpose of the integers' bytes, and share its first half.
+        """
+        b, half = self.b, 2 * BYTE
+        low, high = (self._pair(digit % 2, *numbers[i : i + 2]) for i in (0, 2))
+        if digit < 2:
+            low, high = self._masked(low, LOW_HALF), self._moved(high, half)
+        else:
+            low, high = self._moved(low, -half), self._masked(high, ~LOW_HALF)
+        return b.add(arith.XOrIOp(b.add(arith.OrIOp(low, high)), b.number(SIGNS, i32)))
+
+    def _pair(self, odd: int, first: int, second: int) -> SSAValue:
+        """The even or odd bytes of two integers: of each in turn."""
+        key = "pair", odd, first, second
+        if key not in self._known:
+            x, y = self._integers[first], self._integers[second]
+            x, y = (self._moved(x, -BYTE), y) if odd else (x, self._moved(y, BYTE))
+            x, y = self._masked(x, EVEN_BYTES), self._masked(y, ~EVEN_BYTES)
+            self._known[key] = self.b.add(arith.OrIOp(x, y))
+        return self._known[key]
+
+    def _masked(self, x: SSAValue, mask: int) -> SSAValue:
+        return self.b.add(arith.AndIOp(x, self.b.number(mask & FULL, i32)))
 
     def _moved(self, x: SSAValue, left: int) -> SSAValue:
         if left == 0:
