@@ -63,7 +63,10 @@ class CooperativeCore:
         if plan.schedule.slices > 1:
             from xdsl_spirv.passes.kernel.slices import SliceSums
 
-            self.slices = SliceSums(builder, plan, place, self.types[2])
+            reused = self.tile.reuses_sums
+            self.slices = SliceSums(builder, plan, place, self.types[2], reused)
+            if reused:
+                self.tile.scratch = self.slices.memory
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
         self.init = init if init is None else self.tile.flat(init)

@@ -42,20 +42,17 @@ UNROLLED_ROWS = 8
 """Elements of a fragment up to which an invocation copies its own without a loop."""
 
 
-def _scratch_shape(plan: Plan) -> tuple[int, int] | None:
+def _is_finished_alone(plan: Plan) -> bool:
     """
-    The plan's, or less where slices of K have one fragment to finish between them.
+    Whether slices of K have one fragment to finish between them, which the first one does.
 
-    The first of them finishes it then, and nobody else needs room unless it begins with values.
+    Its room for that is then what the others left their sums in, unless it begins with values.
     """
-    shape = plan.scratch_shape
-    if shape is None or plan.schedule.slices == 1 or plan.schedule.fragments[:2] != (1, 1):
-        return shape
+    if plan.schedule.slices == 1 or plan.schedule.fragments[:2] != (1, 1):
+        return False
     init = plan.contraction.init
     copies = [use.operation for use in init.uses if isinstance(use.operation, CopyOp)]
-    if any(copy.outputs[0] is init for copy in copies):
-        return shape
-    return shape[0] // plan.schedule.slices, shape[1]
+    return all(copy.outputs[0] is not init for copy in copies)
 
 
 class FragmentTile(ResultTile):
@@ -74,11 +71,14 @@ class FragmentTile(ResultTile):
         stored = plan.strip_width if plan.stores_rows else 1
         self.code = ElementCode(builder, plan, self, 1, stored)
         self.scratch: SSAValue | None = None
-        if (shape := _scratch_shape(plan)) is not None:
+        shape = plan.scratch_shape
+        self.reuses_sums = shape is not None and _is_finished_alone(plan)
+        """Whether `scratch` is memory that other slices' sums were read from; it is set then."""
+        if shape is not None and not self.reuses_sums:
             self.scratch = builder.allocate(
                 MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
             )
-        self._scratch_row = builder.times(place.subgroup, self.m) if self.scratch else 0
+        self._scratch_row = builder.times(place.subgroup, self.m) if shape else 0
         self._strips: ResultStrips | None = None
         if plan.stores_rows:
             from xdsl_spirv.passes.kernel.result_strips import ResultStrips
@@ -194,6 +194,8 @@ class FragmentTile(ResultTile):
     ) -> None:
         b, plan = self.builder, self.plan
         pieces = plan.stored_directly and plan.contraction.epilogue.is_empty
+        if self.reuses_sums:
+            b.subgroup_barrier()
         for number, (at, value) in enumerate(zip(corners, values, strict=True)):
             inside = self.fragment_inside(at) if pieces else True
             if plan.whole_fragments:

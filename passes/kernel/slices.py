@@ -43,8 +43,14 @@ class SliceSums:
     """The code that adds up what the slices have of each fragment of a subgroup's part."""
 
     def __init__(
-        self, builder: KernelEmitter, plan: Plan, place: Place, type: CooperativeMatrixType
+        self,
+        builder: KernelEmitter,
+        plan: Plan,
+        place: Place,
+        type: CooperativeMatrixType,
+        in_rows: bool,
     ):
+        """`in_rows` makes the memory one matrix, fragments below each other."""
         self.builder, self.place, self.type = builder, place, type
         self.slices = plan.schedule.slices
         rows, columns = plan.schedule.grid
@@ -55,11 +61,15 @@ class SliceSums:
         """Whether results that are finished wait for each other in the subgroup's scratch."""
         shape = plan.partial_shape
         assert shape is not None, "one slice has nothing to add"
+        self.rows = shape[1]
+        self.in_rows = in_rows
+        if in_rows:
+            shape = shape[0] * shape[1], shape[2]
         room = MemRefType(type.element_type, shape, memory_space=WORKGROUP)
         self.memory = builder.allocate(room, "partial_sums")
         in_slice = builder.plus(builder.times(place.subgroup_row, columns), place.subgroup_column)
         self.first = builder.times(in_slice, self.together)
-        self.access = builder.i32(shape[2]), ROW_MAJOR, MemoryAccess.NonPrivatePointer
+        self.access = builder.i32(shape[-1]), ROW_MAJOR, MemoryAccess.NonPrivatePointer
 
     def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
         """Add up, and finish each fragment in one slice: in rounds of as many as there is room."""
@@ -107,7 +117,10 @@ class SliceSums:
         """Room for a fragment's sum."""
         b = self.builder
         place = b.plus(b.times(slot, self.places * self.together), self.first)
-        return b.pointer(self.memory, (b.plus(place, number % self.together), 0, 0))
+        fragment = b.plus(place, number % self.together)
+        if self.in_rows:
+            return b.pointer(self.memory, (b.times(fragment, self.rows), 0))
+        return b.pointer(self.memory, (fragment, 0, 0))
 
     def _leave(self, slot: Index, numbers: range, values: Sequence[SSAValue]) -> None:
         for number in numbers:
