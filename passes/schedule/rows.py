@@ -465,6 +465,9 @@ MOST_OF_DIGITS = 2
 LEAST_IN_GROUPS = 12
 """Columns of an invocation that are worth making digits of its elements of the rows."""
 
+LEAST_IN_NARROW_GROUPS = 8
+"""The same of one row where groups have half as many, and code is shorter."""
+
 
 def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """The schedules that might do, the best one first."""
@@ -560,13 +563,24 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             continue
         across = max(1, 4 // along)
         workgroups = max(1, RESIDENT // (along * across))
-        width = max(1, min(4, MOST_SUMS // 2 // rows))
-        slots = target.compute_units * workgroups * width * across
-        sums = target.residency.memory_bytes // workgroups // (4 * rows * width * across * along)
-        groups = min(ceil_div(results * ceil_div(few, rows), slots), sums)
-        if width * groups < LEAST_IN_GROUPS:
+        for width, least in _widths(few, rows):
+            slots = target.compute_units * workgroups * width * across
+            of_column = 4 * rows * width * across * along
+            sums = target.residency.memory_bytes // workgroups // of_column
+            groups = min(ceil_div(results * ceil_div(few, rows), slots), sums)
+            if width * groups >= least:
+                grid = along, across
+                yield RowsAttr(rows, width, size, steps, grid, bytes, groups, MOST_DIGITS)
+                break
+        else:
             return
-        yield RowsAttr(rows, width, size, steps, (along, across), bytes, groups, MOST_DIGITS)
+
+
+def _widths(few: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Columns of a group of digits, and how many of all groups are worth them, the best first."""
+    yield max(1, min(4, MOST_SUMS // 2 // rows)), LEAST_IN_GROUPS
+    if few == 1:
+        yield 2, LEAST_IN_NARROW_GROUPS
 
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
