@@ -25,3 +25,23 @@ func.func @main(%A : tensor<8x128xf16>, %B : tensor<128x16xf16>) -> tensor<8x16x
 // CHECK:      spirv.KHR.CooperativeMatrixStore {{.*}} : !spirv.ptr<f32, StorageBuffer>
 // CHECK-COUNT-3: spirv.FAdd
 // CHECK:      spirv.KHR.CooperativeMatrixStore {{.*}} : !spirv.ptr<f32, StorageBuffer>
+
+// One fragment for eight slices: the part of it that lies inside the result is stored through the
+// memory that its sums were read from.
+func.func @few(%A : tensor<5x128xf16>, %B : tensor<128x8xf16>) -> tensor<5x8xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<5x8xf32>) -> tensor<5x8xf32>
+  %r = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 64], subgroups = [1, 1, 8], instruction = coopmat 8x8x8, a = staged<padding = 8, vector = 8>, b = direct>} ins(%A, %B : tensor<5x128xf16>, tensor<128x8xf16>) outs(%f : tensor<5x8xf32>) -> tensor<5x8xf32>
+  func.return %r : tensor<5x8xf32>
+}
+
+// CHECK-NOT:  %scratch
+// CHECK:      %partial_sums{{.*}} = memref.alloc() : memref<56x8xf32, #spirv.storage_class<Workgroup>>
+// CHECK-NOT:  %scratch
+// CHECK-COUNT-7: spirv.FAdd
+// CHECK:      spirv.ControlBarrier <Subgroup>
+// CHECK:      spirv.KHR.CooperativeMatrixStore {{.*}} : !spirv.ptr<f32, Workgroup>
+// CHECK:      spirv.ControlBarrier <Subgroup>
+// CHECK:      memref.load %partial_sums
+// CHECK-NOT:  spirv.KHR.CooperativeMatrixStore
