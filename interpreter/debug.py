@@ -167,7 +167,9 @@ class Stop:
         self.line = places.line_of(op)
         self.source = source_of(op)
         self.batch = batch
-        self.mask = batch.active()
+        self.in_kernel = isinstance(batch, Batch)
+        """Else in a body of linalg, whose values are arrays of all points of its loops."""
+        self.mask = batch.active() if self.in_kernel else None
         self.values = values
         self.hit: tuple[Debug, Break] | None = None
         self.held: Sequence[tuple[Local, Any]] = ()
@@ -210,7 +212,7 @@ class Stop:
         neither `names` nor `variables` has.
         """
         value, form = self._find(name)
-        return spread_out(value, form, self.batch)
+        return spread_out(value, form, self.batch) if self.in_kernel else np.asarray(value)
 
     def _find(self, name: str) -> tuple[Any, Form]:
         """What a name stands for, and its form."""
@@ -270,11 +272,10 @@ class Stop:
 
     def holds(self, workgroup: int) -> bool:
         """Whether a workgroup is in this chunk."""
-        return 0 <= workgroup - self.batch.first < self.batch.workgroups
+        return self.in_kernel and 0 <= workgroup - self.batch.first < self.batch.workgroups
 
     def record(self, step: int) -> dict[str, Any]:
         """A line of the trace."""
-        active = self.active()
         record: dict[str, Any] = {
             "step": step,
             "number": places.number_of(self.op),
@@ -282,9 +283,11 @@ class Stop:
             "line": self.line,
             "source": None if self.source is None else self.source.position,
             "function": places.function_of(self.op),
-            "workgroups": [self.batch.first, self.batch.first + self.batch.workgroups],
-            "active": int(active.sum()),
         }
+        if self.in_kernel:
+            first = self.batch.first
+            record["workgroups"] = [first, first + self.batch.workgroups]
+            record["active"] = int(self.active().sum())
         for result in self.op.results:
             record["result"] = _summary(self.values[result])
         return record

@@ -50,7 +50,7 @@ from xdsl_spirv.runtime.manifest import (
 )
 from xdsl_spirv.runtime.records import from_json, to_json
 from xdsl_spirv.serialization.files import beside, put_in_place
-from xdsl_spirv.speech import did_you_mean
+from xdsl_spirv.speech import counted, did_you_mean
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.folder import Folder
@@ -131,8 +131,9 @@ class Program:
         dispatches = sum(len(p.manifest.dispatches) for p in self.functions.values())
         held = sum(array.nbytes for array in self.weights.values())
         return (
-            f"<program for {self.manifest.target}: {'; '.join(lines)}; {dispatches} dispatches of "
-            f"{len(self.code)} kernels, {held:,} bytes of weights>"
+            f"<program for {self.manifest.target}: {'; '.join(lines)}; "
+            f"{counted(dispatches, 'dispatch')} of {counted(len(self.code), 'kernel')}, "
+            f"{held:,} bytes of weights>"
         )
 
     @cached_property

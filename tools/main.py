@@ -27,6 +27,8 @@ from xdsl_spirv.upstream.collection import lasting
 OTHERWISE = {"--inputs": "--list", "--outputs": "--list", "--output-file": "--output"}
 """Options that others have, and what they are called here."""
 
+GLSL = (".comp", ".glsl")
+
 COMPLETION = "_ARGCOMPLETE"
 """The environment variable of a shell that asks what could follow."""
 
@@ -252,6 +254,8 @@ def _chosen(given: list[str]) -> int:
             if command.prog.split()[-1] in os.environ.get("COMP_LINE", "").split():
                 command.declare()
         _imported("completion:answer")(top)
+    if given[:1] == ["help"]:
+        given = [*given[1:], "--help"]
     if given[:1] == ["opt"]:
         # What follows is not ours to understand, but for this.
         ours = [text for text in given if text in ("--debug", "--progress")]
@@ -273,6 +277,15 @@ def _chosen(given: list[str]) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     """The status of the command; with `--json` its report is all that it prints."""
+    path = str(getattr(parsed, "input", None) or getattr(parsed, "program", None) or "")
+    if path.endswith(GLSL):
+        from xdsl_spirv.runtime.errors import ProgramError
+
+        raise ProgramError(
+            "GLSL is read by `xdsl-spirv test` only",
+            path,
+            f"test it, or compile it: glslang -V {path} -o {path.rpartition('.')[0]}.spv",
+        )
     command = _imported(parsed.command)
     if getattr(parsed, "json", None) is not True:
         return command(parsed)

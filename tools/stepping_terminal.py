@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from xdsl_spirv.compare.translation import broken
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.speech import did_you_mean
+from xdsl_spirv.speech import counted, did_you_mean
 from xdsl_spirv.targets import names as target_names
 from xdsl_spirv.tools.ir_diff import Row, hunks, summary
 from xdsl_spirv.tools.messages import failure
@@ -47,7 +47,9 @@ class Terminal(cmd.Cmd):
         self.is_typed = sys.stdin.isatty()
         self.is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         units = len(session.text().splitlines())
-        self.intro = f"{title}: {units} lines, {len(session.plan)} passes planned; help for help"
+        self.intro = (
+            f"{title}: {units} lines, {counted(len(session.plan), 'pass')} planned; help for help"
+        )
         self._set_prompt()
 
     # ---- the loop
@@ -161,7 +163,7 @@ class Terminal(cmd.Cmd):
 
     def do_load(self, text: str) -> None:
         """load PIPELINE: put passes at the end of the plan, without applying them."""
-        self._say(f"{self.session.load(text)} passes planned")
+        self._say(f"{counted(self.session.load(text), 'pass')} planned")
 
     # ---- commands: looking
 

@@ -5,7 +5,7 @@ What a device is and can do, read once: the records that everything else asks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.runtime.vulkan import features
@@ -140,7 +140,10 @@ class DeviceInfo:
     matrices: tuple[CooperativeMatrixProperty, ...]
     flexible_matrices: tuple[tuple[CooperativeMatrixProperty, int], ...]
     """VK_NV_cooperative_matrix2: what sizes are multiples of, and a workgroup's invocations."""
-    offer: features.Offer = field(repr=False)
+    offer: features.Offer
+
+    def __repr__(self) -> str:
+        return f"<vulkan:{self.index} {self.name} ({self.kind}), {self.driver_version}>"
 
     @property
     def limits(self) -> dict[str, int | tuple[int, int, int]]:

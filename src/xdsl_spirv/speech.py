@@ -102,5 +102,5 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 def counted(number: int, noun: str) -> str:
     """A number and what it counts: `1 launch`, `2 launches`."""
-    plural = "es" if noun.endswith("ch") else "s"
+    plural = "es" if noun.endswith(("ch", "s")) else "s"
     return f"{number:,} {noun}{plural if number != 1 else ''}"

@@ -32,6 +32,19 @@ KERNEL = f"""spirv.module Logical Vulkan requires #spirv.vce<v1.3, [Shader], []>
 }}
 """
 
+DOUBLED = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]
+  } ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %y = arith.addf %v, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
+
 
 @pytest.fixture
 def kernel(tmp_path: Path) -> list[str]:
@@ -58,6 +71,19 @@ def test_findings_as_json(kernel: list[str]) -> None:
     (printed,) = found["printed"]
     assert printed["place"] in text
     assert printed["values"]["result"] == [[0, *[1] * 7]]
+
+
+def test_a_value_of_a_body(tmp_path: Path) -> None:
+    """Of a function on tensors: it has no invocations, but all points of its loops."""
+    source = tmp_path / "x.mlir"
+    source.write_text(DOUBLED)
+    trace = tmp_path / "t.jsonl"
+    words = ["interpret", str(source), "--random", "0", "--print", "%y", "--trace", str(trace)]
+    found, text = json_and_text(*words)
+    (printed,) = found["printed"]
+    assert len(printed["values"]["result"]) == 4
+    assert printed["place"] in text
+    assert "arith.addf" in trace.read_text()
 
 
 PUSH = "!spirv.ptr<!spirv.struct<PC, (i32 [0], vector<2xf32> [8]), Block>, PushConstant>"

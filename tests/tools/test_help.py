@@ -91,3 +91,15 @@ def test_the_sizes_of_a_model_need_not_be_known_to_list_it(
     onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 18)], ir_version=9), path)
     assert main(["run", str(path), "--list", *options]) == 0
     assert f"  input   x: {shape}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["interpret", "run", "validate", "explain", "disassemble"])
+def test_glsl_is_for_test(command: str, capsys: pytest.CaptureFixture[str]):
+    assert main([command, "x.comp"]) == 1
+    assert "`xdsl-spirv test` only (x.comp)" in capsys.readouterr().err
+
+
+def test_help_is_a_word(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["help", "run"])
+    assert capsys.readouterr().out.startswith("usage: xdsl-spirv run ")

@@ -4,10 +4,12 @@ Which tests a command line, or a folder, stands for.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.kernel_test.description import KERNELS, SUFFIX, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.toml_file import beside, read_test
 
@@ -76,5 +78,11 @@ def collect(paths: Iterable[str]) -> Collection:
         elif path.exists():
             collection.add_file(path)
         else:
-            collection.refused.append((path, Misuse(f"there is no {path}", "", "name a file")))
+            collection.refused.append((path, missing(path)))
     return collection
+
+
+def missing(path: Path) -> Misuse:
+    """Says that a file is not there, and which may have been meant."""
+    names = os.listdir(path.parent) if path.parent.is_dir() else ()
+    return Misuse(f"there is no {path}", "", did_you_mean(path.name, names, "name a file"))
