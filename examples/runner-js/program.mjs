@@ -2,7 +2,7 @@
 
 import { elements, readInputs } from "./inputs.mjs";
 import { inside, readManifest, readTensors } from "./manifest.mjs";
-import { evaluate, refuse } from "./sizes.mjs";
+import { evaluate, Refused, refuse } from "./sizes.mjs";
 import { bytesOf, encode } from "./types.mjs";
 import { fit, nameOf, translate } from "./webgpu.mjs";
 
@@ -40,13 +40,14 @@ export class Program {
     this.functions = new Map(functions.map((f) => [f.function, f]));
     this.kept = new Map(); // buffers of weights and states, by name
     this.constants = new Map(); // those that dispatches marked `once` wrote, by function
-    this.free = []; // buffers of earlier runs
+    this.free = []; // buffers of the run before
     this.modules = new Map();
     this.pipelines = new Map();
     this.device.addEventListener?.(
       "uncapturederror",
       ({ error }) => (this.failure ??= error.message),
     );
+    this.device.lost.then(({ message }) => (this.failure ??= `the device is lost: ${message}`));
   }
 
   close() {
@@ -72,9 +73,10 @@ export class Program {
         await this.checked(`a run of ${name}`, () => this.submit(run, steps));
       }
       this.constants.set(name, run.constants);
-      return await this.results(run);
+      return await this.checked(`the results of ${name}`, () => this.results(run));
     } finally {
-      this.free = [...new Set([...this.free, ...run.taken])];
+      for (const buffer of this.free) if (!run.taken.includes(buffer)) buffer.destroy();
+      this.free = run.taken;
       this.isRunning = false;
     }
   }
@@ -84,8 +86,10 @@ export class Program {
     for (const scope of SCOPES) this.device.pushErrorScope(scope);
     const done = await Promise.allSettled([(async () => work())()]);
     const errors = await Promise.all(SCOPES.map(() => this.device.popErrorScope()));
-    if (done[0].status === "rejected") throw done[0].reason;
-    const reason = errors.find(Boolean)?.message ?? this.failure;
+    const [{ status, reason: thrown }] = done;
+    if (thrown instanceof Refused || thrown instanceof TypeError) throw thrown;
+    const failed = status === "rejected" ? thrown.message : undefined;
+    const reason = errors.find(Boolean)?.message ?? this.failure ?? failed;
     return reason ? refuse(`${what}: WebGPU refuses it: ${reason}`) : done[0].value;
   }
 
