@@ -81,7 +81,7 @@ def test_a_value_of_a_body(tmp_path: Path) -> None:
     words = ["interpret", str(source), "--random", "0", "--print", "%y", "--trace", str(trace)]
     found, text = json_and_text(*words)
     (printed,) = found["printed"]
-    assert len(printed["values"]["result"]) == 4
+    assert np.size(printed["values"]["result"]) == 4
     assert printed["place"] in text
     assert "arith.addf" in trace.read_text()
 
