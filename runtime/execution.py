@@ -15,7 +15,7 @@ from xdsl_spirv.progress import noted
 from xdsl_spirv.runtime.elements import Array, dtype_of, scalar_bytes
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
-from xdsl_spirv.runtime.program import GIVEN, Dispatch, Program
+from xdsl_spirv.runtime.program import GIVEN, Buffer, Dispatch, Program
 from xdsl_spirv.speech import did_you_mean
 
 if TYPE_CHECKING:
@@ -38,22 +38,24 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
     Raises `ProgramError` for a missing input, an unknown name, a wrong shape or type.
     """
     expected = {buffer.name: buffer for buffer in program.manifest.inputs}
-    wanted = ", ".join(f"{name}: {buffer}" for name, buffer in expected.items())
-    for name in inputs:
-        if name not in expected:
-            remedy = did_you_mean(name, expected, "rename it")
-            raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", remedy)
-    for name in expected:
-        if name not in inputs:
-            raise ProgramError(
-                f"the input {name!r} is missing",
-                f"inputs: {wanted}",
-                f"give --input {name}=x.npy",
-            )
+    if inputs.keys() != expected.keys():
+        raise _not_bound(expected, inputs)
     return {
         name: np.asarray(buffer.accept(inputs[name]), order="C")
         for name, buffer in expected.items()
     }
+
+
+def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> ProgramError:
+    """What is wrong with the names of the inputs that are given."""
+    place = f"inputs: {', '.join(f'{name}: {buffer}' for name, buffer in expected.items())}"
+    unknown = next((name for name in inputs if name not in expected), None)
+    if unknown is not None:
+        remedy = did_you_mean(unknown, expected, "rename it")
+        return ProgramError(f"there is no input {unknown!r}", place, remedy)
+    missing = next(name for name in expected if name not in inputs)
+    remedy = f"give --input {missing}=x.npy"
+    return ProgramError(f"the input {missing!r} is missing", place, remedy)
 
 
 def run(
