@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from xdsl_spirv.jobs.job import CORES, Job, Result
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store, resource
-from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store, resource, status_of
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "sweep.json"
@@ -43,14 +42,6 @@ SECONDS = 600.0
 
 def main() -> int:
     arguments = _arguments()
-    try:
-        return _swept(arguments)
-    except ProgramError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-
-
-def _swept(arguments: argparse.Namespace) -> int:
     target, _, device = (arguments.vulkan or "").partition("=")
     store = Path(arguments.store or STORE)
     if arguments.fresh:
@@ -185,4 +176,4 @@ def _summary(records: list[dict[str, Any]], arguments: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))

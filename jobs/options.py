@@ -14,6 +14,7 @@ from xdsl_spirv.jobs.job import LAVAPIPE
 from xdsl_spirv.jobs.places import here, only
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.speech import as_command
 
 LOCAL = "local"
 VULKAN = "vulkan"
@@ -91,12 +92,13 @@ def resource(engine: Engine, device: str | None) -> str:
 
 
 def status_of(main: Callable[[], int]) -> int:
-    """The exit status of a script; what is refused is one message."""
-    try:
-        return main()
-    except ProgramError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    """The exit status of a script; what is refused is one message, in a command's words."""
+    with as_command():
+        try:
+            return main()
+        except ProgramError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
 
 
 def open_store(path: str | None) -> AbstractContextManager[Store | None]:

@@ -31,9 +31,14 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from xdsl_spirv.jobs.engine import Engine  # noqa: E402
 from xdsl_spirv.jobs.job import Job, Result  # noqa: E402
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store, resource  # noqa: E402
+from xdsl_spirv.jobs.options import (  # noqa: E402
+    add_options,
+    open_engine,
+    open_store,
+    resource,
+    status_of,
+)
 from xdsl_spirv.jobs.store import Store  # noqa: E402
-from xdsl_spirv.runtime.errors import ProgramError  # noqa: E402
 from xdsl_spirv.targets import TargetError  # noqa: E402
 from xdsl_spirv.testing.differential import FAMILIES  # noqa: E402
 from xdsl_spirv.testing.differential.machine import machine  # noqa: E402
@@ -99,14 +104,10 @@ def main() -> int:
         machine(arguments.target)
     except TargetError as error:
         parser.error(str(error))
-    try:
-        engine = open_engine(arguments.scheduler, arguments.jobs, arguments.device)
-        with engine, open_store(arguments.store) as store:
-            needs = resource(engine, arguments.device)
-            figures = compared(engine, store, needs, arguments)
-    except ProgramError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    engine = open_engine(arguments.scheduler, arguments.jobs, arguments.device)
+    with engine, open_store(arguments.store) as store:
+        needs = resource(engine, arguments.device)
+        figures = compared(engine, store, needs, arguments)
     print(json.dumps(figures, indent=2))
     if arguments.output is not None:
         arguments.output.write_text(json.dumps(figures, indent=2) + "\n")
@@ -157,4 +158,4 @@ def figures_of(tally: Tally) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(main))
