@@ -346,11 +346,11 @@ def runners() -> Iterator[Case]:
         "a device that is a path": lambda m: m.update(target="../../etc/passwd"),
     }
     for kind, change in changes.items():
-        prepare = program_with(change)
+        changed = program_with(change)
         words = ("run", "program", "--random", "1")
-        yield Case(f"run, a program with {kind}", words, ANY, prepare)
+        yield Case(f"run, a program with {kind}", words, ANY, changed)
         words = ("program", "x=x.npy", "-o", "out")
-        yield Case(f"runner, a program with {kind}", words, ANY, prepare, command=runner)
+        yield Case(f"runner, a program with {kind}", words, ANY, changed, command=runner)
     for name, make in bad_files("x.npy"):
 
         def prepare(folder: Path, make: Callable[[Path], object] = make) -> None:

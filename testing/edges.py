@@ -153,8 +153,10 @@ AT_EDGES: Mapping[str, Edge] = {
     "Mod of floats": Edge("Mod", 2, MODERATE, attributes={"fmod": 1}, rtol=1e-6),
     "Clip the wrong way round": Edge("Clip", constants=(HALF, -HALF)),
     "Clip from below": Edge("Clip", constants=(-HALF,)),
-    "Clip of halves from below": Edge("Clip", numbers=HALVES, constants=(np.float16(-2),)),
-    "Clip of doubles from below": Edge("Clip", numbers=DOUBLES, constants=(np.float64(-2),)),
+    "Clip of halves from below": Edge(
+        "Clip", numbers=HALVES, constants=(np.array(-2, np.float16),)
+    ),
+    "Clip of doubles from below": Edge("Clip", numbers=DOUBLES, constants=(np.array(-2.0),)),
     **{
         f"{name} of halves": Edge(name, numbers=HALVES)
         for name in ("Abs", "Neg", "Ceil", "Floor", "Round", "Relu")

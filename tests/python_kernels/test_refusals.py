@@ -18,7 +18,8 @@ def huge_workgroup() -> object:
 
 
 def builtin() -> object:
-    return k.kernel(workgroup=1)(dict)
+    none: Any = dict
+    return k.kernel(workgroup=1)(none)
 
 
 def huge_memory() -> object:
