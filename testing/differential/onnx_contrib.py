@@ -272,7 +272,7 @@ NHWC = (
     "GlobalMaxPool InstanceNormalization LRN LpPool MaxPool SpaceToDepth"
 )
 ELSEWHERE = (
-    "ConvTransposeWithDynamicPads DecoderMaskedMultiHeadAttention DynamicQuantizeLSTM "
+    "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention DynamicQuantizeLSTM "
     "GatherBlockQuantized GroupQueryAttention NhwcMaxPool Pad QAttention QGemm QLinearConcat "
     "QLinearConv Range Trilu GridSample GatherND Unique UnfoldTensor Inverse MatMulInteger16"
 )

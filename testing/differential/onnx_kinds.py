@@ -37,7 +37,7 @@ OMITTED: dict[str, tuple[str, ...]] = {
         ("DynamicQuantizeLinear", "DynamicQuantizeMatMul"), ("nan", "inf", "huge", "tiny")
     ),
     **dict.fromkeys(("BatchNormalization", "CDist"), ("inf", "huge")),
-    **dict.fromkeys(("Resize", "Upsample"), ("nan", "inf", "huge")),
+    **dict.fromkeys(("Resize", "RoiAlign", "Upsample"), ("nan", "inf", "huge")),
     "OneHot": ("nan", "inf", "huge"),
 }
 """

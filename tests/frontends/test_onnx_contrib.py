@@ -117,6 +117,7 @@ SELF = [normal(2, 3, 8) for _ in range(3)]
 PAST = [normal(2, 2, 4, 4), normal(2, 2, 4, 4)]
 MASK = np.array([[1, 1, 0], [1, 0, 0]], np.int32)
 IMAGE, KERNEL = normal(1, 4, 6, 5), normal(6, 4, 3, 3)
+REGIONS = np.array([[0.1, 0.2, 0.9, 0.7], [-0.1, 0, 0.5, 1.2], [1, 1, 0, 0]], np.float32)
 ANGLES = [np.cos(normal(9, 2)), np.sin(normal(9, 2))]
 
 
@@ -315,6 +316,12 @@ def elementwise_cases() -> list[Case]:
         Case("GridSample", [IMAGE, normal(1, 3, 2, 2)], {"padding_mode": "border"}),
         Case("CDist", [normal(3, 4), normal(5, 4)], {"metric": "euclidean"}),
         Case("CDist", [normal(3, 4), normal(5, 4)]),
+        Case("Inverse", [normal(1, 3, 3)]),
+        Case("Inverse", [np.array([[0, 2], [1, 1]], np.float32)]),
+        Case("CropAndResize", [IMAGE, REGIONS, np.zeros(3, np.int32), np.array([3, 1], np.int32)],
+             {"extrapolation_value": 7.0}, (3,)),
+        Case("CropAndResize", [IMAGE, REGIONS, np.zeros(3, np.int32), np.array([1, 4], np.int32)],
+             {"mode": "nearest"}, (3,)),
         Case("Range", [np.array(2), np.array(9), np.array(3)], constant=(0, 1, 2)),
         Case(
             "BiasAdd", [X, normal(8), normal(2, 3, 8)],

@@ -13,7 +13,7 @@ from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.reductions import summed
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import Element, Tensor
+from xdsl_spirv.frontends.onnx.values import Element, Tensor, sum_element
 
 
 def multiply(b: Nodes, x: Tensor, y: Tensor, element: Element | None = None) -> Tensor:
@@ -91,8 +91,15 @@ def _factor(x: Any, number: float) -> float | int:
 
 @operator("Einsum")
 def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
-    """Operand after operand is contracted with the product of those before it."""
+    """
+    Operand after operand is contracted with the product of those before it.
+
+    Products in between are not rounded to narrow floats.
+    """
     terms, right = _letters(b, equation, tensors)
+    element = tensors[0].element
+    if len(tensors) > 2:
+        tensors = tuple(b.convert(t, sum_element(element)) for t in tensors)
     factors = [_diagonal(b, t, letters) for t, letters in zip(tensors, terms, strict=True)]
     product, of = factors[0]
     for number, (factor, letters) in enumerate(factors[1:], 2):
@@ -106,7 +113,7 @@ def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
         product = b.convert(summed(b, product, axes, False), product.element) if axes else product
         of = "".join(c for c in of if c in right)
         product = b.transpose(product, [of.index(c) for c in right])
-    return product
+    return b.convert(product, element)
 
 
 def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:

@@ -13,6 +13,7 @@ from xdsl.dialects import math
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
+from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.reductions import total_of
 from xdsl_spirv.frontends.onnx.operators.shapes import sizes_in
@@ -240,6 +241,49 @@ def _declare(since: int, default: str) -> None:
 
 _declare(16, "half_pixel")
 _declare(10, "output_half_pixel")
+
+
+@operator("CropAndResize", domain=MICROSOFT)
+def crop_and_resize(
+    b: Nodes,
+    x: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    crop_size: Tensor,
+    /,
+    *,
+    mode: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Tensor:
+    """A region's ends, as parts of the image's, are those of its result, as in TensorFlow."""
+    if mode not in ("bilinear", "nearest"):
+        b.refuse(f"mode {mode!r}", "take bilinear or nearest")
+    kind = "linear" if mode == "bilinear" else mode
+    image, regions, batch = Reader(b, x), Reader(b, rois), Reader(b, batch_indices)
+    wanted, element = sizes_in(b, crop_size, "crop_size"), sum_element(x.element)
+
+    def place(s: Scalars, axis: int) -> Number:
+        start, end = (
+            regions.read(s, [s.index(0), s.number(k, I64)]).to(element) for k in (axis, axis + 2)
+        )
+        number, count = s.index(2 + axis).to(element), wanted[axis]
+        last = (image.extent(s, 2 + axis) - 1).to(element)
+        if count == 1:
+            return (start + end) * 0.5 * last
+        return start * last + number * ((end - start) * last / (count - 1))
+
+    def body(s: Scalars) -> Number:
+        places = [place(s, axis) for axis in range(2)]
+        one = held(s, batch.read(s, [s.index(0)]).to(I64), image.extent(s, 0), "edge")
+        # Halves away from zero; what is below zero is outside.
+        near = [s.unary(math.FloorOp, at + 0.5) if kind == "nearest" else at for at in places]
+        terms = parts(s, image, [one, s.index(1)], near, kind, "edge")
+        for axis, at in enumerate(places):
+            inside = (at >= 0) & (at <= (image.extent(s, 2 + axis) - 1).to(element))
+            terms = [s.select(inside, added(terms), extrapolation_value)]
+        return terms[0].to(x.element)
+
+    return written(b, x.element, [rois.sizes[0], x.sizes[1], *wanted], body)
 
 
 @operator("MaxRoiPool")

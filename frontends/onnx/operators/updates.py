@@ -10,6 +10,7 @@ from xdsl.dialects import arith
 
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
+from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -102,15 +103,13 @@ def bit_cast(b: Nodes, x: Tensor, /, *, to: int) -> Tensor:
 
 
 LARGEST = 32
-"""The most rows of a matrix whose determinant is written out."""
+"""The most rows of a matrix whose determinant or inverse is written out."""
 
 
 @operator("Det")
 def determinant(b: Nodes, x: Tensor, /) -> Tensor:
     """Gauss's elimination: row by row, the greatest element of the first column divides."""
-    size, outer = x.sizes[-1], x.rank - 2
-    if size != x.sizes[-2] or not isinstance(size, int) or not 1 <= size <= LARGEST:
-        b.refuse(f"{x} is no square matrix of up to {LARGEST} rows", "mend its shape")
+    size, outer = _rows_of(b, x), x.rank - 2
     element = sum_element(x.element)
     rest, total = b.convert(x, element), None
     every = list(range(outer))
@@ -142,6 +141,53 @@ def determinant(b: Nodes, x: Tensor, /) -> Tensor:
         rest = written(b, element, sizes, eliminated, [(row, every)])
     assert total is not None
     return b.convert(total, x.element)
+
+
+@operator("Inverse", domain=MICROSOFT)
+def inverse(b: Nodes, x: Tensor, /) -> Tensor:
+    """Gauss's and Jordan's elimination: the columns of x go, those of the unit matrix change."""
+    size, outer = _rows_of(b, x), x.rank - 2
+    element, every = sum_element(x.element), list(range(outer))
+    wide = Reader(b, b.convert(x, element))
+
+    def beside_unit(s: Scalars) -> Number:
+        row, column = s.index(outer).to(I32), s.index(outer + 1).to(I32)
+        unit = s.select(column.equals(row + size), 1.0, s.number(0.0, element))
+        place = s.select(column < size, column, 0)
+        own = wide.read(s, [*map(s.index, every), row, place])
+        return s.select(column < size, own, unit)
+
+    rest = written(b, element, [*x.sizes[:-1], 2 * size], beside_unit)
+    for step in range(size):
+        ends = [*x.sizes[:-2], size, rest.sizes[-1]]
+        below = b.slice(rest, [*[0] * outer, step, 0], ends, [1] * x.rank)
+        matrix = Reader(b, rest)
+
+        def eliminated(
+            s: Scalars, below: Number, matrix: Reader = matrix, step: int = step
+        ) -> Number:
+            here, zero, pivot_row = [s.index(i) for i in every], s.number(0, I32), below + step
+            row, column = s.index(outer).to(I32), s.index(outer + 1).to(I32) + 1
+            # The row that divides takes this step's place, and gives its own to that one.
+            own = s.select(row.equals(pivot_row), s.number(step, I32), row)
+            pivot = matrix.read(s, [*here, pivot_row, zero])
+            divided = matrix.read(s, [*here, pivot_row, column]) / pivot
+            rest = (
+                matrix.read(s, [*here, own, column]) - matrix.read(s, [*here, own, zero]) * divided
+            )
+            return s.select(row.equals(step), divided, rest)
+
+        sizes = [*x.sizes[:-1], rest.sizes[-1] - 1]
+        rest = written(b, element, sizes, eliminated, [(_pivot(b, below), every)])
+    return b.convert(rest, x.element)
+
+
+def _rows_of(b: Nodes, x: Tensor) -> int:
+    """How many rows a square matrix has."""
+    size = x.sizes[-1]
+    if size != x.sizes[-2] or not isinstance(size, int) or not 1 <= size <= LARGEST:
+        b.refuse(f"{x} is no square matrix of up to {LARGEST} rows", "mend its shape")
+    return size
 
 
 def _pivot(b: Nodes, x: Tensor) -> Tensor:
