@@ -16,7 +16,7 @@ from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.reductions import total_of
-from xdsl_spirv.frontends.onnx.operators.shapes import sizes_in
+from xdsl_spirv.frontends.onnx.operators.shapes import integers, sizes_in
 from xdsl_spirv.frontends.onnx.operators.windows import StepAttributes, kernel_of, with_bias
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -260,7 +260,7 @@ def crop_and_resize(
         b.refuse(f"mode {mode!r}", "take bilinear or nearest")
     kind = "linear" if mode == "bilinear" else mode
     image, regions, batch = Reader(b, x), Reader(b, rois), Reader(b, batch_indices)
-    wanted, element = sizes_in(b, crop_size, "crop_size"), sum_element(x.element)
+    wanted, element = integers(b, crop_size, "crop_size"), sum_element(x.element)
 
     def place(s: Scalars, axis: int) -> Number:
         start, end = (
