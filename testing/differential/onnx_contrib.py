@@ -272,9 +272,10 @@ NHWC = (
     "GlobalMaxPool InstanceNormalization LRN LpPool MaxPool SpaceToDepth"
 )
 ELSEWHERE = (
-    "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention DynamicQuantizeLSTM "
-    "GatherBlockQuantized GroupQueryAttention NhwcMaxPool Pad QAttention QGemm QLinearConcat "
-    "QLinearConv Range Trilu GridSample GatherND Unique UnfoldTensor Inverse MatMulInteger16"
+    "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention "
+    "DynamicQuantizeLSTM GatherBlockQuantized GroupQueryAttention NhwcMaxPool Pad QAttention "
+    "QGemm QLinearConcat QLinearConv Range Trilu GridSample GatherND Unique UnfoldTensor Inverse "
+    "MatMulInteger16"
 )
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(CONTRIB, n): "onnxruntime has no kernel on the CPU" for n in WITHOUT_KERNEL.split()},
