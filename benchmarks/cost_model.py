@@ -66,7 +66,7 @@ def estimates(one: Contraction, target: Target) -> dict[str, float]:
         for candidate in candidates:
             planned = plan(one, candidate.schedule, target)
             if not any(problems_of(planned)):
-                seconds = cost(planned, candidate.rate, candidate.alone)
+                seconds = cost(planned, candidate.rate, candidate.alone, candidate.stream)
                 microseconds.setdefault(str(candidate.schedule), seconds * 1e6 + START_US)
         if microseconds:
             break

@@ -55,7 +55,7 @@ def schedules(product: Product, target: str) -> list[str]:
         for candidate in candidates:
             planned = plan(one, candidate.schedule, device)
             if not any(problems_of(planned)):
-                seconds = cost(planned, candidate.rate, candidate.alone)
+                seconds = cost(planned, candidate.rate, candidate.alone, candidate.stream)
                 estimates.setdefault(str(candidate.schedule), seconds)
         if estimates:
             break

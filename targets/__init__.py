@@ -83,7 +83,8 @@ class ScheduleCandidate:
     `buffers`, `group`, `first` and `result` are the schedule's (docs/passes.md).
     `rates` are what large contractions reach with it, in TFLOPS by types
     (`f16 -> f32`); where they are given, it is for these types only. `alone` are what a contraction
-    reaches that has one workgroup for each compute unit.
+    reaches that has one workgroup for each compute unit, `streams` the TB/s in which weights that
+    no cache holds are read, where that is not the target's.
     """
 
     tile: tuple[int, int]
@@ -102,6 +103,7 @@ class ScheduleCandidate:
     staged_ahead: int = 0
     first: str = "load"
     result: str = "fragments"
+    streams: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,8 @@ class Target:
     TB/s in which results leave registers: `rows` where they are stored so, `fragments 32` where
     rows of fragments have 32 bytes. What is not there costs nothing.
     """
+    streams: Mapping[str, float]
+    """TB/s by types in which tiles read weights that no cache holds, unless they say otherwise."""
     rates: Mapping[str, float]
     """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
     even_fragments: bool
@@ -416,6 +420,7 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
         fields.positive("staged_ahead") if "staged_ahead" in fields.data else 0,
         fields.text("first", "load"),
         fields.text("result", "fragments"),
+        fields.numbers("streams") if "streams" in fields.data else {},
     )
 
 
@@ -469,6 +474,7 @@ def _target(fields: _Fields) -> Target:
         ),
         corrections=_corrections(fields) if "corrections" in fields.data else {},
         store_rates=fields.numbers("store_rates") if "store_rates" in fields.data else {},
+        streams=fields.numbers("streams") if "streams" in fields.data else {},
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
         keep_loops=fields.flag("keep_loops", default=False),

@@ -338,7 +338,7 @@ def cheapest(
         fitting = 0
         for candidate in candidates:
             candidate_plan = plan(contraction, candidate.schedule, target)
-            seconds = cost(candidate_plan, candidate.rate, candidate.alone)
+            seconds = cost(candidate_plan, candidate.rate, candidate.alone, candidate.stream)
             if best is not None and seconds >= best[0]:
                 fitting += 1
                 continue
@@ -406,6 +406,7 @@ def _candidates(
         (tile_m, tile_n), (rows, columns, *slices) = candidate.tile, candidate.subgroups
         types = f"{a_type} -> {result}"
         rate, alone = candidate.rates.get(types), candidate.alone.get(types)
+        stream = None if units else candidate.streams.get(types, target.streams.get(types))
         if units:
             measured = candidate.rates.get(f"unpacked {types}")
             # How fast fragments are computed follows from no other rate.
@@ -449,7 +450,7 @@ def _candidates(
                     first=first,
                     result=candidate.result,
                 )
-                yield Candidate(schedule, rate, alone)
+                yield Candidate(schedule, rate, alone, stream)
 
 
 def _whole(

@@ -44,18 +44,34 @@ class Candidate:
     """
     A schedule, and the TFLOPS that large contractions reach with it; None if nobody knows.
 
-    `alone` is the same of contractions with one workgroup for each compute unit.
+    `alone` is the same of contractions with one workgroup for each compute unit, `stream` the TB/s
+    in which weights come from memory; None where nothing slows them down.
     """
 
     schedule: ContractionAttr
     rate: float | None = None
     alone: float | None = None
+    stream: float | None = None
 
 
-def cost(plan: Plan, rate: float | None, alone: float | None = None) -> float:
+def cost(
+    plan: Plan, rate: float | None, alone: float | None = None, stream: float | None = None
+) -> float:
     """Seconds that the contraction is likely to take; rates as a `Candidate` has them."""
     seconds = multiplying(plan, rate, alone) * correction(plan)
+    if stream is not None:
+        seconds = max(seconds, _weight_bytes(plan) / (stream * 1e12))
     return seconds + _packing(plan) + _storing(plan)
+
+
+def _weight_bytes(plan: Plan) -> int:
+    """Of the operands that are weights, as they are multiplied."""
+    operands = (plan.contraction.a, plan.a), (plan.contraction.b, plan.b)
+    return sum(
+        prod(map(typical, shape_of(value))) * tile.element_bytes
+        for value, tile in operands
+        if is_weight(value)
+    )
 
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
