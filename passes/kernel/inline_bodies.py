@@ -73,10 +73,41 @@ def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
 def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAValue:
     """An element, or a vector of them, after the prologue on the way to Workgroup memory."""
     count = 1 if tile.gathered else tile.vector
+    flips = [flipped_bits(op) for op in tile.prologue]
+    if len(components_of_type(loaded.type)) < count and None not in flips:
+        for bits in flips:
+            loaded = b.add(arith.XOrIOp(loaded, _repeated(b, bits or 0, tile, loaded.type)))
+        return loaded
     values = unpack_elements(b, loaded, tile.stored_type, count)
     for op in reversed(tile.prologue):
         values = [inline_body(b, op, [value]) for value in values]
     return pack_elements(b, values, tile.element_type)
+
+
+def components_of_type(type: Attribute) -> range:
+    """The components of a vector, or the one that a scalar is."""
+    return range(type.get_shape()[0] if isinstance(type, VectorType) else 1)
+
+
+def flipped_bits(op: linalg.ops.GenericOp) -> int | None:
+    """The bits of an integer that an elementwise operation turns over, if that is all it does."""
+    block = op.body.block
+    last = block.last_op
+    assert last is not None
+    value = last.operands[0].owner
+    if not isinstance(value, arith.XOrIOp) or value.lhs is not block.args[0]:
+        return None
+    constant = value.rhs.owner
+    if not isinstance(constant, arith.ConstantOp) or not isinstance(constant.value, IntegerAttr):
+        return None
+    return constant.value.value.data
+
+
+def _repeated(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute) -> SSAValue:
+    """Bits of an element in all elements of words."""
+    width = bit_width(tile.stored_type)
+    word = sum((bits % (1 << width)) << at for at in range(0, WORD_BITS, width))
+    return b.number(word, type)
 
 
 def unpack_elements(

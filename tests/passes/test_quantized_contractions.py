@@ -17,10 +17,13 @@ from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
+from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import LinalgToSPIRVPass
 from xdsl_spirv.interpreter import reference
+from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
+from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.upstream.linalg_named import QUANTIZED
 
@@ -464,6 +467,38 @@ def test_two_signs_become_one_where_that_pays(size: int, types: str):
     }}"""
     assert contractions(rewritten(text, target="nvidia-h200")) == [types]
     assert contractions(rewritten(text, target="lavapipe")) == ["u8 s8 s32"]
+
+
+def test_signs_turn_in_words_on_the_way():
+    """Sixteen or eight bytes by one exclusive or; nothing outside of them counts."""
+    maps = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "n, k", "m, n"))
+    text = f"""func.func @main(%a: tensor<21x48xi8>, %b: tensor<37x48xi8>) -> tensor<21x37xi32> {{
+      %zero = arith.constant 0 : i32
+      %e = tensor.empty() : tensor<21x37xi32>
+      %c = linalg.fill ins(%zero : i32) outs(%e : tensor<21x37xi32>) -> tensor<21x37xi32>
+      %r = linalg.generic {{
+        indexing_maps = [{maps}],
+        iterator_types = ["parallel", "parallel", "reduction"]
+      }} ins(%a, %b : tensor<21x48xi8>, tensor<37x48xi8>) outs(%c : tensor<21x37xi32>) {{
+      ^bb0(%x: i8, %y: i8, %acc: i32):
+        %xx = arith.extui %x : i8 to i32
+        %yy = arith.extsi %y : i8 to i32
+        %p = arith.muli %xx, %yy : i32
+        %s = arith.addi %acc, %p : i32
+        linalg.yield %s : i32
+      }} -> tensor<21x37xi32>
+      return %r : tensor<21x37xi32>
+    }}"""
+    program = compile_module(rewritten(text, same_signs=True), "lavapipe")
+    generator = np.random.default_rng(1)
+    a, b = (generator.integers(-128, 128, (n, 48)).astype(np.int8) for n in (21, 37))
+    checks = Checks.all()
+    (result,) = run(program, {"a": a, "b": b}, checks=checks).values()
+    np.testing.assert_array_equal(result, a.view(np.uint8).astype(int) @ b.T.astype(int))
+    assert not checks.report, str(checks.report)
+    (kernel,) = (code for name, code in program.code.items() if name.startswith("matmul"))
+    assert "spirv.BitwiseXor" in kernel.text
+    assert "i8" not in kernel.text.split("spirv.BitwiseXor")[1].splitlines()[0]
 
 
 @pytest.mark.parametrize("same_signs", [False, True])
