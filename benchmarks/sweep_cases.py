@@ -24,7 +24,8 @@ import numpy as np
 from sweep_dynamic import Dynamic, dynamic
 from sweep_steps import Interval, Step, random_step, rounding_inputs, widened
 
-from xdsl_spirv.compare.check import check, contraction_bound
+from xdsl_spirv.compare.bounds import contraction_bound
+from xdsl_spirv.compare.check import check
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.modules import parse_text

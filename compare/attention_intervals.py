@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from xdsl_spirv.compare.check import contraction_bound
+from xdsl_spirv.compare.bounds import contraction_bound
 from xdsl_spirv.compare.scalar_intervals import Interval, spread
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.compare.attention_intervals import attention_interval, merge_interval
-from xdsl_spirv.compare.check import contraction_bound
+from xdsl_spirv.compare.bounds import contraction_bound
 from xdsl_spirv.compare.scalar_intervals import SCALARS, Interval, exact, spread
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp, DispatchOp, YieldOp

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
-from xdsl_spirv.compare.check import compared
+from xdsl_spirv.compare.bounds import compared
 from xdsl_spirv.compare.intervals import tolerances
 from xdsl_spirv.compare.onnxruntime import Tolerance, difference, steps, tolerance_of
 from xdsl_spirv.compiler.host import host_function

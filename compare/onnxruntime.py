@@ -30,7 +30,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation
 
-from xdsl_spirv.compare.check import ACCUMULATOR, unit_roundoff
+from xdsl_spirv.compare.bounds import ACCUMULATOR, unit_roundoff
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.progress import stage

@@ -32,7 +32,7 @@ import onnxruntime
 from onnx import numpy_helper
 from PIL import Image, ImageDraw, ImageFont
 
-from xdsl_spirv.compare.check import Comparison, compare, contraction_bound
+from xdsl_spirv.compare.bounds import Comparison, compare, contraction_bound
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program

@@ -62,6 +62,6 @@ def _traced(arguments: argparse.Namespace) -> AbstractContextManager[Trace | Non
     """The trace of `--trace-passes`; None without."""
     if arguments.trace_passes is None:
         return nullcontext()
-    from xdsl_spirv.tools.trace import tracing
+    from xdsl_spirv.tools.tracing import tracing
 
     return tracing(arguments.trace_passes, arguments.input)

@@ -26,7 +26,6 @@ from xdsl_spirv.targets import known, load
 from xdsl_spirv.tools.comparison import Comparison, comparison_of
 from xdsl_spirv.tools.explain_text import text_of
 from xdsl_spirv.tools.explanation import Explanation, explanation_of, refused
-from xdsl_spirv.tools.listing import list_values
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.report import is_wanted, note
 from xdsl_spirv.tools.run_times import Measured
@@ -44,6 +43,8 @@ def explain(arguments: argparse.Namespace) -> int:
 
         arguments.target = own_target(arguments.device)
     if arguments.list:
+        from xdsl_spirv.tools.models import list_values
+
         return list_values(arguments)
     chosen = format_of(arguments)
     compares = bool(arguments.against or arguments.against_target)

@@ -4,28 +4,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from xdsl_spirv.compiler.model import buffers_of
-from xdsl_spirv.frontends import is_onnx
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel
 from xdsl_spirv.runtime.manifest import Buffer
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.tools.arrays import dims_of
 from xdsl_spirv.tools.report import note, note_row
-
-
-def list_values(arguments: argparse.Namespace) -> int:
-    """Print what the program's directory or the model of `explain` takes and gives."""
-    if Path(arguments.input).is_dir():
-        return list_program(Program.load(arguments.input))
-    if is_onnx(arguments.input):
-        return list_onnx(arguments.input, dims_of(arguments))
-    from xdsl_spirv.tools.models import given_shapes, read_model
-
-    return list_model(read_model(arguments, arguments.input, given_shapes(arguments)))
 
 
 def list_program(program: Program) -> int:

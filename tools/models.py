@@ -43,11 +43,11 @@ from xdsl_spirv.tools.arrays import (
     write_results,
 )
 from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
-from xdsl_spirv.tools.listing import list_values
+from xdsl_spirv.tools.listing import list_model, list_onnx, list_program
 from xdsl_spirv.tools.media import is_media
 from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.running import INTERPRETER, execute_checked, limited
-from xdsl_spirv.tools.trace import tracing
+from xdsl_spirv.tools.tracing import tracing
 
 REFERENCE = "reference"
 """The device that is none: the model as it was imported, on whole arrays."""
@@ -241,3 +241,12 @@ def compare(
     for difference in differing:
         print(difference)
     return 0 if all(difference.passed for difference in differing) else 1
+
+
+def list_values(arguments: argparse.Namespace) -> int:
+    """Print what the program's directory or the model of `explain` takes and gives."""
+    if Path(arguments.input).is_dir():
+        return list_program(Program.load(arguments.input))
+    if is_onnx(arguments.input):
+        return list_onnx(arguments.input, dims_of(arguments))
+    return list_model(read_model(arguments, arguments.input, given_shapes(arguments)))

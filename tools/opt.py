@@ -28,7 +28,8 @@ from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.pass_help import passes_help
-from xdsl_spirv.tools.trace import Trace, tracing
+from xdsl_spirv.tools.trace import Trace
+from xdsl_spirv.tools.tracing import tracing
 from xdsl_spirv.upstream.order import verify_order
 
 DESCRIPTION = """Read MLIR, or SPIR-V as a binary or as assembly, run passes over it, and print it.

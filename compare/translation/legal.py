@@ -18,7 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
-from xdsl_spirv.compare.check import EXACT, Bound, chained, contraction_bound, contractions
+from xdsl_spirv.compare.bounds import EXACT, Bound, chained, contraction_bound, contractions
 from xdsl_spirv.compare.intervals import Intervals, tolerance
 from xdsl_spirv.compare.translation.report import Wrong
 from xdsl_spirv.compare.translation.subjects import HostSubject, Subject

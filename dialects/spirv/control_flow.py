@@ -13,7 +13,13 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FlatSymbolRefAttrConstr, SymbolRefAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    SymbolRefAttr,
+)
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -38,9 +44,17 @@ from xdsl.irdl.declarative_assembly_format import (
     irdl_custom_directive,
 )
 from xdsl.parser import Parser
-from xdsl.pattern_rewriter import RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.printer import Printer
-from xdsl.traits import HasParent, IsTerminator, Pure, RecursiveMemoryEffect, ReturnLike
+from xdsl.rewriter import InsertPoint
+from xdsl.traits import (
+    ConstantLike,
+    HasParent,
+    IsTerminator,
+    Pure,
+    RecursiveMemoryEffect,
+    ReturnLike,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import (
@@ -51,6 +65,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
 from xdsl_spirv.dialects.spirv.enums import LoopControl, SelectionControl
+from xdsl_spirv.dialects.spirv.folding import components_of, unsigned
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.upstream.kept_bodies import AllBlocksLive
 from xdsl_spirv.upstream.symbols import find_symbol
@@ -278,8 +293,6 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from xdsl_spirv.dialects.spirv.canonicalization import SelectionOfConstant
-
         return (SelectionOfConstant(),)
 
     @property
@@ -369,3 +382,73 @@ class LoopOp(Construct):
                     "only the entry and the continue target may branch to a loop's header: "
                     "branch to the continue target instead"
                 )
+
+
+EXITS = ("spirv.mlir.break", "spirv.mlir.continue")
+"""Operations that leave constructs around (exits.py)."""
+
+
+class SelectionOfConstant(RewritePattern):
+    """
+    Replaces a selection with a constant condition by the side that it takes.
+
+    That side has to lead to the merge block without another condition, and nothing in it may leave
+    constructs, since `spirv.mlir.break` counts those around it.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        assert isinstance(op, SelectionOp)
+        path = _taken_path(op.body.blocks)
+        if path is None or any(_leaves_constructs(block) for block, _ in path):
+            return
+        merge = path[-1][0].last_op
+        assert isinstance(merge, MergeOp)
+        for block, passed in path:
+            for argument, value in zip(block.args, passed, strict=True):
+                argument.replace_all_uses_with(value)
+            for inner in list(block.ops):
+                if inner is not block.last_op:
+                    inner.detach()
+                    rewriter.insert(inner, InsertPoint.before(op))
+        rewriter.replace(op, [], list(merge.arguments))
+
+
+def _taken_path(
+    blocks: Sequence[Block],
+) -> Sequence[tuple[Block, Sequence[SSAValue]]] | None:
+    """The blocks from the header to the merge block, with what is passed to each."""
+    block, passed = blocks[0], ()
+    path: list[tuple[Block, Sequence[SSAValue]]] = [(block, passed)]
+    following = _decided(block.last_op)
+    while following is not None:
+        block, passed = following
+        path.append((block, passed))
+        if block is blocks[-1]:
+            return path
+        end = block.last_op
+        if not isinstance(end, BranchOp) or len(path) > len(blocks):
+            return None
+        following = end.target, end.target_operands
+    return None
+
+
+def _decided(end: Operation | None) -> tuple[Block, Sequence[SSAValue]] | None:
+    """The target of a conditional branch or switch on a constant."""
+    if not isinstance(end, BranchConditionalOp | SwitchOp):
+        return None
+    numbers = components_of(ConstantLike.get_constant_value(end.operands[0]))
+    if numbers is None:
+        return None
+    if isinstance(end, BranchConditionalOp):
+        if unsigned(numbers[0]):
+            return end.true_target, end.true_operands
+        return end.false_target, end.false_operands
+    cases = zip(end.case_literals, end.targets, end.case_operands, strict=True)
+    for literal, target, operands in cases:
+        if unsigned(IntegerAttr(literal, numbers[0].type)) == unsigned(numbers[0]):
+            return target, operands
+    return end.default_target, end.default_operands
+
+
+def _leaves_constructs(block: Block) -> bool:
+    return any(inner.name in EXITS for op in block.ops for inner in op.walk())

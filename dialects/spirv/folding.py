@@ -22,12 +22,11 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
-from xdsl.ir import Attribute, SSAValue
-from xdsl.pattern_rewriter import RewritePattern
-from xdsl.traits import ConstantLike
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.traits import Commutative, ConstantLike
 
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.canonicalization import ConstantToTheRight
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.upstream.kept_bodies import KeptBody
 
@@ -62,6 +61,27 @@ def signed(number: IntegerAttr) -> int:
 def divide(a: int, b: int) -> int:
     """The quotient, rounded toward zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+class ConstantToTheRight(RewritePattern):
+    """
+    Puts the constant operand of a commutative operation behind the other one.
+
+        spirv.IAdd %c, %x  ->  spirv.IAdd %x, %c
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        parent = op.parent_op()
+        if not op.has_trait(Commutative) or (parent is not None and parent.has_trait(KeptBody)):
+            return
+        left, right = op.operands
+        if _is_constant(left) and not _is_constant(right):
+            op.operands = [right, left]
+            rewriter.notify_op_modified(op)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
 
 
 class Foldable(SPIRVOp, HasFolderInterface, ABC):

@@ -29,7 +29,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.parser import Parser
-from xdsl.pattern_rewriter import RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -383,8 +383,6 @@ class AccessChain(SPIRVOp, HasCanonicalizationPatternsInterface, ABC):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from xdsl_spirv.dialects.spirv.canonicalization import ChainOfChains
-
         return (ChainOfChains(),)
 
     def verify_(self) -> None:
@@ -503,3 +501,22 @@ class CopyObjectOp(Foldable):
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue:
         return self.operand
+
+
+class ChainOfChains(RewritePattern):
+    """
+    Joins an access chain with the one that its base comes from.
+
+        spirv.AccessChain %p[%i]; spirv.AccessChain %0[%j]  ->  spirv.AccessChain %p[%i, %j]
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        assert isinstance(op, AccessChain)
+        inner = op.base.owner
+        if not isinstance(inner, AccessChain) or op.attributes or inner.attributes:
+            return
+        joined = type(op) if type(op) is type(inner) else AccessChainOp
+        chain = joined.build(
+            operands=[inner.base, [*inner.indexes, *op.indexes]], result_types=[op.result.type]
+        )
+        rewriter.replace(op, chain)

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.spirv.attributes import DecorationAttr
 from xdsl_spirv.dialects.spirv.control_flow import (
+    EXITS,
     BranchConditionalOp,
     BranchOp,
     LoopOp,
@@ -550,9 +551,6 @@ class FunctionEncoder:
         merging = self._instruction("OpLoopMerge", *labels, op.loop_control.data, *parameters)
         self._operations(entry)
         self._blocks(order[1:], {id(header): (merging, ())}, self._incoming(order))
-
-
-EXITS = ("spirv.mlir.break", "spirv.mlir.continue")
 
 
 def _is_exit(op: Operation | None) -> TypeGuard[ExitOp]:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from xdsl_spirv.compare.check import compare, contraction_bound
+from xdsl_spirv.compare.bounds import compare, contraction_bound
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import context, parse_text

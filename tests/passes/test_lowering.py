@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 
-from xdsl_spirv.compare.check import contraction_bound
+from xdsl_spirv.compare.bounds import contraction_bound
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.schedule import ContractionAttr, InstructionAttr, StagedAttr

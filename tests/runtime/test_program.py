@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xdsl_spirv.compare.check import check, compare, contraction_bound
+from xdsl_spirv.compare.bounds import compare, contraction_bound
+from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.passes.graph import join_dispatches
 from xdsl_spirv.runtime import Program, ProgramError, run

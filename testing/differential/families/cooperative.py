@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import ml_dtypes
 import numpy as np
 
-from xdsl_spirv.compare.check import contraction_bound
+from xdsl_spirv.compare.bounds import contraction_bound
 from xdsl_spirv.targets import CooperativeMatrixProperty
 from xdsl_spirv.testing.differential.families.memory import SCOPED, SHARED
 from xdsl_spirv.testing.differential.kernel import Kernel
