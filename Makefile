@@ -113,10 +113,11 @@ $(STAMPS)/docs: $(STAMPS)/dev
 	$(PIP) install -e '.[docs]'
 	@touch $@
 
-# Of rapidocr-onnxruntime only the model files are used: its dependencies (OpenCV) are not installed.
+# Of rapidocr-onnxruntime only the model files are used: its dependencies (OpenCV) are not installed,
+# and that its code is for Python before 3.13 does not matter.
 $(STAMPS)/demo: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[onnx,validate]' onnxruntime pillow
-	$(PIP) install --no-deps rapidocr-onnxruntime==1.4.4
+	$(PIP) install --no-deps --ignore-requires-python rapidocr-onnxruntime==1.4.4
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/tutorials: pyproject.toml | $(BIN)/python
