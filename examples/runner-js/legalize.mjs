@@ -452,7 +452,8 @@ class Module {
     ];
     if (!this.imported) return all;
     const model = all.findIndex(([opcode]) => opcode === OP.MemoryModel);
-    return all.toSpliced(model, 0, [OP.ExtInstImport, this.imported, ...text(SET)]);
+    const imported = [OP.ExtInstImport, this.imported, ...text(SET)];
+    return [...all.slice(0, model), imported, ...all.slice(model)];
   }
 
   encode(instructions) {
