@@ -167,9 +167,9 @@ class Stop:
         self.line = places.line_of(op)
         self.source = source_of(op)
         self.batch = batch
-        self.in_kernel = isinstance(batch, Batch)
+        self.in_kernel = hasattr(batch, "geometry")
         """Else in a body of linalg, whose values are arrays of all points of its loops."""
-        self.mask = batch.active() if self.in_kernel else None
+        self.mask: Any = batch.active() if self.in_kernel else None
         self.values = values
         self.hit: tuple[Debug, Break] | None = None
         self.held: Sequence[tuple[Local, Any]] = ()

@@ -38,9 +38,10 @@ def list_onnx(path: str, dims: Mapping[str, int | None]) -> int:
             shape = [
                 name or size for name, size in zip(names, onnx_file.shape_of(value), strict=True)
             ]
-            row = {"name": value.name, "type": onnx_file.element_type(value), "shape": shape}
+            type = onnx_file.element_type(value)
+            row = {"name": value.name, "type": type, "shape": shape}
             note_row("values", {"function": FUNCTION, "kind": kind, **row})
-            print(f"  {kind:6}  {value.name}: {spelled_shape(shape, row['type'])}")
+            print(f"  {kind:6}  {value.name}: {spelled_shape(shape, type)}")
     return 0
 
 
