@@ -5,6 +5,8 @@ grammar explains (GRM).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
 from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.flow import Block, Function
@@ -195,15 +197,30 @@ NOT_VALUES = frozenset(
 Memory operands may name alias scopes."""
 
 
+VALUES = {"Load": ("pointer",), "Store": ("pointer", "object"), "CopyMemory": ("target", "source")}
+"""Operands that are values, of instructions that have others, too; a call's are its arguments."""
+
+
+def _values_of(i: Instruction) -> Sequence[int]:
+    """The operands that have to be values."""
+    if i.op == "FunctionCall":
+        return i.words[4:]
+    if i.op in VALUES:
+        return [i.get(name) for name in VALUES[i.op]]
+    if i.op in NOT_VALUES:
+        return ()
+    used = i.ids()
+    return used[1:] if i.shape.has_type else used
+
+
 @module_rule("ID-05", "2.16.1", "An operand that is a value is one: no type, label or function.")
 def values(m: Module) -> Problems:
     definitions = m.definitions
     for i in m.instructions:
         op = i.op
-        if op in NOT_VALUES or op in SECTION or op.startswith("Type") or i.shape.entry is None:
+        if op in SECTION or op.startswith("Type") or i.shape.entry is None:
             continue
-        used = i.ids()
-        for id in used[1:] if i.shape.has_type else used:
+        for id in _values_of(i):
             at = definitions.get(id)
             if (at is not None and not at.type_id) or (at is not None and at.op == "Function"):
                 if at.op == "DecorationGroup" or id in _types(i):

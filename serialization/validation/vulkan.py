@@ -168,6 +168,14 @@ def narrow_or_wide_bits(m: Module, i: Instruction) -> Problems:
         yield Problem(f"Op{i.op} takes {base}", "convert to 32 bits, or use shifts and masks")
 
 
+@module_rule("VUL-12", "Vulkan", "A rounding mode is RTE or RTZ.", vulkan=True)
+def rounding_modes(m: Module) -> Problems:
+    for given in m.decorations.values():
+        for decoration in given:
+            if decoration.name == "FPRoundingMode" and int(decoration.parameters[0]) > 1:
+                yield Problem("the rounding is up or down", "round to even or zero", decoration.at)
+
+
 @module_rule(
     "VUL-05", "Vulkan", "An entry point uses at most one block of push constants.", vulkan=True
 )
