@@ -144,7 +144,9 @@ def run_definition(model: Any, given: Mapping[str, Array]) -> list[Array]:
         typed = import_module("onnx.shape_inference").infer_shapes(model)
         constants = [make_value(t.name, t.data_type, t.dims) for t in model.graph.initializer]
         typed.graph.value_info.extend(constants)
-        expanded = inliner(typed, [], exclude=True, inline_schema_functions=True)
+        # Of a constant inside a function the inliner does not know the type.
+        but = [("", "CastLike")]
+        expanded = inliner(typed, but, exclude=True, inline_schema_functions=True)
         _widen(expanded.graph)
     except Exception as error:
         raise NotComputed(str(error)) from error
@@ -167,6 +169,7 @@ def _widen(graph: Any) -> None:
     to_array, from_array = (
         getattr(import_module("onnx.numpy_helper"), name) for name in ("to_array", "from_array")
     )
+    make_attribute = import_module("onnx.helper").make_attribute
 
     def widen(tensor: Any) -> None:
         if tensor.data_type in FLOATS:
@@ -178,7 +181,8 @@ def _widen(graph: Any) -> None:
         if attribute.HasField("t"):
             widen(attribute.t)
         if attribute.name in ("value_float", "value_floats"):
-            raise NotComputed("a constant of f32 as an attribute")
+            floats = attribute.f if attribute.name == "value_float" else list(attribute.floats)
+            attribute.CopyFrom(make_attribute("value", from_array(np.asarray(floats, np.float64))))
         if attribute.name in TYPE_ATTRIBUTES and attribute.i in FLOATS:
             attribute.i = DOUBLE
 
