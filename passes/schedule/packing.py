@@ -4,12 +4,13 @@ What packing an operand into fragments or panels means in counts, for one operan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
 from xdsl_spirv.passes.analysis.layout import layout_of
 from xdsl_spirv.passes.schedule.plan import UNROLLED
 from xdsl_spirv.passes.schedule.tiles import (
@@ -103,7 +104,9 @@ def plan_packing(source: SSAValue, packing: PackingAttr, target: Target) -> Pack
     path = StagedAttr(padding=16 // bytes, vector=vector)
     _, outer, inner = packing.extents
     depth = steps * inner_size
-    staged = staged_tile(path, element, (subgroups * outer_size, outer), (depth, inner), layout)
+    sizes_of_tile = (subgroups * outer_size, outer), (depth, inner)
+    counts = outer_count // subgroups, inner_count // steps
+    staged = _reaching(staged_tile(path, element, *sizes_of_tile, layout), *counts)
     tile = PackedTile(packing, element, target.subgroup_size)
     return PackPlan(packing, target, subgroups, depth, staged, tile)
 
@@ -113,7 +116,7 @@ def _plan_panels(source: SSAValue, packing: PackingAttr, target: Target) -> Pane
     assert isinstance(type, TensorType | MemRefType)
     element = type.element_type
     bytes = bit_width(element) // 8
-    _, _, count, depth = packing.shape
+    _, panels, count, depth = packing.shape
     vector = next((v for v in _widths(bytes) if depth % v == 0), 1)
     invocations = MOST_SUBGROUPS * target.subgroup_size
     most = min(UNROLLED * vector * invocations, TILE_BYTES // bytes) // depth
@@ -126,8 +129,19 @@ def _plan_panels(source: SSAValue, packing: PackingAttr, target: Target) -> Pane
     read = next((v for v in _widths(bytes) if vector % v == 0 and run % v == 0), 1)
     path = StagedAttr(padding=16 // bytes, vector=read if axis == 1 else 1)
     _, outer, inner = packing.extents
-    staged = staged_tile(path, element, (rows, outer), (depth, inner), layout)
+    tile = staged_tile(path, element, (rows, outer), (depth, inner), layout)
+    staged = _reaching(tile, count // rows, panels)
     return PanelPlan(packing, target, MOST_SUBGROUPS, rows, vector, staged)
+
+
+def _reaching(tile: StagedTile, outer: int, inner: int) -> StagedTile:
+    """The tile of an operand of which so many are packed along M or N, and along K, zeros too."""
+    counts = (inner, outer) if tile.k_axis == 0 else (outer, inner)
+    rows, columns = (
+        count > ceil_div(size, own)
+        for count, size, own in zip(counts, tile.extent, tile.shape, strict=True)
+    )
+    return replace(tile, beyond=(rows, columns))
 
 
 def _widths(bytes: int) -> list[int]:

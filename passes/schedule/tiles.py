@@ -84,6 +84,8 @@ class StagedTile:
     """Whether the fragments of a tile are loaded before the tile before is multiplied."""
     order: KOrder | None = None
     """The order along K in Workgroup memory, if it is that of the other operand's fragments."""
+    beyond: tuple[bool, bool] = (False, False)
+    """Whether there are tiles that lie outside the operand altogether, along rows, columns."""
 
     @property
     def in_fragments(self) -> bool:
@@ -172,7 +174,8 @@ class StagedTile:
     def guarded(self) -> tuple[bool, bool]:
         """Whether some tile reaches beyond the operand along rows, columns."""
         rows, columns = zip(self.extent, self.shape, strict=True)
-        return not is_multiple(*rows), not is_multiple(*columns)
+        beyond_rows, beyond_columns = self.beyond
+        return beyond_rows or not is_multiple(*rows), beyond_columns or not is_multiple(*columns)
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,15 @@ def test_a_tile_beyond_k_is_multiplied_behind_a_long_loop(b: str, turned: bool):
     _check(workload, f"a = {ONE}, b = {b}", "lavapipe")
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "turned"])
+def test_what_lies_beyond_an_operand_is_packed_as_zeros(turned: bool):
+    """K is a multiple of what a workgroup packs, and not of the tile that zeros fill up."""
+    operands = (("k", "m"), ("n", "k")) if turned else (("m", "k"), ("k", "n"))
+    workload = Workload("matmul", {"m": 8, "n": 16, "k": 96}, *operands, ("m", "n"))
+    tile = "workgroup_tile = [16, 64, 64], subgroups = [1, 2], instruction = coopmat 8x8x8"
+    _check(workload, f"{tile}, a = direct, b = direct", "lavapipe")
+
+
 def test_what_is_read_in_place_of_an_element_outside_does_not_count():
     workload = Workload(
         "matmul", {"m": 19, "n": 21, "k": 70}, ("m", "k"), ("k", "n"), ("m", "n"), "f16 -> f32"
