@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.analysis.layout import layout_of
 from xdsl_spirv.passes.schedule.plan import UNROLLED
 from xdsl_spirv.passes.schedule.tiles import (
@@ -139,7 +139,7 @@ def _reaching(tile: StagedTile, outer: int, inner: int) -> StagedTile:
     counts = (inner, outer) if tile.k_axis == 0 else (outer, inner)
     rows, columns = (
         count > ceil_div(size, own)
-        for count, size, own in zip(counts, tile.extent, tile.shape, strict=True)
+        for count, size, own in zip(counts, static(tile.extent), tile.shape, strict=True)
     )
     return replace(tile, beyond=(rows, columns))
 
