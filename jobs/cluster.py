@@ -4,10 +4,9 @@ Jobs on Dask's workers, of this machine or of many.
     with Cluster("tcp://host:8786") as engine: ...
     with Cluster.local(2) as engine: ...
 
-Dask places the jobs, those that are near each other on one worker while it has no more to do than
-others. This side keeps the list of open ones: when the scheduler is lost it looks for a new one at
-the same address and submits them again. When a worker dies, each of its jobs may have been the
-cause: they are tried once more, one at a time, so that what dies then has itself to blame.
+Dask places the jobs. This side keeps the list of open ones: when the scheduler is lost it looks for
+a new one at the same address and submits them again. When a worker dies, each of its jobs may have
+been the cause: they are tried once more, one at a time, so that what dies then has itself to blame.
 """
 
 from __future__ import annotations
@@ -81,7 +80,6 @@ class Cluster(Engine):
         self._lock = threading.RLock()
         self._places: dict[str, Place] = {}
         self._capacity: Counter[str] = Counter()
-        self._homes: dict[tuple[str, str], Future] = {}
         self._looked = 0.0
         self._closed = False
         self.scheduler = ""
@@ -173,7 +171,6 @@ class Cluster(Engine):
                         # A scheduler without this package keeps to its own settings.
                         self.client.run_on_scheduler(report_deaths)
                     self.scheduler = info["id"]
-                    self._homes.clear()
             except (OSError, RuntimeError, TimeoutError):
                 # The client finds its scheduler again, or closes.
                 return self._capacity
@@ -181,20 +178,6 @@ class Cluster(Engine):
             for worker in info["workers"].values():
                 self._capacity.update({name: int(n) for name, n in worker["resources"].items()})
             return self._capacity
-
-    def home(self, job: Job) -> Future:
-        """A small task on one of the workers that a job may go to: the same for jobs `near` it."""
-        if not job.near:
-            return ""
-        with self._lock:
-            place = job.needs, job.near
-            home = self._homes.get(place)
-            if home is None or home.status not in ("pending", "finished"):
-                key = f"home-{os.getpid()}-{next(_numbers)}"
-                self._homes[place] = self.client.submit(
-                    str, job.near, key=key, resources={job.needs: 0}
-                )
-            return self._homes[place]
 
     def place(self, resource: str) -> Place:
         if resource in (CORES, INTERPRETER):
@@ -288,7 +271,7 @@ class _Run:
         """Whether there are workers for something that is open or held."""
         needed = {
             *(task.needs for task in self.open.values()),
-            *(needs for _, needs, *_ in self.held),
+            *(needs for _, needs, _ in self.held),
         }
         return any(capacity[needs] for needs in needed)
 
@@ -318,7 +301,6 @@ class _Run:
             perform,
             [job_to_bytes(job) for job in jobs],
             code_digest(),
-            self.engine.home(jobs[0]),
             key=f"{jobs[0].kind}-{jobs[0].key[:12]}-{os.getpid()}-{number}",
             resources=demand(jobs[0]),
             pure=False,
@@ -392,12 +374,12 @@ class _Run:
             self.engine.client.cancel([task.future for task in self.open.values()])
 
 
-_Sort: TypeAlias = tuple[str, str, bool, str]
+_Sort: TypeAlias = tuple[str, str, bool]
 
 
 def _sort(job: Job) -> _Sort:
     """Jobs of one sort can be sent together."""
-    return job.kind, job.needs, job.alone, job.near
+    return job.kind, job.needs, job.alone
 
 
 def _lane(job: Job) -> str:

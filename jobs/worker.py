@@ -65,12 +65,8 @@ def describe() -> dict[str, Any]:
     return _described
 
 
-def perform(jobs: Sequence[bytes], code: str, home: str = "") -> bytes:
-    """
-    Jobs' results for a client with the same code, or why there are none; runs in a thread.
-
-    `home` is another task's result: Dask prefers the worker that has it.
-    """
+def perform(jobs: Sequence[bytes], code: str) -> bytes:
+    """Jobs' results for a client with the same code, or why there are none; runs in a thread."""
     if _crew is None:
         return to_bytes("a worker was not started by `xdsl-spirv worker`")
     if code != code_digest():

@@ -33,7 +33,7 @@ WORKER = [sys.executable, "-m", "xdsl_spirv.tools.main", "worker"]
 @pytest.fixture(scope="module")
 def engine() -> Generator[Cluster]:
     with Cluster.local(2, cores=2) as engine:
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + 60
         while engine.look()["cores"] < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
         yield engine
@@ -46,10 +46,7 @@ def store(tmp_path: Path) -> Generator[Store]:
 
 
 def jobs(count: int, **data: Any) -> list[Job]:
-    return [
-        Job(FAULTY, {"do": "return", "n": n, **data}, seconds=600, near="ab"[n % 2])
-        for n in range(count)
-    ]
+    return [Job(FAULTY, {"do": "return", "n": n, **data}, seconds=20) for n in range(count)]
 
 
 def test_workers_announce_lavapipe_and_interpreter(engine: Cluster, lavapipe: Path):
@@ -90,11 +87,6 @@ def test_a_killed_worker_loses_nothing(engine: Cluster, store: Store, tmp_path: 
     assert max(again.values()) <= 2, "what the worker was at is tried once more"
     list(engine.run(jobs(40, sleep=0.05, log=str(log)), store))
     assert Counter(log.read_text().split()) == again, "what is recorded is not run again"
-
-
-def test_jobs_that_are_near_each_other_go_to_one_worker(engine: Cluster):
-    workers = [result.worker for job in jobs(12, near=1) for _, result in engine.run([job])]
-    assert len(set(workers[::2])) == len(set(workers[1::2])) == 1
 
 
 def test_a_cluster_costs_less_than_5_milliseconds_a_job(engine: Cluster):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl_spirv.jobs.engine import Engine
@@ -115,7 +115,7 @@ class DeviceBench(Bench):
             results = {j.kind: r for j, r in self.engine.run([exact, job], self.store)}
             outcome = outcome_of(job.data, results[MEASURE])
             if outcome.right and outcome.digests != results[EXPECT].value:
-                again = replace(job, data={**job.data, "verify": True})
+                again = Job(MEASURE, {**job.data, "verify": True}, self.resource, job.seconds)
                 ((_, result),) = self.engine.run([again], self.store)
                 outcome = outcome_of(again.data, result)
             self.default_is_right = outcome.right
@@ -142,8 +142,7 @@ class DeviceBench(Bench):
             data = {**self._data(source, schedule, runs, turn), **compiled}
             own = schedule == default
             data |= {"reference": None if own else reference, "is_default": own}
-            near = source.key
-            yield Job(MEASURE, data, self.resource, self._limit, near=near, note=schedule)
+            yield Job(MEASURE, data, self.resource, self._limit, note=schedule)
 
     def _data(self, source: Source, schedule: str, runs: int, turn: int) -> dict[str, Any]:
         return source_data(source) | {
