@@ -33,7 +33,7 @@ WORKER = [sys.executable, "-m", "xdsl_spirv.tools.main", "worker"]
 @pytest.fixture(scope="module")
 def engine() -> Generator[Cluster]:
     with Cluster.local(2, cores=2) as engine:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while engine.look()["cores"] < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
         yield engine
@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> Generator[Store]:
 
 
 def jobs(count: int, **data: Any) -> list[Job]:
-    return [Job(FAULTY, {"do": "return", "n": n, **data}, seconds=20) for n in range(count)]
+    return [Job(FAULTY, {"do": "return", "n": n, **data}, seconds=600) for n in range(count)]
 
 
 def test_workers_announce_lavapipe_and_interpreter(engine: Cluster, lavapipe: Path):
