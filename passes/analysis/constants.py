@@ -54,19 +54,26 @@ def _broadcast(op: GenericOp) -> SSAValue | None:
 
 def is_weight(value: SSAValue) -> bool:
     """Whether a value of a dispatch, or of a host function, is the same in every run."""
-    while True:
+    waiting, known = [value], set[SSAValue]()
+    while waiting:
+        value = waiting.pop()
+        if value in known:
+            continue
+        known.add(value)
         owner = value.owner
         if isinstance(owner, CollapseShapeOp | ExpandShapeOp):
-            value = owner.operands[0]
-            continue
-        if isinstance(owner, ConcatOp | DispatchOp):
+            waiting.append(owner.operands[0])
+        elif isinstance(owner, ConcatOp | DispatchOp):
             # What only weights decide is computed once.
-            return all(map(is_weight, owner.operands))
-        if not isinstance(owner, Block):
-            return isinstance(owner, ConstantOp)
-        assert isinstance(value, BlockArgument)
-        parent = owner.parent_op()
-        if isinstance(parent, DispatchOp):
-            value = parent.inputs[value.index]
-            continue
-        return isinstance(parent, FuncOp) and value_of(parent, value.index) is not None
+            waiting += owner.operands
+        elif not isinstance(owner, Block):
+            if not isinstance(owner, ConstantOp):
+                return False
+        else:
+            assert isinstance(value, BlockArgument)
+            parent = owner.parent_op()
+            if isinstance(parent, DispatchOp):
+                waiting.append(parent.inputs[value.index])
+            elif not isinstance(parent, FuncOp) or value_of(parent, value.index) is None:
+                return False
+    return True
