@@ -28,7 +28,7 @@ from xdsl.universe import Universe
 
 from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
-from xdsl_spirv.passes.schedule.assign_schedule import candidates_of
+from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import cost
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan

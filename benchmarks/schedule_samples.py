@@ -28,7 +28,7 @@ from cost_model import contraction
 from device_runs import parser_of
 from shape_families import families
 
-from xdsl_spirv.passes.schedule.assign_schedule import candidates_of
+from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import cost
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import RowsAttr, bit_width
-from xdsl_spirv.dialects.schedule.rows import MOST_BYTES, MOST_DIGITS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
@@ -26,7 +25,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
     typical,
 )
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
+from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
@@ -45,21 +44,14 @@ EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
 MOST_ELEMENTS = 64
 """Elements of a unit."""
 
-FEW = 32
-"""Rows up to which a contraction has few: beyond, operands are read often enough to be staged."""
-
-FEW_ON_UNITS = 16
-"""The same on a device that hides what staging waits for."""
-
-FEW_FOR_MATRICES = 8
+MADE, MADE_OF_PACKED, PRODUCT = 1.0, 4.0, 1.35
 """
-The same where such a device also multiplies cooperative matrices of these types, and its target
-file does not say how fast.
+The time of making a float of an element that streams, of what is packed or not, and of multiplying
+it by a row, in multiply-adds at the rate of the target's file.
 """
 
-MUCH = 4
-"""Times as many columns as rows make one operand stream, and the other one small."""
-
+BUSY = 16
+"""Subgroups that keep a compute unit waiting for memory only."""
 
 WORD = 32
 
@@ -382,249 +374,3 @@ def check_rows(plan: RowsPlan) -> None:
             raise ScheduleDoesNotFit(problem)
     except NotLinear as error:
         raise ScheduleDoesNotFit(str(error)) from error
-
-
-def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
-    """A schedule of few rows where the contraction has few, or why there is none."""
-    few, many = sorted((typical(contraction.m), typical(contraction.n)))
-    most = _most_rows(contraction, target)
-    if few > most:
-        return f"{few} rows are not few: up to {most} are, on {target.name}"
-    if few > 1 and many < MUCH * few:
-        return f"{few} x {many} results: no operand is much larger than the other"
-    problem = "no schedule of rows"
-    for schedule in _candidates(RowsPlan(contraction, RowsAttr(), target), few):
-        plan = RowsPlan(contraction, schedule, target)
-        try:
-            check_rows(plan)
-        except (ScheduleDoesNotFit, NotAContraction) as error:
-            problem = str(error)
-            continue
-        return schedule
-    return problem
-
-
-def _most_rows(contraction: Contraction, target: Target) -> int:
-    if target.residency.subgroups == 1:
-        return FEW
-    on_matrices = target.properties_for(contraction.types) and target.measured_copy is None
-    return FEW_FOR_MATRICES if on_matrices else FEW_ON_UNITS
-
-
-MOST_ROWS = 8
-"""Rows that an invocation has: with more, registers run short."""
-
-MOST_SUMS = 32
-"""Sums of an invocation."""
-
-MADE, MADE_OF_PACKED, PRODUCT = 1.0, 4.0, 1.35
-"""
-The time of making a float of an element that streams, of what is packed or not, and of multiplying
-it by a row, in multiply-adds at the rate of the target's file.
-"""
-
-BUSY = 16
-"""Subgroups that keep a compute unit waiting for memory only."""
-
-UNDER_WAY = 4
-"""Loads of an invocation that are under way at a time."""
-
-MOST_SPREAD = 16
-"""
-Elements of a unit where lanes take neighbouring units: with larger ones the pieces of the rows
-that lanes read beside them lie too far apart.
-"""
-
-MOST_BESIDE = 64
-"""Elements of the rows that an invocation holds beside a unit."""
-
-LEAST_BYTES = 4
-"""Of a load."""
-
-MOST_WRITTEN = 128
-"""Elements of a step for each row, as far as code grows where nothing waits for memory."""
-
-MOST_STRAIGHT = 5120
-"""Elements of a workgroup up to which its code without a loop stays in the first cache."""
-
-OFTEN = 96
-"""Workgroups that run the same code, at least, so that reading it costs little."""
-
-SUBGROUPS = 8
-"""Subgroups of a workgroup that divide K at most."""
-
-RESIDENT = 32
-"""Subgroups that run side by side on a compute unit where they have 64 registers each."""
-
-MOST_BITS = 8
-"""Of packed weights for which arithmetic, not memory, is what a kernel waits for."""
-
-MOST_OF_DIGITS = 2
-"""Rows for which making digits is less than what floats of the weights would be."""
-
-LEAST_IN_GROUPS = 12
-"""Columns of an invocation that are worth making digits of its elements of the rows."""
-
-LEAST_IN_NARROW_GROUPS = 8
-"""The same of one row where groups have half as many, and code is shorter."""
-
-
-def _candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
-    """The schedules that might do, the best one first."""
-    target = plan.target
-    try:
-        side_by_side, columns = plan.side_by_side, typical(plan.columns)
-    except (NotAContraction, NotLinear):
-        yield RowsAttr()
-        return
-    rows = ceil_div(few, ceil_div(few, MOST_ROWS))
-    batch = typical(plan.contraction.batch)
-    if target.residency.subgroups == 1:
-        yield from _on_processor(plan, rows, side_by_side, columns)
-        return
-    yield from _in_groups(plan, few)
-    if side_by_side > 1:
-        yield from _across(plan, few)
-    bytes, unit = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
-    units = typical(plan.units) * prod(plan.unit.values()) // unit
-    wanted = BUSY * target.compute_units
-    # Packed weights are less to load and more to compute: more of them under way hide both.
-    packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
-    under_way = UNDER_WAY * (2 if packed else 1)
-    for width in (4, 2, 1):
-        own = max(width, side_by_side)
-        if rows * own > max(MOST_SUMS, rows * side_by_side):
-            continue
-        for lanes in (target.subgroup_size,) if side_by_side == 1 else (4, 1):
-            subgroups = ceil_div(columns, own * target.subgroup_size // lanes)
-            subgroups *= batch * ceil_div(few, rows)
-            along = 4 if packed and units >= 8 * lanes else 1
-            while along < SUBGROUPS and subgroups * along < wanted and units >= 2 * along * lanes:
-                along *= 2
-            if width > 1 and 2 * subgroups * along < wanted:
-                continue
-            while along:
-                steps = max(1, under_way * MOST_BYTES // bytes * side_by_side // own // rows)
-                while steps > 1 and units < steps * along * lanes:
-                    steps //= 2
-                yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)), bytes)
-                along //= 2
-
-
-def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
-    """
-    Schedules of one or two rows where columns lie side by side, on a device that a file describes
-    by measurements: as many subgroups divide K as keep it busy.
-
-    Loads of four columns leave room for the partial sums of all parts in Workgroup memory.
-    """
-    target, size = plan.target, plan.target.subgroup_size
-    if few > 2 or target.measured_copy is None:
-        return
-    bytes, _ = _load(plan, 4)
-    trial = RowsPlan(plan.contraction, RowsAttr(few, 4, 4, 2, (SUBGROUPS, 1), bytes), target)
-    width, most = trial.side_by_side, target.max_invocations // size
-    workgroups = typical(plan.contraction.batch)
-    workgroups *= ceil_div(typical(plan.columns), width * size // 4)
-    along = SUBGROUPS
-    while along < most and workgroups * along < BUSY * target.compute_units:
-        along *= 2
-    while along >= SUBGROUPS:
-        if typical(trial.units) >= 2 * along * 4:
-            yield RowsAttr(few, width, 4, 2, (along, 1), bytes)
-        along //= 2
-
-
-def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
-    """
-    Schedules of digits, in which the subgroups of a workgroup have all of K between them, and as
-    many groups of columns as make the workgroups run side by side.
-
-    Units of 16 elements leave each lane half as many to make digits of as those of 32, in pieces
-    that lie half as far apart.
-    """
-    target, size = plan.target, plan.target.subgroup_size
-    unpacking = plan.contraction.unpackings[plan.streamed]
-    if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size or few > MOST_OF_DIGITS:
-        return
-    dots, products = target.rates.get("dot", 0), target.rates.get("fma f32", 0)
-    if plan.total_type != f32 or dots < 2 * products or not dots:
-        return
-    results = typical(plan.columns) * typical(plan.contraction.batch)
-    for most in (MOST_SPREAD, MOST_SPREAD // 2):
-        bytes, elements = _load(plan, most)
-        unit = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), target)
-        if is_dynamic(unit.units) or unit.side_by_side > 1:
-            continue
-        rows = ceil_div(few, ceil_div(few, min(MOST_ROWS, max(1, MOST_BESIDE // elements))))
-        steps = ceil_div(unit.units, size * RESIDENT)
-        along = ceil_div(unit.units, size * steps)
-        if rows * elements * steps > MOST_BESIDE:
-            continue
-        across = max(1, 4 // along)
-        workgroups = max(1, RESIDENT // (along * across))
-        for width, least in _widths(few, rows):
-            slots = target.compute_units * workgroups * width * across
-            of_column = 4 * rows * width * across * along
-            sums = target.residency.memory_bytes // workgroups // of_column
-            groups = min(ceil_div(results * ceil_div(few, rows), slots), sums)
-            if width * groups >= least:
-                grid = along, across
-                yield RowsAttr(rows, width, size, steps, grid, bytes, groups, MOST_DIGITS)
-                break
-        else:
-            return
-
-
-def _widths(few: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Columns of a group of digits, and how many of all groups are worth them, the best first."""
-    yield max(1, min(4, MOST_SUMS // 2 // rows)), LEAST_IN_GROUPS
-    if few == 1:
-        yield 2, LEAST_IN_NARROW_GROUPS
-
-
-def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
-    """
-    Every invocation has columns of its own: what it reads of few rows is the same for all.
-
-    One row of a short K is multiplied without a loop: where no lane may be off, the device's
-    compiler leaves out what it asks before each load. All lanes load the same word then.
-    """
-    for width in (8, 4) if rows == 1 and not is_dynamic(plan.units) else ():
-        short = width * typical(plan.reduced_size) <= MOST_STRAIGHT
-        if short and columns >= width * OFTEN and _shares_words(plan):
-            yield RowsAttr(1, width, within=plan.target.subgroup_size)
-    while side_by_side > 1 and rows * side_by_side > MOST_SUMS:
-        # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
-        side_by_side //= 2
-    for width in (8, 4, 2, 1):
-        own = max(width, side_by_side)
-        bytes, unit = _load(plan, max(MOST_WRITTEN // own, side_by_side), side_by_side)
-        enough = columns >= own * plan.target.subgroup_size * 4
-        if width > 1 and (rows * own > MOST_SUMS or own * unit > MOST_WRITTEN or not enough):
-            continue
-        twice = 2 * own * unit <= MOST_WRITTEN and typical(plan.units) > 1
-        yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes=bytes)
-
-
-def _shares_words(plan: RowsPlan) -> bool:
-    """Whether a word of what streams has elements for all lanes of a subgroup."""
-    schedule = RowsAttr(1, 1, within=plan.target.subgroup_size)
-    plan = RowsPlan(plan.contraction, schedule, plan.target)
-    if not isinstance(plan.main.element, IntegerType) or plan.main.fast_loop not in plan.reduced:
-        return False
-    return prod(d.count for d in plan.lane_digits if d.in_word) == plan.target.subgroup_size
-
-
-def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple[int, int]:
-    """
-    The bytes of the largest load with no more elements or columns, or of the smallest one, and
-    those elements.
-    """
-    bytes = MOST_BYTES
-    while bytes > LEAST_BYTES and (
-        prod(plan.unit.values()) > most or plan.side_by_side > most_columns
-    ):
-        bytes //= 2
-        plan = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), plan.target)
-    return bytes, prod(plan.unit.values())

@@ -40,7 +40,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction,
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.assign_schedule import choose_rows
 from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
-from xdsl_spirv.passes.schedule.rows import MUCH
+from xdsl_spirv.passes.schedule.rows_candidates import MUCH
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 

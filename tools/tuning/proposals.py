@@ -17,7 +17,7 @@ from xdsl_spirv.dialects.schedule import ContractionAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.constants import is_weight
 from xdsl_spirv.passes.analysis.contraction import Contraction
-from xdsl_spirv.passes.schedule.assign_schedule import candidates_of
+from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.space import candidates, neighbours

@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from xdsl_spirv.dialects.schedule import RowsAttr
-from xdsl_spirv.passes.schedule.rows import rows_or_reason
+from xdsl_spirv.passes.schedule.rows_candidates import rows_or_reason
 from xdsl_spirv.passes.schedule.tuned import key_of
 from xdsl_spirv.passes.schedule.window import choose_window
 from xdsl_spirv.targets import load
