@@ -19,6 +19,7 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.tensor import PadOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -26,6 +27,7 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 
@@ -69,6 +71,9 @@ def _is_small(dispatch: DispatchOp) -> bool:
     if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
         # What is padded is read through where it stands alone.
         return False
+    if any(map(_is_contraction, dispatch.body.block.ops)):
+        # Of a single product, too, which the loops below do not count as a reduction.
+        return False
     from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
     from xdsl_spirv.passes.analysis.loops_nests import all_reductions_of, nests_of
     from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
@@ -80,6 +85,17 @@ def _is_small(dispatch: DispatchOp) -> bool:
     if any(all_reductions_of(nest) for nest in nests):
         return False
     return sum(typical(prod(nest.shape)) for nest in nests) <= SMALL
+
+
+def _is_contraction(op: Operation) -> bool:
+    """Whether an operation of a dispatch can have a contraction's schedule."""
+    if not isinstance(op, LinalgStructuredOperation):
+        return False
+    try:
+        contraction_of(op)
+    except NotAContraction:
+        return False
+    return True
 
 
 FAR = 128

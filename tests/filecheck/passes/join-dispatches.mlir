@@ -1,4 +1,4 @@
-// RUN: xdsl-opt %s -p 'form-dispatches,update-states,join-dispatches' --split-input-file | filecheck %s
+// RUN: xdsl-opt %s  -p 'form-dispatches,update-states,join-dispatches' --split-input-file | filecheck %s
 
 // What is rotated and what is written into states needs neither: one launch, behind which the
 // reshape of the first comes.
@@ -106,4 +106,20 @@ func.func @apart(%x: tensor<64x64xf32>, %y: tensor<256x256xf32>) -> (tensor<64xf
       linalg.yield %c : f32
     }
   func.return %s, %t, %u, %v : tensor<64xf32>, tensor<64x64xf32>, tensor<256x256xf32>, tensor<256xf32>
+}
+
+// -----
+
+// A contraction of one product for each result has a schedule of its own, as others have.
+
+// CHECK-LABEL: func.func @outer
+// CHECK-COUNT-2: = schedule.dispatch
+func.func @outer(%x: tensor<8x1xf32>, %y: tensor<1x8xf32>) -> (tensor<8x8xf32>, tensor<1x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %p = linalg.matmul ins(%x, %y : tensor<8x1xf32>, tensor<1x8xf32>) outs(%f : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %g = tensor.empty() : tensor<1x8xf32>
+  %q = linalg.exp ins(%y : tensor<1x8xf32>) outs(%g : tensor<1x8xf32>) -> tensor<1x8xf32>
+  func.return %p, %q : tensor<8x8xf32>, tensor<1x8xf32>
 }
