@@ -1,4 +1,4 @@
-// RUN: xdsl-opt %s  -p 'form-dispatches,update-states,join-dispatches' --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p 'form-dispatches,update-states,join-dispatches' --split-input-file | filecheck %s
 
 // What is rotated and what is written into states needs neither: one launch, behind which the
 // reshape of the first comes.
