@@ -178,7 +178,8 @@ def test_sums_of_an_invocation(element: str):
     (launch,) = program.manifest.dispatches
     assert launch.grid == (1, 512 // (4 * 8), 1)
     inputs = product.inputs(program, 0)
-    assert np.array_equal(*run(program, inputs).values(), product.expected(inputs))
+    (result,) = run(program, inputs).values()
+    assert np.array_equal(result, product.expected(inputs))
 
 
 def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], job: type[Any]):
