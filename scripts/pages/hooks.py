@@ -39,7 +39,7 @@ def _examples() -> dict[str, str]:
     texts = {p: (ROOT / path).read_text() for path, p in places if p.startswith("examples/")}
     if RUNNER_PAGE in tutorial_pages.built():
         heading, _, text = texts["examples/runner-js.md"].partition("\n")
-        button = f"[Run one in the browser](../{RUNNER_PAGE}){{ .md-button }}"
+        button = f'<a class="md-button" href="../{RUNNER_PAGE}">Run one in the browser</a>'
         texts["examples/runner-js.md"] = f"{heading}\n\n{button}\n{text}"
     return texts
 
