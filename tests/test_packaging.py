@@ -44,7 +44,6 @@ def test_the_wheel_holds_every_module_and_data_file(wheel: zipfile.ZipFile):
         "progress.py",
         "py.typed",
         "speech.py",
-        "suggestions.py",
         "surface.py",
         "universe.py",
     )
