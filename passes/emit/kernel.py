@@ -63,6 +63,28 @@ class KernelEmitter(Emitter):
         super().__init__(place)
         self._sizes: dict[object, SSAValue] = {}
 
+    # Numbers that may be negative, of which `below` and `divided` know nothing
+
+    def least(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.add(arith.MinSIOp(self.index(a), self.index(b)))
+
+    def greatest(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.add(arith.MaxSIOp(self.index(a), self.index(b)))
+
+    def minus(self, a: Index, b: Index) -> Index:
+        if not isinstance(a, SSAValue) and not isinstance(b, SSAValue):
+            return a - b
+        return self.add(arith.SubiOp(self.index(a), self.index(b)))
+
+    def less(self, a: Index, limit: Index) -> Condition:
+        if isinstance(a, int) and isinstance(limit, int):
+            return a < limit
+        return self.add(arith.CmpiOp(self.index(a), self.index(limit), "slt"))
+
     # Values
 
     def index(self, value: Index) -> SSAValue:

@@ -108,23 +108,6 @@ class LanesCode:
         """2 to the distance of a score and the maximum."""
         return self.b.add(math.Exp2Op(self.b.add(arith.SubfOp(x, top))))
 
-    def least(self, a: Index, b: Index) -> Index:
-        """Of two numbers that may be negative."""
-        if isinstance(a, int) and isinstance(b, int):
-            return min(a, b)
-        return self.b.add(arith.MinSIOp(self.b.index(a), self.b.index(b)))
-
-    def greatest(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
-            return max(a, b)
-        return self.b.add(arith.MaxSIOp(self.b.index(a), self.b.index(b)))
-
-    def minus(self, a: Index, b: Index) -> Index:
-        """A difference that may be negative."""
-        if not isinstance(a, SSAValue) and not isinstance(b, SSAValue):
-            return a - b
-        return self.b.add(arith.SubiOp(self.b.index(a), self.b.index(b)))
-
     # Rows
 
     def query_of(self, row: Index) -> Index:
@@ -135,7 +118,7 @@ class LanesCode:
         b, plan = self.b, self.plan
         count = self.rows * (plan.groups_in_subgroup if plan.across_rows else 1)
         last = b.plus(self.subgroup_row(), count - 1)
-        return self.least(last, self.minus(plan.row_count, 1))
+        return self.b.least(last, self.b.minus(plan.row_count, 1))
 
     def subgroup_row(self) -> Index:
         """The first row of the subgroup."""
@@ -179,21 +162,21 @@ class LanesCode:
         end: Index = keys
         if plan.parts > 1:
             start = b.times(self.part, plan.part_length)
-            end = self.least(b.plus(start, plan.part_length), keys)
+            end = self.b.least(b.plus(start, plan.part_length), keys)
         whole = end
         if plan.causal is not None:
             # Signed: more queries than keys may leave the first of them without any.
             seen = b.plus(plan.causal, 1)
-            end = self.least(end, b.plus(self.query_of(self.last_row()), seen))
-            whole = self.least(whole, b.plus(self.query_of(self.subgroup_row()), seen))
+            end = self.b.least(end, b.plus(self.query_of(self.last_row()), seen))
+            whole = self.b.least(whole, b.plus(self.query_of(self.subgroup_row()), seen))
         if plan.sizes.window is not None:
             first = b.plus(self.query_of(self.subgroup_row()), plan.sizes.window)
-            start = self.greatest(start, first)
+            start = self.b.greatest(start, first)
             whole = start
         if isinstance(start, int) and isinstance(whole, int):
             middle: Index = start + max(whole - start, 0) // step * step
         else:
-            length = self.greatest(self.minus(whole, start), 0)
+            length = self.b.greatest(self.b.minus(whole, start), 0)
             middle = b.plus(start, b.times(b.divided(length, step), step))
         if plan.ahead:
             middle = start
@@ -201,7 +184,7 @@ class LanesCode:
             state = self._steps(start, middle, state, masked=False)
         if isinstance(middle, int) and middle == end:
             return state
-        return self._steps(middle, self.greatest(middle, end), state, masked=True, end=end)
+        return self._steps(middle, self.b.greatest(middle, end), state, masked=True, end=end)
 
     def _steps(
         self, lower: Index, upper: Index, state: State, masked: bool, end: Index = 0
@@ -242,7 +225,7 @@ class LanesCode:
             loop = self.b.loop(upper, self.plan.step, carried, step, "key", lower)
             return list(loop[len(first) :])
 
-        some = self._below(lower, upper)
+        some = self.b.less(lower, upper)
         if isinstance(some, bool):
             return State.of(steps(), self.scores.own_rows, self.rows)
         types = [value.type for value in state.flat()]
@@ -278,7 +261,7 @@ class LanesCode:
         loaded: list[Values] = []
         for number in range(self.plan.schedule.keys.data):
             key = self._key(first, number)
-            inside = self._below(key, end) if masked else True
+            inside = self.b.less(key, end) if masked else True
             key = self.b.select(inside, key, 0) if isinstance(inside, SSAValue) else key
             loaded.append(self.elements.load(name, key, self.lane))
         return loaded
@@ -428,7 +411,7 @@ class LanesCode:
             apart = scores.width // scores.pitch
             key = b.plus(b.remainder(b.divided(self.lane, scores.pitch), apart), key)
         place = self._key(first, key)
-        inside = self._below(place, end) if masked else True
+        inside = self.b.less(place, end) if masked else True
         if plan.op.mask is not None:
             read = b.select(inside, place, 0) if isinstance(inside, SSAValue) else place
             mask = self.elements.mask(row, read)
@@ -436,19 +419,13 @@ class LanesCode:
         visible = b.both(inside, self._visible(row, place)) if masked else inside
         return score if visible is True else b.select(visible, score, self.number(-inf))
 
-    def _below(self, a: Index, limit: Index) -> Condition:
-        """a < limit, where the limit may be negative."""
-        if isinstance(a, int) and isinstance(limit, int):
-            return a < limit
-        return self.b.add(arith.CmpiOp(self.b.index(a), self.b.index(limit), "slt"))
-
     def _visible(self, row: Index, key: Index) -> Condition:
         """Whether the mask by index shows a key to a row."""
         b, plan = self.b, self.plan
         visible: Condition = True
         query = self.query_of(row)
         if plan.causal is not None:
-            visible = self._below(key, b.plus(query, b.plus(plan.causal, 1)))
+            visible = self.b.less(key, b.plus(query, b.plus(plan.causal, 1)))
         if plan.sizes.window is not None:
             first = b.index(b.plus(query, plan.sizes.window))
             visible = b.both(visible, b.add(arith.CmpiOp(first, b.index(key), "sle")))

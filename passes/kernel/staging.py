@@ -10,6 +10,7 @@ as it contributes only to results that nobody stores, unless the tile itself is 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -73,7 +74,7 @@ class Move:
     row_guarded: bool
 
 
-class TileInMemory:
+class TileInMemory(ABC):
     """An operand's tile in Workgroup memory: how it is read there, whoever puts it there."""
 
     def __init__(self, builder: KernelEmitter, tile: StagedTile, subgroup: Index, name: str):
@@ -100,17 +101,17 @@ class TileInMemory:
         self.memory = self.buffers[0]
 
     @property
+    @abstractmethod
     def waiting(self) -> int:
         """Values that an invocation has loaded of a tile before it stores them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load_all(self, k: Index) -> list[SSAValue]:
         """What the invocation moves of the tile at depth k; nothing if it uses a loop."""
-        raise NotImplementedError
 
+    @abstractmethod
     def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
         """Registers to Workgroup memory, or the whole copy where it takes a loop."""
-        raise NotImplementedError
 
     def use(self, buffer: int) -> None:
         """Tiles are stored in, and fragments loaded from, this buffer from now on."""
