@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -114,3 +115,16 @@ def test_stock_xdsl_opt_finds_dialects_passes_and_targets(tmp_path: Path):
         env=environment,
     )
     assert binary.stdout[:4] == b"\x03\x02\x23\x07"
+
+
+def test_pyright_reads_every_room():
+    """It does not follow a link of `src/xdsl_spirv` that is not named itself."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        included = tomllib.load(file)["tool"]["pyright"]["include"]
+    rooms = [
+        f"src/xdsl_spirv/{p.name}"
+        for p in (ROOT / "src" / "xdsl_spirv").iterdir()
+        if p.is_symlink()
+    ]
+    assert len(rooms) > 10
+    assert set(rooms) <= set(included)

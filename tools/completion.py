@@ -16,12 +16,12 @@ from xdsl_spirv.runtime.errors import ProgramError
 def completion(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv completion bash|zsh|fish`: what the shell is to evaluate."""
     try:
-        import argcomplete
+        from argcomplete.shell_integration import shellcode
     except ImportError as error:
         raise ProgramError(
             "argcomplete is not installed", "xdsl-spirv completion", "pip install argcomplete"
         ) from error
-    print(argcomplete.shellcode(["xdsl-spirv"], shell=arguments.shell))
+    print(shellcode(["xdsl-spirv"], shell=arguments.shell))
     return 0
 
 

@@ -209,7 +209,7 @@ class Emitter:
         a = self.index(a)
         return 0 if b == 1 else self.pure(self.instructions.remainder, a, self.index(b))
 
-    def below(self, a: Index, limit: Size) -> Condition:
+    def below(self, a: Index, limit: Index) -> Condition:
         """a < limit."""
         if isinstance(a, int) and isinstance(limit, int):
             return 0 <= a < limit

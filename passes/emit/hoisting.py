@@ -256,8 +256,8 @@ class HoistingEmitter(KernelEmitter):
         self.multiples.setdefault(rest, common_divisor(self.multiple(a), b))
         return self.assume(rest, b) if is_dynamic(b) else self._bounded(rest, b)
 
-    def below(self, a: Index, limit: Size) -> Condition:
-        if self._is_below(a, limit):
+    def below(self, a: Index, limit: Index) -> Condition:
+        if not isinstance(limit, SSAValue) and self._is_below(a, limit):
             return True
         if isinstance(a, int) and (a < 0 or isinstance(limit, int)):
             return False

@@ -221,7 +221,7 @@ def _bits(d: Draw) -> None:
 
 def _quantize(d: Draw) -> None:
     x = d.values(0, d.shape())
-    kind = d.dtype(0) if d.name == "DequantizeLinear" else d.pick((np.uint8, np.int8))
+    kind = d.dtype(0) if d.name == "DequantizeLinear" else np.dtype(d.pick((np.uint8, np.int8)))
     if d.name == "DequantizeLinear" and kind.itemsize > 1:
         raise NotComputed("not bytes")
     d.add(x, scale(d), zero_point(d, kind))

@@ -205,7 +205,7 @@ class Draw:
 
     def several(self, count: int, **bounds: float) -> list[Operand | Value]:
         """Operands that are broadcast; the first is the main one half of the time."""
-        first = self.main(**bounds)
+        first = self.main(0, 4, **bounds)
         rest = [self.values(i, self.narrowed(first.shape), **bounds) for i in range(1, count)]
         if self.pool or self.chance(0.5):
             return [first, *rest]

@@ -151,7 +151,8 @@ class RandomGraph:
         model = assembled([self])
         for _ in range(4):
             others = [size for size in OTHER_SIZES if size >= self.least_size]
-            sizes = dict(zip(OPEN, self.rng.choice(others, len(OPEN)).tolist(), strict=True))
+            drawn: list[int] = self.rng.choice(others, len(OPEN)).tolist()
+            sizes: dict[int, int] = dict(zip(OPEN, drawn, strict=True))
             try:
                 inputs = {n: self._again(n, a, sizes) for n, a in self.inputs.items()}
                 results = run_model(model, inputs)
@@ -163,7 +164,7 @@ class RandomGraph:
         return runs[:2]
 
     def _again(self, name: str, array: Array, sizes: dict[int, int]) -> Array:
-        shape = tuple(sizes.get(size, size) for size in array.shape)
+        shape = tuple(sizes[size] if size in sizes else size for size in array.shape)
         other = self.remake[name](shape) if name in self.remake else array
         if other.shape != shape:
             raise NotComputed(f"{name} is of one shape")

@@ -151,7 +151,7 @@ class QDQ:
 
     def __init__(self, g: RandomGraph):
         self.g = g
-        self.kind = np.dtype(g.rng.choice([np.uint8, np.int8]))
+        self.kind = np.dtype((np.uint8, np.int8)[int(g.rng.choice(2))])
 
     def points(self, step: float) -> tuple[Value, Value]:
         """A scale and a zero point of activations."""

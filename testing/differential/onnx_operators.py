@@ -306,7 +306,8 @@ def _slice(d: Draw) -> None:
         del numbers["axes"]
     if set(steps) == {1} and d.chance(0.5):
         del numbers["steps"]
-    d.add(x, **{n: np.array(v, np.int64) for n, v in numbers.items()})
+    arrays: dict[str, Any] = {n: np.array(v, np.int64) for n, v in numbers.items()}
+    d.add(x, **arrays)
 
 
 def _pad(d: Draw) -> None:
@@ -402,7 +403,7 @@ def _reduce(d: Draw) -> None:
     if "axes" in d.schema.attributes and d.schema.since_version < 11:
         axes = [a % x.rank for a in axes]
     given = None if d.chance(0.2) or ("axes" in d.schema.attributes and not axes) else axes
-    named = {"axes": np.array(given, np.int64)} if given is not None else {}
+    named: dict[str, Any] = {"axes": np.array(given, np.int64)} if given is not None else {}
     d.add(x, keepdims=(0, 1), noop_with_empty_axes=(0, 1), **named)
 
 

@@ -271,7 +271,7 @@ def _dft(d: Draw) -> None:
     shape = (d.number(1, 2), d.number(2, 6), d.number(1, 2))
     inverse = d.number(0, 1) if shape[2] == 2 else 0
     onesided = d.number(0, 1) if inverse or shape[2] == 1 else 0
-    axis = {"axis": np.array(1)} if d.schema.since_version >= 20 else {"axis": 1}
+    axis: dict[str, Any] = {"axis": np.array(1) if d.schema.since_version >= 20 else 1}
     d.add(d.values(0, shape), inverse=inverse, onesided=onesided, **axis)
 
 
@@ -472,13 +472,13 @@ LISTS = (
     "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength "
     "SequenceMap SplitToSequence ConcatFromSequence Optional OptionalGetElement OptionalHasElement"
 )
+TRAINING = "ai.onnx.preview.training"
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{("", name): "no reference draws the same numbers" for name in RANDOM.split()},
     **{("", name): "values are no tensors: onnx's node cases cover it" for name in LISTS.split()},
-}
-TRAINING = "ai.onnx.preview.training"
-EXCEPTIONS |= {
-    (TRAINING, name): "a step of training: onnx's node cases cover it"
-    for name in ("Adagrad", "Adam", "Momentum")
+    **{
+        (TRAINING, name): "a step of training: onnx's node cases cover it"
+        for name in ("Adagrad", "Adam", "Momentum")
+    },
 }
 """Operators that the importer has and no random graph: why."""
