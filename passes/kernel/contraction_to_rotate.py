@@ -4,6 +4,10 @@ Contractions over sliding windows, with neighbours exchanged in registers by rot
     x0 = X[w0 + lane], x1 = X[w0 + size + lane]        once for each row of the windows
     X[w0 + lane + d] = rotate(lane < d ? x1 : x0, d)   for every further element of a window
 
+x1 is left out where no result needs it, and where it is outside for all invocations. The latter is
+also for NVIDIA's compiler (580.159.04): for `lane < d ? 0 : x0` with `x0 = inside ? X[..] : 0` in
+f16 it has read the outer select where the inner one was meant.
+
 A subgroup computes `size` neighbours of the result's row; see passes/schedule/window.py. Nothing is
 staged: what the schedule does not exchange, the filters, all invocations read at one address.
 """
@@ -220,7 +224,7 @@ class WindowKernel:
         window = plan.window
         assert window is not None
         near = self._load(loops, 0)
-        far = self._load(loops, self.size) if plan.reach else near
+        far = self._load(loops, self.size) if self._far_matters() else None
         sums = list(totals)
         for k in range(plan.width):
             value = self._shifted(near, far, k * plan.dilation)
@@ -256,17 +260,33 @@ class WindowKernel:
             fill % (1 << type.width.data) if unsigned else fill, self.element
         )
 
-    def _shifted(self, near: SSAValue, far: SSAValue, distance: int) -> SSAValue:
-        """The element `distance` further along the row."""
-        from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+    def _far_matters(self) -> bool:
+        """Whether a result needs elements beyond the first `size` that are not all outside."""
+        index, shape = self.input_elements.indices[-1], self.input_elements.shape
+        one = self.plan.segments == 1
+        return self.plan.spills(self.plan.reach) and not (
+            one and index.start + self.size >= shape[-1]
+        )
 
+    def _shifted(self, near: SSAValue, far: SSAValue | None, distance: int) -> SSAValue:
+        """The element `distance` further along the row; without `far`, it is outside there."""
         b = self.builder
         if not distance:
             return near
+        if not self.plan.spills(distance):
+            return self._rotated(near, distance)
+        if far is None:
+            stays = b.below(self.lane, self.size - distance)
+            return b.select(stays, self._rotated(near, distance), self._outside())
         if distance == self.size:
             return far
-        turned = b.select(b.below(self.lane, distance), far, near)
-        return b.add(GroupNonUniformRotateKHROp(Scope.Subgroup, turned, b.i32(distance)))
+        return self._rotated(b.select(b.below(self.lane, distance), far, near), distance)
+
+    def _rotated(self, value: SSAValue, distance: int) -> SSAValue:
+        from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+
+        b = self.builder
+        return b.add(GroupNonUniformRotateKHROp(Scope.Subgroup, value, b.i32(distance)))
 
     def _widened(self, value: SSAValue, name: str) -> SSAValue:
         """An input's element in the result's type."""

@@ -137,6 +137,11 @@ class WindowPlan:
     def segments(self) -> int:
         return ceil_div(self.row, self.target.subgroup_size)
 
+    def spills(self, distance: int) -> bool:
+        """Whether a result needs the element `distance` further of the next segment."""
+        beyond = self.segments > 1 or self.row > self.target.subgroup_size - distance
+        return distance > 0 and beyond
+
     @property
     def filters(self) -> int | None:
         """The loop of which an invocation takes `outputs` values: the innermost of M."""

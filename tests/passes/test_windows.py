@@ -13,15 +13,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import f16
 
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, WindowAttr
+from xdsl_spirv.dialects.spirv.memory import LoadOp
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.tools import khronos
 
 QUICK, MANY, ON_LAVAPIPE = 8, 120, 4
@@ -192,6 +195,19 @@ def test_right_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any])
         (output,) = program.manifest.outputs
         (comparison,) = check(program, inputs, {output.name: result})
         assert comparison.passed, f"{made}: {comparison}"
+
+
+@pytest.mark.parametrize(
+    ("width", "padding", "rows"), [(3, 0, 1), (28, 1, 1), (29, 1, 1), (29, 0, 2), (45, 1, 2)]
+)
+def test_what_no_result_needs_is_not_loaded(width: int, padding: int, rows: int):
+    """Elements behind a segment's row: none are loaded that all are outside, or not needed."""
+    window = Window(1, None, 4, width, (3, 3), 1, 2, padding, ("f16", "f16"), 1, 1, False, False)
+    program = compile_module(parse_text(window.text()), "nvidia-h200")
+    (code,) = program.code.values()
+    filters = window.window[1]
+    loads = [op for op in decode(code.binary).walk() if isinstance(op, LoadOp)]
+    assert sum(op.result.type == f16 for op in loads) == filters + rows
 
 
 def test_depthwise_convolutions_are_scheduled_so():
