@@ -12,7 +12,7 @@ the greatest. What is infinite or no number makes the unit's sum no number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TypeAlias
 
@@ -54,11 +54,20 @@ class RowDigits:
     What it writes it writes to the scope that it is made in.
     """
 
-    def __init__(self, b: HoistingEmitter, elements: Sequence[SSAValue], digits: int):
+    def __init__(
+        self,
+        b: HoistingEmitter,
+        elements: Sequence[SSAValue],
+        digits: int,
+        of_unit: Callable[[SSAValue], SSAValue] | None = None,
+    ):
+        """`of_unit` makes the unit's greatest number of that of these elements, if they are less."""
         self.b, self.elements, self.digits = b, elements, digits
         self.depth = b.depth
         self._known: dict[object, SSAValue] = {}
         greatest = reduce(self._greater, map(self._magnitude, elements))
+        if of_unit is not None:
+            greatest = of_unit(greatest)
         exponent = b.add(arith.ShRUIOp(greatest, b.i32(MANTISSA)))
         exponent = b.add(arith.MaxUIOp(exponent, b.i32(LEAST_EXPONENT)))
         exponent = b.add(arith.MinUIOp(exponent, b.i32(GREATEST_EXPONENT)))
@@ -153,9 +162,12 @@ class RowDigits:
         key = tuple(numbers)
         if key not in self._known:
             with self.b.at(self.depth):
-                terms = [self.elements[number] for number in numbers]
-                self._known[key] = reduce(lambda x, y: self.b.add(arith.AddfOp(x, y)), terms)
+                self._known[key] = self._total(numbers)
         return self._known[key]
+
+    def _total(self, numbers: Sequence[int]) -> SSAValue:
+        terms = [self.elements[number] for number in numbers]
+        return reduce(lambda x, y: self.b.add(arith.AddfOp(x, y)), terms)
 
     def product(self, words: Sequence[tuple[SSAValue, Slots]]) -> SSAValue:
         """The sum of elements times the bytes with sign that some words have in their slots."""

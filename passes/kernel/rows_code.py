@@ -39,12 +39,13 @@ from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.integer_products import RowDigits, words_of
 from xdsl_spirv.passes.kernel.row_sums import RowSums
+from xdsl_spirv.passes.kernel.shared_digits import SharedDigits
 from xdsl_spirv.passes.kernel.subgroup_reduction import (
     reduce_by_halves,
     reduce_by_rotations,
     reduce_by_shuffles,
 )
-from xdsl_spirv.passes.schedule.rows import RowsPlan
+from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
 WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
 
@@ -128,7 +129,8 @@ class RowsKernel:
         groups = plan.schedule.groups.data
         if plan.is_stationary:
             first = self._read(0)
-            parts = self._parts_of_own_units() or self._write_row_sums()
+            parts = self._share_digits() if plan.shares_digits else self._parts_of_own_units()
+            parts = parts or self._write_row_sums()
             read = b.loop(groups - 1, 1, first, self._read_and_add, "group")
             self._add_group(groups - 1, read)
             self.row_sums.write(parts)
@@ -151,6 +153,23 @@ class RowsKernel:
             for unit, exists in self._own_units()
         ]
         return self.row_sums.parts_of_units(self.few, rows, units)
+
+    def _share_digits(self) -> list[SSAValue] | None:
+        """Make the digits of the rows; the same for row sums, of these elements."""
+        rows, _ = self._points()
+        shared = self.shared_digits
+        shared.write(rows)
+        parts: list[SSAValue] | None = None
+        if self.row_sums.placed and self.plan.partial > 1:
+            parts = self.row_sums.parts_of_units(shared.operand, rows, shared.own)
+        self.b.barrier()
+        return parts
+
+    @cached_property
+    def shared_digits(self) -> SharedDigits:
+        plan = self.plan
+        operand = self._operand(1 - plan.streamed, {plan.reduced[-1]: QUAD})
+        return SharedDigits(self.b, plan, operand, self._places)
 
     def _write_row_sums(self) -> list[SSAValue]:
         """
@@ -315,17 +334,18 @@ class RowsKernel:
         Units that do not exist stand for others, and add nothing.
         """
         _, columns = points
-        places = [(self._places(unit), exists) for unit, exists in units]
+        places = [(unit, self._places(unit), exists) for unit, exists in units]
         width = self.plan.side_by_side
-        for place, _ in places:
+        for _, place, _ in places:
             for column in columns[::width]:
                 for offset in self._offsets():
                     self.stream.fetch(column | shifted(place, offset))
         results = list(totals)
-        for place, exists in places:
+        for unit, place, exists in places:
             before = list(results)
             kind = DigitSums if self.plan.schedule.digits.data else UnitSums
-            kind(self, results).add([shifted(place, o) for o in self._offsets()], points)
+            sums = kind(self, results)
+            sums.add([shifted(place, o) for o in self._offsets()], points, unit)
             if exists is not True:
                 pairs = zip(results, before, strict=True)
                 results = [self.b.select(exists, after, total) for after, total in pairs]
@@ -348,16 +368,22 @@ class RowsKernel:
             offsets = [offset | {loop: i} for offset in offsets for i in range(count)]
         return offsets
 
-    def digits(self, row: Point, places: Sequence[Point]) -> RowDigits:
+    def digits(
+        self, number: int, row: Point, places: Sequence[Point], unit: Index
+    ) -> RowDigits:
         """A row's elements beside a unit as integers, written as far out as the unit is known."""
         b = self.b
         depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
 
+        def elements() -> list[SSAValue]:
+            known: Known = {}
+            return [self.few.element(row | place, known) for place in places]
+
         def make() -> RowDigits:
             with b.at(depth):
-                known: Known = {}
-                elements = [self.few.element(row | place, known) for place in places]
-                return RowDigits(b, elements, self.plan.schedule.digits.data)
+                if self.plan.shares_digits:
+                    return self.shared_digits.of(number, unit, elements)
+                return RowDigits(b, elements(), self.plan.schedule.digits.data)
 
         key = RowDigits, *sorted(row.items()), *sorted(places[0].items())
         return b.remembered(key, depth, make)
@@ -506,7 +532,10 @@ class UnitSums:
         self.sums_rows = rows < columns
         """Whether the sums of the rows' elements serve more columns than there are rows."""
 
-    def add(self, places: Sequence[Point], points: tuple[list[Point], list[Point]]) -> None:
+    def add(
+        self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
+    ) -> None:
+        """Add the products of the elements at some places, which are a unit's."""
         kernel, (rows, columns) = self.kernel, points
         for place in places:
             elements = [kernel.stream.apart(point | place, self.known) for point in columns]
@@ -552,10 +581,12 @@ class UnitSums:
 class DigitSums(UnitSums):
     """The same where small integers are multiplied as such, by the digits of the rows' elements."""
 
-    def add(self, places: Sequence[Point], points: tuple[list[Point], list[Point]]) -> None:
+    def add(
+        self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
+    ) -> None:
         kernel, (rows, columns) = self.kernel, points
         code = ScalarCode(kernel.b, self.known)
-        self.digits = [kernel.digits(row, places) for row in rows]
+        self.digits = [kernel.digits(n, row, places, unit) for n, row in enumerate(rows)]
         self.numbers: dict[tuple[int, Common], list[int]] = {}
         for j, column in enumerate(columns):
             elements = [kernel.stream.apart(column | place, self.known) for place in places]

@@ -55,6 +55,12 @@ BUSY = 16
 
 WORD = 32
 
+QUAD = 4
+"""Bytes of a word, and elements whose digits one is."""
+
+BANKS = 32
+"""Words of Workgroup memory that invocations read at a time, where they lie in different banks."""
+
 
 @dataclass(frozen=True)
 class Digit:
@@ -266,9 +272,52 @@ class RowsPlan:
 
     @property
     def workgroup_bytes(self) -> int:
+        return self.bytes_of_partial_sums + (self.bytes_of_digits if self.shares_digits else 0)
+
+    @property
+    def bytes_of_partial_sums(self) -> int:
         if self.partial == 1:
             return 0
         return self.partial * prod(self.tile) * bit_width(self.total_type) // 8
+
+    # Digits that subgroups share
+
+    @property
+    def quads(self) -> int:
+        """Words that the digits of a unit's elements are, for each digit."""
+        return prod(self.unit.values()) // QUAD
+
+    @property
+    def digits_stride(self) -> int:
+        """
+        Units that there is room for: such that neighbouring quads of neighbouring units, which
+        invocations write side by side, lie in different banks.
+        """
+        assert isinstance(self.units, int)
+        apart = max(1, self.target.subgroup_size // self.quads)
+        return ceil_div(self.units - apart, BANKS) * BANKS + apart
+
+    @property
+    def bytes_of_digits(self) -> int:
+        words = self.quads * (self.schedule.digits.data + 1) + 1
+        return self.schedule.rows.data * words * self.digits_stride * WORD // 8
+
+    @cached_property
+    def shares_digits(self) -> bool:
+        """Whether several subgroups multiply the same digits, and make them together."""
+        several = self.schedule.digits.data > 0 and self.schedule.grid[1] > 1
+        if not several or not self.is_stationary or is_dynamic(self.units):
+            return False
+        quads, size = self.quads, self.target.subgroup_size
+        return (
+            "subgroup-shuffle" in self.target.features
+            and self.side_by_side == 1
+            and self.unit.get(self.reduced[-1], 1) % QUAD == 0
+            and quads & (quads - 1) == 0
+            and quads <= size
+            and self.bytes_of_partial_sums + self.bytes_of_digits
+            <= self.target.workgroup_memory_bytes
+        )
 
     # How long it takes
 

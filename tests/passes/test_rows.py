@@ -228,6 +228,15 @@ SCHEDULES = [
     ),
     ("lavapipe", "rows = 3, columns = 1, lanes = 4, steps = 1, digits = 2, subgroups = [2, 1]"),
     ("nvidia-h200", "rows = 1, columns = 2, lanes = 32, steps = 1, digits = 3, subgroups = [1, 1]"),
+    (
+        "lavapipe",
+        "rows = 2, columns = 3, lanes = 8, steps = 1, bytes = 8, groups = 2, digits = 3, "
+        "subgroups = [3, 2]",
+    ),
+    (
+        "nvidia-h200",
+        "rows = 3, columns = 2, lanes = 32, steps = 1, groups = 2, digits = 3, subgroups = [1, 3]",
+    ),
 ]
 
 
@@ -251,13 +260,14 @@ def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
     assert np.array_equal(result, x.reshape(rows, -1) @ w.reshape(n, -1).T)
 
 
-DIGITS = "rows = 1, columns = 4, lanes = 8, steps = 1, groups = 2, digits = 3, subgroups = [2, 1]"
+DIGITS = "rows = 1, columns = 4, lanes = 8, steps = 1, groups = 2, digits = 3, subgroups = "
 
 
-def test_digits_of_rows():
+@pytest.mark.parametrize("subgroups", ["[2, 1]", "[2, 2]"])
+def test_digits_of_rows(subgroups: str):
     """Rows of many magnitudes: off by what 22 bits of a unit's greatest say, and by f32's sums."""
     n, blocks, rows = 8, 10, 5
-    program = compile_module(parse_text(packed(n, blocks, rows, DIGITS)), "lavapipe")
+    program = compile_module(parse_text(packed(n, blocks, rows, DIGITS + subgroups)), "lavapipe")
     assert any("spirv.SDot" in code.text for code in program.code.values())
     rng = np.random.default_rng(1)
     x = rng.normal(0, 1, (rows, blocks, 2, 16)) * 10 ** rng.uniform(-9, 9, (rows, blocks, 1, 1))

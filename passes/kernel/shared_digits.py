@@ -1,0 +1,177 @@
+"""
+Digits of few rows that the subgroups of a workgroup have in common, in Workgroup memory.
+
+Where several subgroups multiply the same elements of the rows by other columns, each invocation
+makes the digits of few quads, four elements whose digits fill a word each, and reads behind a
+barrier those of its own units.
+
+    words[row][digit][quad of the unit][unit], sums[row][quad of the unit][unit], scales[row][unit]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, reduce
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import MemRefType, f32, i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Known, Point
+from xdsl_spirv.passes.kernel.integer_products import RowDigits, Slots
+from xdsl_spirv.passes.kernel.staging import WORKGROUP
+from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
+from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
+
+Elements = Callable[[], Sequence[SSAValue]]
+
+
+class SharedDigits:
+    """What a workgroup has of its rows; `write` comes before a barrier, `of` behind it."""
+
+    def __init__(
+        self,
+        b: HoistingEmitter,
+        plan: RowsPlan,
+        operand: ComputedOperand,
+        places: Callable[[Index], Point],
+    ):
+        """`operand` has units of a quad; `places` tells where a unit of the plan begins."""
+        self.b, self.plan, self.operand, self.places = b, plan, operand, places
+        rows, digits = plan.schedule.rows.data, plan.schedule.digits.data
+        self.quads, self.stride = plan.quads, plan.digits_stride
+
+        def kept(count: int, type: object, name: str) -> SSAValue:
+            return b.allocate(MemRefType(type, [rows * count], memory_space=WORKGROUP), name)  # pyright: ignore
+
+        self.words = kept(digits * self.quads * self.stride, i32, "digits")
+        self.sums = kept(self.quads * self.stride, f32, "sums_of_quads")
+        self.scales = kept(self.stride, f32, "scales_of_digits")
+
+    @cached_property
+    def _shares(self) -> list[tuple[Index, Index, Condition]]:
+        """Unit and quad of each that the invocation makes digits of; whether there is one."""
+        b, plan = self.b, self.plan
+        units = plan.units
+        assert isinstance(units, int)
+        count = units * self.quads
+        invocation = b.thread_id(plan.invocations)
+        shares: list[tuple[Index, Index, Condition]] = []
+        for first in range(0, count, plan.invocations):
+            number = b.plus(invocation, first)
+            exists = b.below(number, count)
+            number = number if exists is True else b.select(exists, number, 0)
+            shares.append((b.divided(number, self.quads), b.remainder(number, self.quads), exists))
+        return shares
+
+    @cached_property
+    def own(self) -> list[tuple[Sequence[Point], Condition]]:
+        """The places of the elements of these quads."""
+        return [
+            (self._elements(self._place(unit, quad)), exists) for unit, quad, exists in self._shares
+        ]
+
+    def _place(self, unit: Index, quad: Index) -> Point:
+        """Where a quad of a unit begins along the loops of K."""
+        b, plan = self.b, self.plan
+        counts = [plan.unit.get(loop, 1) for loop in plan.reduced]
+        inside = b.delinearized(quad, [*counts[:-1], counts[-1] // QUAD])
+        place = self.places(unit)
+        for loop, index in zip(plan.reduced, inside, strict=True):
+            step = QUAD if loop == plan.reduced[-1] else 1
+            place[loop] = b.plus(place[loop][0], b.times(index, step)), 0
+        return place
+
+    def _elements(self, place: Point) -> list[Point]:
+        last = self.plan.reduced[-1]
+        return [place | {last: (place[last][0], i)} for i in range(QUAD)]
+
+    def write(self, rows: Sequence[Point]) -> None:
+        """Make the digits of the invocation's quads."""
+        for (unit, quad, exists), (places, _) in zip(self._shares, self.own, strict=True):
+            for number, row in enumerate(rows):
+                known: Known = {}
+                elements = [self.operand.element(row | place, known) for place in places]
+                made = RowDigits(
+                    self.b, elements, self.plan.schedule.digits.data, self._greatest_of_unit
+                )
+                self.b.when(exists, lambda n=number, m=made, u=unit, q=quad: self._put(n, u, q, m))
+
+    def _greatest_of_unit(self, greatest: SSAValue) -> SSAValue:
+        """The greatest number of the invocations that make the digits of one unit."""
+        b = self.b
+        return exchanged(b, greatest, 1, self.quads, lambda x, y: b.add(arith.MaxUIOp(x, y)))
+
+    def _put(self, row: int, unit: Index, quad: Index, made: RowDigits) -> None:
+        b, every = self.b, range(QUAD)
+        for digit in range(made.digits):
+            word = made.word(digit, tuple(every))
+            b.store(word, self.words, (self._word(row, digit, quad, unit),))
+        b.store(made.total(every), self.sums, (self._sum(row, quad, unit),))
+        scale = b.plus(unit, row * self.stride)
+        b.when(b.below(quad, 1), lambda: b.store(made.unit, self.scales, (scale,)))
+
+    def _word(self, row: int, digit: int, quad: Index, unit: Index) -> Index:
+        b, before = self.b, row * self.plan.schedule.digits.data + digit
+        return b.plus(b.times(b.plus(quad, before * self.quads), self.stride), unit)
+
+    def _sum(self, row: int, quad: Index, unit: Index) -> Index:
+        b = self.b
+        return b.plus(b.times(b.plus(quad, row * self.quads), self.stride), unit)
+
+    def of(self, row: int, unit: Index, elements: Elements) -> RowDigits:
+        """The digits of a unit's elements of a row."""
+        return KeptDigits(self, row, unit, elements)
+
+    def word(self, row: int, digit: int, quad: int, unit: Index) -> SSAValue:
+        return self.b.load(self.words, (self._word(row, digit, quad, unit),))
+
+    def sum(self, row: int, quad: int, unit: Index) -> SSAValue:
+        return self.b.load(self.sums, (self._sum(row, quad, unit),))
+
+    def scale(self, row: int, unit: Index) -> SSAValue:
+        return self.b.load(self.scales, (self.b.plus(unit, row * self.stride),))
+
+
+class KeptDigits(RowDigits):
+    """A unit's digits as they were written; what is no quad is made of the elements once more."""
+
+    def __init__(self, shared: SharedDigits, row: int, unit: Index, elements: Elements):
+        self.shared, self.row, self.number, self._make = shared, row, unit, elements
+        self.b, self.digits = shared.b, shared.plan.schedule.digits.data
+        self.depth = self.b.depth
+        self._known = {}
+        self.unit = shared.scale(row, unit)
+
+    @cached_property
+    def elements(self) -> Sequence[SSAValue]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        with self.b.at(self.depth):
+            return self._make()
+
+    @cached_property
+    def _made(self) -> RowDigits:
+        with self.b.at(self.depth):
+            return RowDigits(self.b, self.elements, self.digits)
+
+    def _word(self, digit: int, slots: Slots) -> SSAValue:
+        quads = _quads([-1 if slot is None else slot for slot in slots])
+        if quads is None:
+            return self._made.word(digit, slots)
+        return self.shared.word(self.row, digit, quads[0], self.number)
+
+    def _total(self, numbers: Sequence[int]) -> SSAValue:
+        b, quads = self.b, _quads(numbers)
+        if quads is None:
+            return super()._total(numbers)
+        sums = [self.shared.sum(self.row, quad, self.number) for quad in quads]
+        return reduce(lambda x, y: b.add(arith.AddfOp(x, y)), sums)
+
+
+def _quads(numbers: Sequence[int]) -> list[int] | None:
+    """The quads that elements are, in order; None where they are none."""
+    quads = [number // QUAD for number in numbers[::QUAD]]
+    every = [quad * QUAD + i for quad in quads for i in range(QUAD)]
+    return quads if list(numbers) == every else None
