@@ -61,7 +61,7 @@ class RowDigits:
         digits: int,
         of_unit: Callable[[SSAValue], SSAValue] | None = None,
     ):
-        """`of_unit` makes the unit's greatest number of that of these elements, if they are less."""
+        """`of_unit` makes a unit's greatest number of theirs, where they are a part of it."""
         self.b, self.elements, self.digits = b, elements, digits
         self.depth = b.depth
         self._known: dict[object, SSAValue] = {}

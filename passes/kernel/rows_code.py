@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import prod
-from typing import TypeAlias
 
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import IntegerType, MemRefType
@@ -34,10 +33,10 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.addresses import address_along
-from xdsl_spirv.passes.kernel.bit_fields import Affine, Known, ScalarCode
+from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.kernel.integer_products import RowDigits, words_of
+from xdsl_spirv.passes.kernel.integer_products import RowDigits
 from xdsl_spirv.passes.kernel.row_sums import RowSums
 from xdsl_spirv.passes.kernel.shared_digits import SharedDigits
 from xdsl_spirv.passes.kernel.subgroup_reduction import (
@@ -45,14 +44,10 @@ from xdsl_spirv.passes.kernel.subgroup_reduction import (
     reduce_by_rotations,
     reduce_by_shuffles,
 )
+from xdsl_spirv.passes.kernel.unit_sums import DigitSums, UnitSums
 from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
 WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
-
-Common: TypeAlias = tuple[SSAValue | None, SSAValue | None]
-"""The factor and the addend that some elements have in common."""
-
-NOTHING: Common = (None, None)
 
 
 @dataclass(frozen=True)
@@ -368,9 +363,7 @@ class RowsKernel:
             offsets = [offset | {loop: i} for offset in offsets for i in range(count)]
         return offsets
 
-    def digits(
-        self, number: int, row: Point, places: Sequence[Point], unit: Index
-    ) -> RowDigits:
+    def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
         """A row's elements beside a unit as integers, written as far out as the unit is known."""
         b = self.b
         depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
@@ -512,113 +505,6 @@ class RowsKernel:
             return value
         kind = arith.ExtFOp if to == self.type else arith.TruncFOp
         return self.b.add(kind(value, to))  # pyright: ignore[reportArgumentType]
-
-
-class UnitSums:
-    """
-    Adds a unit's products to the sums of an invocation.
-
-    Factors and addends that elements of a column have in common (scales and minima of packed
-    weights) are applied to the sum over those elements, where that is less than to apply them to
-    each: sum of (q * d + m) * x = d * sum of q * x + m * sum of x.
-    """
-
-    def __init__(self, kernel: RowsKernel, totals: list[SSAValue]):
-        self.kernel, self.totals = kernel, totals
-        self.known: Known = {}
-        self.parts: dict[tuple[int, int, Common], SSAValue] = {}
-        self.beside: dict[tuple[int, int, Common], tuple[SSAValue, ...]] = {}
-        rows, columns = kernel.count
-        self.sums_rows = rows < columns
-        """Whether the sums of the rows' elements serve more columns than there are rows."""
-
-    def add(
-        self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
-    ) -> None:
-        """Add the products of the elements at some places, which are a unit's."""
-        kernel, (rows, columns) = self.kernel, points
-        for place in places:
-            elements = [kernel.stream.apart(point | place, self.known) for point in columns]
-            for i, row in enumerate(rows):
-                x = kernel.few.element(row | place, self.known)
-                for j, element in enumerate(elements):
-                    self._add(i, j, x, element)
-        self._finish(len(columns))
-
-    def _add(self, i: int, j: int, x: SSAValue, element: Affine) -> None:
-        kernel, common = self.kernel, (element.scale, element.addend)
-        if common == NOTHING or (element.addend is not None and not self.sums_rows):
-            at = i * self.kernel.count[1] + j
-            factor = ScalarCode(kernel.b, self.known).whole(element)
-            self.totals[at] = kernel.fused(x, factor, self.totals[at])
-            return
-        key = i, j, common
-        value = ScalarCode(kernel.b, self.known).value(element.value, kernel.type)
-        if key in self.parts:
-            self.parts[key] = kernel.fused(x, value, self.parts[key])
-        else:
-            self.parts[key] = kernel.b.add(arith.MulfOp(x, value))
-        self.beside[key] = (*self.beside.get(key, ()), x)
-
-    def _finish(self, columns: int) -> None:
-        kernel = self.kernel
-        for (i, j, common), part in self.parts.items():
-            scale, addend = common
-            total = self.totals[i * columns + j]
-            total = kernel.plus(total, part) if scale is None else kernel.fused(part, scale, total)
-            if addend is not None:
-                total = kernel.fused(self._beside(i, j, common), addend, total)
-            self.totals[i * columns + j] = total
-
-    def _beside(self, i: int, j: int, common: Common) -> SSAValue:
-        """The sum of a row's elements that an addend is multiplied by."""
-        xs = self.beside[i, j, common]
-        if xs not in self.known:
-            self.known[xs] = reduce(self.kernel.plus, xs)
-        return self.known[xs]
-
-
-class DigitSums(UnitSums):
-    """The same where small integers are multiplied as such, by the digits of the rows' elements."""
-
-    def add(
-        self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
-    ) -> None:
-        kernel, (rows, columns) = self.kernel, points
-        code = ScalarCode(kernel.b, self.known)
-        self.digits = [kernel.digits(n, row, places, unit) for n, row in enumerate(rows)]
-        self.numbers: dict[tuple[int, Common], list[int]] = {}
-        for j, column in enumerate(columns):
-            elements = [kernel.stream.apart(column | place, self.known) for place in places]
-            commons: dict[Common, list[tuple[int, Affine]]] = {}
-            for number, element in enumerate(elements):
-                commons.setdefault((element.scale, element.addend), []).append((number, element))
-            for common, numbered in commons.items():
-                self._add_common(code, j, common, numbered)
-        self._finish(len(columns))
-
-    def _add_common(
-        self, code: ScalarCode, j: int, common: Common, numbered: list[tuple[int, Affine]]
-    ) -> None:
-        """Products of all rows with elements of a column that have factor and addend in common."""
-        found = words_of(code, numbered)
-        for i, row in enumerate(self.digits):
-            if found is None:
-                for number, element in numbered:
-                    self._add(i, j, row.elements[number], element)
-                continue
-            words, more = found
-            numbers = self.numbers[j, common] = [number for number, _ in numbered]
-            product = row.product(words)
-            if more:
-                factor = self.kernel.b.number(float(more), self.kernel.type)
-                product = self.kernel.fused(row.total(numbers), factor, product)
-            self.parts[i, j, common] = product
-
-    def _beside(self, i: int, j: int, common: Common) -> SSAValue:
-        if (j, common) not in self.numbers:
-            return super()._beside(i, j, common)
-        return self.digits[i].total(self.numbers[j, common])
 
 
 def shifted(place: Point, offset: dict[int, int]) -> Point:

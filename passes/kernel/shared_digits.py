@@ -17,7 +17,6 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType, f32, i32
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Known, Point

@@ -592,5 +592,10 @@ def to_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
 
 
 def from_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
+    view[copy.offset : copy.offset + copy.size] = staged(staging, copy)
+
+
+def staged(staging: Staging, copy: Copy) -> memoryview:
+    """What lies in the staging buffer."""
     host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
-    view[copy.offset : copy.offset + copy.size] = memoryview(host).cast("B")
+    return memoryview(host).cast("B")

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.instance import Instance
     from xdsl_spirv.runtime.vulkan.physical import PhysicalDevice
 
-SPIN_SECONDS = 0.002
+SPIN_SECONDS = 0.02
 """How long a fence is asked before the thread sleeps: waking up takes 30 us."""
+SPIN_SECONDS_OF_CPU = 0.002
+"""The same where the device is a processor, which then has less to compute with."""
 SLICE_SECONDS = 0.1
 """How long a wait lasts before Python may see a signal."""
 GRACE_SECONDS = 5.0
@@ -210,7 +212,8 @@ class LogicalDevice:
 
     def _wait(self, timeout: float) -> bool:
         start = time.perf_counter()
-        while (past := time.perf_counter() - start) < min(SPIN_SECONDS, timeout):
+        spin = min(SPIN_SECONDS_OF_CPU if self.info.kind == "CPU" else SPIN_SECONDS, timeout)
+        while (past := time.perf_counter() - start) < spin:
             if self.call("vkGetFenceStatus", self.handle, self.fence) == Result.SUCCESS:
                 return True
         fence = array(c.c_uint64, [self.fence])

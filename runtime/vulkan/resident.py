@@ -30,6 +30,7 @@ from xdsl_spirv.runtime.vulkan.loaded import (
     LoadedWork,
     barriers,
     from_staging,
+    staged,
     to_staging,
 )
 from xdsl_spirv.runtime.vulkan.memory import Buffers, Staging
@@ -167,8 +168,8 @@ class ResidentWork(LoadedWork):
         moved = given + outputs
         expected = Expected(numbers, moved)
         following = Expected(guess[0], given + guess[1]) if guess is not None else None
-        results = {n: bytearray(s) for n, s in zip(routine.outputs, outputs, strict=True)}
         if not recorder.in_one_go:
+            results = {n: bytearray(s) for n, s in zip(routine.outputs, outputs, strict=True)}
             for n, view in views.items():
                 self._write_pieces(n, view, timeout)
             self.device.submit([recorder.commands(expected, False)], timeout)
@@ -180,9 +181,8 @@ class ResidentWork(LoadedWork):
             to_staging(self.staging, copy, views[copy.name])
         commands = recorder.commands(expected, True)
         self.device.submit([commands], timeout, lambda: recorder.prepare(following))
-        for copy in outside:
-            from_staging(self.staging, copy, memoryview(results[copy.name]))
-        return results
+        copied = {copy.name: bytearray(staged(self.staging, copy)) for copy in outside}
+        return {name: copied.get(name, bytearray()) for name in routine.outputs}
 
     def _write_pieces(self, name: str, view: memoryview, timeout: float) -> None:
         assert self.staging is not None
