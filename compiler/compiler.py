@@ -35,8 +35,7 @@ from xdsl_spirv.compiler.pipeline import (
     lowering,
     split_after,
 )
-from xdsl_spirv.compiler.signature import argument_name
-from xdsl_spirv.compiler.size_equations import Names, names_of
+from xdsl_spirv.compiler.signature import Names, argument_name, names_of
 from xdsl_spirv.compiler.weights import (
     constant_array,
     first_values_of,

@@ -24,15 +24,20 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
-from xdsl_spirv.compiler.size_equations import Names, names_of
+from xdsl_spirv.compiler.signature import (
+    Names,
+    argument_name,
+    argument_type,
+    names_of,
+    result_name,
+    result_type,
+)
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import functions_of, states_of
 from xdsl_spirv.dialects.schedule.push_constants import NUMBER_BYTES, SIZE_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.local_sizes import is_size_check, is_size_op
-from xdsl_spirv.passes.analysis.sizes import extent, extents, number
+from xdsl_spirv.passes.analysis.sizes import extent, extents, is_size_check, is_size_op, number
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 from xdsl_spirv.runtime.elements import Array, check_element_type

@@ -17,8 +17,13 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.compiler.compiler import Observer, compile_module
 from xdsl_spirv.compiler.host import host_function
-from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
-from xdsl_spirv.compiler.size_equations import names_of
+from xdsl_spirv.compiler.signature import (
+    argument_name,
+    argument_type,
+    names_of,
+    result_name,
+    result_type,
+)
 from xdsl_spirv.compiler.weights import lift_weights, weights_of
 from xdsl_spirv.dialects.program import state_of, states_of
 from xdsl_spirv.frontends import is_gguf, is_onnx

@@ -1,22 +1,39 @@
 """
-Names and element types of a host function's arguments and results, as its callers know them.
+What callers know of a host function: names and element types of its arguments and results, and
+which of their sizes must be equal.
+
+A loop of a `linalg` operation has one size, so all dimensions that it alone walks are equal; so are
+those that a concatenation does not join. Sizes that are always equal get one name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
+    IndexType,
     MemRefType,
     StringAttr,
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.dialects.program import NAME, TYPE, VALUE
+from xdsl_spirv.dialects.places import place
+from xdsl_spirv.dialects.program import NAME, SIZES, TYPE, VALUE
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
+from xdsl_spirv.passes.analysis.sizes import extent, is_size_check, number
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import Number, is_name, written
+from xdsl_spirv.runtime.program import Equation, Limit
 
 
 def _note(name: str, argument: SSAValue) -> DictionaryAttr:
@@ -104,3 +121,172 @@ def _entry(attributes: ArrayAttr[DictionaryAttr] | None, index: int, key: str) -
 
 def _element(type: Attribute) -> str:
     return str(type.element_type) if isinstance(type, TensorType | MemRefType) else str(type)
+
+
+EQUAL = 0
+"""`arith.cmpi eq`."""
+
+Key = tuple[int, int]
+"""An argument's number and a dimension."""
+
+
+@dataclass
+class Names:
+    """Names of the dynamic sizes of a function's arguments."""
+
+    of: dict[Key, Number] = field(default_factory=dict[Key, Number])
+    """A name, or the number that the size must be."""
+    equations: list[Equation] = field(default_factory=list[Equation])
+    limits: list[Limit] = field(default_factory=list[Limit])
+
+    def name(self, extent: Extent) -> Number:
+        """The name of an extent; raises `ProgramError` if it is none of an argument."""
+        if isinstance(extent.value, BlockArgument):
+            name = self.of.get((extent.value.index, extent.dimension))
+            if name is not None:
+                return name
+        owner = extent.value.owner
+        raise ProgramError(
+            "a size depends on what a kernel computes",
+            place(owner) if isinstance(owner, Operation) else "the host function",
+            "let all sizes follow from those of the inputs",
+        )
+
+
+def names_of(function: FuncOp) -> Names:
+    """The names of a function's dynamic sizes, and what must hold of them."""
+    arguments = function.body.block.args
+    keys = [
+        (argument.index, dimension)
+        for argument in arguments
+        if isinstance(argument.type, TensorType)
+        for dimension, size in enumerate(argument.type.get_shape())
+        if size == DYNAMIC_INDEX
+    ]
+    scalars = {
+        (argument.index, 0): argument_name(argument, argument.index)
+        for argument in arguments
+        if isinstance(argument.type, IndexType)
+    }
+    if not keys and not scalars:
+        return Names()
+    parents = {key: key for key in keys}
+    numbers: list[tuple[Key, int, Operation]] = []
+    others: list[tuple[Size, Size, Operation]] = []
+
+    def root(key: Key) -> Key:
+        while parents[key] != key:
+            key = parents[key]
+        return key
+
+    for left, right, op in _equal_sizes(function):
+        first, second = _key(left, parents), _key(right, parents)
+        if first is not None and second is not None:
+            low, high = sorted((root(first), root(second)))
+            parents[high] = low
+        elif first is not None and not is_dynamic(right):
+            numbers.append((first, right, op))
+        elif second is not None and not is_dynamic(left):
+            numbers.append((second, left, op))
+        else:
+            others.append((left, right, op))
+    names = Names()
+    names.of |= scalars
+    by_root: dict[Key, Number] = dict(scalars)
+    static: dict[Key, int] = {}
+    for key, size, op in numbers:
+        if static.setdefault(root(key), size) != size:
+            others.append((static[root(key)], size, op))
+    for key in keys:
+        representative = root(key)
+        if representative not in by_root:
+            equal = [k for k in keys if root(k) == representative]
+            wanted = next(filter(None, (_given_name(arguments[k[0]], k) for k in equal)), "")
+            index, dimension = representative
+            wanted = wanted or f"{argument_name(arguments[index], index)}_{dimension}"
+            by_root[representative] = (
+                static[representative] if representative in static else _free(wanted, by_root)
+            )
+        names.of[key] = by_root[representative]
+    seen: set[tuple[Number, Number]] = set()
+    for left, right, op in others:
+        pair = written(left, names.name), written(right, names.name)
+        if pair[0] != pair[1] and pair not in seen:
+            seen.add(pair)
+            names.equations.append(Equation(*pair, because=place(op)))
+    if scalars:
+        from xdsl_spirv.compiler.size_limits import limits_of
+
+        names.limits = limits_of(function, names.name)
+    return names
+
+
+def _given_name(argument: BlockArgument, key: Key) -> str:
+    """The name of a dimension in the source."""
+    function = argument.owner.parent_op()
+    assert isinstance(function, FuncOp)
+    attributes = function.arg_attrs.data[argument.index].data if function.arg_attrs else {}
+    listed = attributes.get(SIZES)
+    if listed is None:
+        return ""
+    text = list(listed)[key[1]]  # pyright: ignore
+    return text.data if isinstance(text, StringAttr) else ""
+
+
+def _free(name: str, taken: dict[Key, Number]) -> str:
+    """A name like that which no other size has."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    plain = plain if is_name(plain) else f"_{plain}"
+    free, number = plain, 1
+    while free in taken.values():
+        free, number = f"{plain}_{number}", number + 1
+    return free
+
+
+def _key(size: Size, known: dict[Key, Key]) -> Key | None:
+    """The argument's dimension that a size is, if it is one."""
+    if not is_dynamic(size) or len(size.terms) != 1:
+        return None
+    ((atoms, factor),) = size.terms
+    if factor != 1 or len(atoms) != 1 or not isinstance(atoms[0], Extent):
+        return None
+    value = atoms[0].value
+    key = (value.index, atoms[0].dimension) if isinstance(value, BlockArgument) else None
+    return key if key in known else None
+
+
+def _equal_sizes(function: FuncOp) -> Iterator[tuple[Size, Size, Operation]]:
+    """Pairs of sizes that an operation needs to be equal, and which operation it is."""
+    for op in function.body.block.ops:
+        if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):
+            yield from _of_loops(op)
+        elif isinstance(op, cf.AssertOp) and isinstance(op.arg.owner, arith.CmpiOp):
+            compared = op.arg.owner
+            if is_size_check(op) and compared.predicate.value.data == EQUAL:
+                yield number(compared.lhs), number(compared.rhs), op
+        elif isinstance(op, tensor.ConcatOp):
+            axis = op.dim.value.data
+            for value in op.inputs[1:]:
+                for dimension in range(len(_shape(value))):
+                    if dimension != axis:
+                        yield extent(op.inputs[0], dimension), extent(value, dimension), op
+
+
+def _of_loops(op: LinalgStructuredOperation) -> Iterator[tuple[Size, Size, Operation]]:
+    known: dict[int, Size] = {}
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
+        if not isinstance(value.type, TensorType):
+            continue
+        for dimension, expression in enumerate(map.results):
+            if not isinstance(expression, AffineDimExpr):
+                continue
+            size = extent(value, dimension)
+            first = known.setdefault(expression.position, size)
+            if first != size:
+                yield first, size, op
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return value.type.get_shape()

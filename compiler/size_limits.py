@@ -18,8 +18,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, surely_below
-from xdsl_spirv.passes.analysis.local_sizes import is_size_check
-from xdsl_spirv.passes.analysis.sizes import extent, number
+from xdsl_spirv.passes.analysis.sizes import extent, is_size_check, number
 from xdsl_spirv.runtime.expressions import Number, written
 from xdsl_spirv.runtime.program import Limit
 

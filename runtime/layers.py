@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.records import from_json, to_json
+from xdsl_spirv.runtime.manifest import from_json, to_json
 
 SCHEMA = "xdsl-spirv-layers"
 

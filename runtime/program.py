@@ -47,8 +47,9 @@ from xdsl_spirv.runtime.manifest import (
     PushConstant,
     SpecConstant,
     SpecValue,
+    from_json,
+    to_json,
 )
-from xdsl_spirv.runtime.records import from_json, to_json
 from xdsl_spirv.serialization.files import beside, put_in_place
 from xdsl_spirv.speech import counted, did_you_mean
 

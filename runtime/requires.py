@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from xdsl_spirv.runtime.device_features import Feature, tables, version_in
-from xdsl_spirv.runtime.needs import Needs
-from xdsl_spirv.runtime.uses import Use
+from xdsl_spirv.runtime.needs import Feature, Needs, Use, tables, version_in
 from xdsl_spirv.targets import CooperativeMatrixProperty
 
 VULKAN_OF_SPIRV = {(1, 3): (1, 1), (1, 4): (1, 2), (1, 5): (1, 2), (1, 6): (1, 3)}

@@ -77,7 +77,7 @@ def test_the_universe_imports_none_of_ours_and_not_numpy():
     assert ours == {
         "xdsl_spirv.upstream",
         "xdsl_spirv.upstream.block_labels",
-        "xdsl_spirv.upstream.declarations",
+        "xdsl_spirv.upstream.on_demand",
         "xdsl_spirv.upstream.dense_literals",
         "xdsl_spirv.upstream.lazy_formats",
         "xdsl_spirv.upstream.on_demand",

@@ -87,7 +87,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     from xdsl.dialects.builtin import IndexType, TensorType
 
     from xdsl_spirv.compiler.host import host_function
-    from xdsl_spirv.compiler.size_equations import names_of
+    from xdsl_spirv.compiler.signature import names_of
     from xdsl_spirv.dialects.program import inputs_of
     from xdsl_spirv.interpreter import interpret as run_module
     from xdsl_spirv.passes.analysis.sizes import extents

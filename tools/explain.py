@@ -20,8 +20,8 @@ from xdsl_spirv.frontends import is_onnx
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Node
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.manifest import to_json
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.records import to_json
 from xdsl_spirv.targets import known, load
 from xdsl_spirv.tools.comparison import Comparison, comparison_of
 from xdsl_spirv.tools.explain_text import text_of
@@ -165,7 +165,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
             raise
         reasons, tried = _refused_nodes(path, arguments)
         return refused(path, target, original, reasons, [str(error)], tried)
-    from xdsl_spirv.tools.compile_options import jobs_of, limits_of
+    from xdsl_spirv.tools.compile import jobs_of, limits_of
 
     before = model.module.clone()
     try:

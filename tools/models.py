@@ -42,7 +42,7 @@ from xdsl_spirv.tools.arrays import (
     states_of,
     write_results,
 )
-from xdsl_spirv.tools.compile_options import functions_of, jobs_of, limits_of
+from xdsl_spirv.tools.compile import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.listing import list_model, list_onnx, list_program
 from xdsl_spirv.tools.media import is_media
 from xdsl_spirv.tools.report import note

@@ -12,6 +12,7 @@ here replace and complete the ones of xDSL; until then the universe puts them in
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import auto
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,16 +20,40 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, StringAttr
 from xdsl.dialects.linalg import ops
 from xdsl.dialects.linalg.abstract_ops import NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.irdl import irdl_op_definition, opt_prop_def
-from xdsl.parser import Parser
+from xdsl.irdl import irdl_attr_definition, irdl_op_definition, opt_prop_def
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
-from xdsl_spirv.upstream.linalg_attributes import TypeFunction, TypeFunctionAttr
 from xdsl_spirv.upstream.linalg_named import NAMED, index_maps, multiply_add
 from xdsl_spirv.upstream.on_demand import Declaration, DialectOnDemand
+
+
+class TypeFunction(StrEnum):
+    """The two casts of `linalg`."""
+
+    CAST_SIGNED = auto()
+    CAST_UNSIGNED = auto()
+
+
+@irdl_attr_definition
+class TypeFunctionAttr(EnumAttribute[TypeFunction]):
+    """`#linalg.type_fn<cast_signed>` or `#linalg.type_fn<cast_unsigned>`."""
+
+    name = "linalg.type_fn"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> TypeFunction:
+        with parser.in_angle_brackets():
+            return super().parse_parameter(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            super().print_parameter(printer)
 
 
 class MappedContraction(NamedOperation):

@@ -26,7 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.upstream.declarations import operations_of
+from xdsl_spirv.upstream.on_demand import operations_of
 
 
 @irdl_op_definition

@@ -25,8 +25,7 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.compare.translation.inputs import Input
 from xdsl_spirv.compiler.host import host_function
-from xdsl_spirv.compiler.signature import argument_name
-from xdsl_spirv.compiler.size_equations import names_of
+from xdsl_spirv.compiler.signature import argument_name, names_of
 from xdsl_spirv.dialects.program import inputs_of
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.layout import array_stride, size_in_bytes

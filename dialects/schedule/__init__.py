@@ -6,22 +6,17 @@ from xdsl.ir import Dialect
 
 from xdsl_spirv.dialects.schedule import (
     attention,
-    attention_lanes,
-    attention_merge,
     attributes,
-    loops,
     operations,
-    rows,
-    window,
+    paths,
 )
 from xdsl_spirv.dialects.schedule.attention import (
     FOR_ATTENTION,
     KEEP_LOOP,
     AttentionAttr,
+    AttentionMergeOp,
     AttentionOp,
 )
-from xdsl_spirv.dialects.schedule.attention_lanes import AttentionLanesAttr
-from xdsl_spirv.dialects.schedule.attention_merge import AttentionMergeOp
 from xdsl_spirv.dialects.schedule.attributes import (
     CONSIDERED,
     SCHEDULE,
@@ -33,7 +28,6 @@ from xdsl_spirv.dialects.schedule.attributes import (
     PackingAttr,
     StagedAttr,
 )
-from xdsl_spirv.dialects.schedule.loops import LoopsAttr
 from xdsl_spirv.dialects.schedule.operations import (
     UPDATES,
     CollectiveOp,
@@ -46,9 +40,8 @@ from xdsl_spirv.dialects.schedule.operations import (
     YieldOp,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.rows import RowsAttr
-from xdsl_spirv.dialects.schedule.window import WindowAttr
-from xdsl_spirv.upstream.declarations import attributes_of, operations_of
+from xdsl_spirv.dialects.schedule.paths import AttentionLanesAttr, LoopsAttr, RowsAttr, WindowAttr
+from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
 
 __all__ = [
     "CONSIDERED",
@@ -84,13 +77,9 @@ __all__ = [
 
 MODULES = (
     attention,
-    attention_lanes,
-    attention_merge,
     attributes,
-    loops,
     operations,
-    rows,
-    window,
+    paths,
 )
 
 Schedule = Dialect("schedule", operations_of(MODULES), attributes_of(MODULES))

@@ -28,6 +28,7 @@ from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryOperation,
+    PairAndMembers,
     UnaryOperation,
     Value,
     check_arithmetic,
@@ -35,7 +36,6 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_integer,
     require,
 )
-from xdsl_spirv.dialects.spirv.directives import PairAndMembers
 from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.dialects.spirv.folding import Compute, IntegerFoldable, divide
 from xdsl_spirv.dialects.spirv.signedness import IntegerBinary, IntegerUnary

@@ -25,8 +25,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Cast, Value, component_count, is_integer
-from xdsl_spirv.dialects.spirv.directives import Indices, TypeAndDerived, VectorAndElement
+from xdsl_spirv.dialects.spirv.constraints import (
+    Cast,
+    Indices,
+    TypeAndDerived,
+    Value,
+    VectorAndElement,
+    component_count,
+    is_integer,
+)
 from xdsl_spirv.dialects.spirv.folding import Foldable
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,

@@ -56,15 +56,14 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ScopeAttr,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.directives import FactorsAndSum
-from xdsl_spirv.dialects.spirv.effects import ReadsMemory
+from xdsl_spirv.dialects.spirv.constraints import FactorsAndSum
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixLayout,
     CooperativeMatrixOperands,
     MemoryAccess,
     Scope,
 )
-from xdsl_spirv.dialects.spirv.memory_operands import SCOPE, MemoryOperand
+from xdsl_spirv.dialects.spirv.pointers import SCOPE, MemoryOperand, ReadsMemory
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 Layout: TypeAlias = CooperativeMatrixLayout | CooperativeMatrixLayoutAttr | SymbolRefAttr | str

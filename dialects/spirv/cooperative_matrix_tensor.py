@@ -32,10 +32,8 @@ from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, TensorAddress
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value
 from xdsl_spirv.dialects.spirv.cooperative_matrix_2 import called
-from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, TensorAddressingOperands
-from xdsl_spirv.dialects.spirv.memory_operands import SCOPE, MemoryOperand
-from xdsl_spirv.dialects.spirv.pointers import POINTER
+from xdsl_spirv.dialects.spirv.pointers import POINTER, SCOPE, MemoryOperand, ReadsMemory
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
 

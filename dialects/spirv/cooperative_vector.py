@@ -35,21 +35,20 @@ from xdsl_spirv.dialects.spirv.attributes import (
     CooperativeVectorMatrixLayoutAttr,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
-from xdsl_spirv.dialects.spirv.directives import MemoryOperands
-from xdsl_spirv.dialects.spirv.effects import ReadsMemory
+from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, Value, is_integer
 from xdsl_spirv.dialects.spirv.enums import (
     ComponentType,
     CooperativeMatrixOperands,
     CooperativeVectorMatrixLayout,
 )
-from xdsl_spirv.dialects.spirv.memory_operands import (
+from xdsl_spirv.dialects.spirv.pointers import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
+    POINTER,
     MemoryAccessing,
     MemoryOperand,
+    ReadsMemory,
 )
-from xdsl_spirv.dialects.spirv.pointers import POINTER
 from xdsl_spirv.dialects.spirv.settings import (
     NUMBER,
     Kind,

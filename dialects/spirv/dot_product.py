@@ -26,7 +26,7 @@ from xdsl.traits import Commutative, Pure
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import PackedVectorFormatAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.directives import OneOrTwoTypes, SameType
+from xdsl_spirv.dialects.spirv.constraints import OneOrTwoTypes, SameType
 from xdsl_spirv.dialects.spirv.enums import Capability, PackedVectorFormat
 
 

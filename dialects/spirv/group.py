@@ -36,8 +36,8 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_integer,
     require,
 )
-from xdsl_spirv.dialects.spirv.effects import ReadsInvocations
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
+from xdsl_spirv.dialects.spirv.pointers import ReadsInvocations
 
 BALLOT = VectorType(i32, [4])
 """The type of a ballot: a bit for each invocation."""

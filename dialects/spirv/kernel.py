@@ -38,11 +38,11 @@ from xdsl_spirv.dialects.spirv.constraints import (
     with_element,
 )
 from xdsl_spirv.dialects.spirv.conversion import Cast, NumericConversion, PointerCast
-from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.pointer import storage_class
 from xdsl_spirv.dialects.spirv.pointers import (
     POINTER,
+    ReadsMemory,
     parse_storage_class,
     pointer_type,
     print_pointer,

@@ -41,18 +41,17 @@ from xdsl_spirv.dialects.spirv.constants import (
     CONSTANT_INSTRUCTIONS,
     verify_lengths,
 )
-from xdsl_spirv.dialects.spirv.effects import Allocates, ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, StorageClass
 from xdsl_spirv.dialects.spirv.folding import Foldable
-from xdsl_spirv.dialects.spirv.memory_operands import (
+from xdsl_spirv.dialects.spirv.pointers import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
+    POINTER,
+    Allocates,
     MemoryAccessing,
     MemoryCopying,
     MemoryOperand,
-)
-from xdsl_spirv.dialects.spirv.pointers import (
-    POINTER,
+    ReadsMemory,
     chain_type,
     is_plain,
     parse_storage_class,

@@ -1,13 +1,24 @@
 """
 The module: what may stand in it, and the rules that need all of it.
+
+These rules ask what symbols stand for and where pointers come from. They name operations by their
+names and not by their classes, whose own modules import the rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
-from xdsl.dialects.builtin import StringAttr, SymbolNameConstraint
-from xdsl.ir import Block, Operation, Region
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, Region, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -17,10 +28,279 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.attributes import AddressingModelAttr, MemoryModelAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.enums import AddressingModel, MemoryModel
-from xdsl_spirv.dialects.spirv.rules_module import check_module
+from xdsl_spirv.dialects.spirv.enums import (
+    AddressingModel,
+    Capability,
+    CooperativeMatrixLayout,
+    MemoryModel,
+)
+from xdsl_spirv.dialects.spirv.rules import cm_19_conversion, constant_integer
+from xdsl_spirv.dialects.spirv.rules_types import refuse
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
 from xdsl_spirv.upstream.isolated import Isolated
 from xdsl_spirv.upstream.symbols import symbols_at_hand
+
+MATRIX_ACCESSES = ("spirv.KHR.CooperativeMatrixLoad", "spirv.KHR.CooperativeMatrixStore")
+
+CONVERSIONS = frozenset(
+    f"spirv.{name}"
+    for name in "ConvertFToU ConvertFToS ConvertSToF ConvertUToF UConvert SConvert FConvert".split()
+)
+USE_CONVERSIONS = frozenset(
+    {Capability.CooperativeMatrixConversionsNV, Capability.CooperativeMatrixConversionsEXT}
+)
+"""What lets a conversion turn an accumulator into an A or a B."""
+
+POINTER_USERS = frozenset(
+    {
+        "spirv.AccessChain",
+        "spirv.CopyMemory",
+        "spirv.CopyObject",
+        "spirv.FunctionCall",
+        "spirv.InBoundsAccessChain",
+        "spirv.KHR.CooperativeMatrixLoad",
+        "spirv.KHR.CooperativeMatrixStore",
+        "spirv.Load",
+        "spirv.Store",
+    }
+)
+"""SPIR-V 2.16.1: what takes a pointer under logical addressing, with CM-16's two."""
+
+POINTER_USER_PREFIXES = (
+    "spirv.Atomic",
+    "spirv.EXT.Atomic",
+    "spirv.GL.",
+    "spirv.ArrayLength",
+    "spirv.Raw",
+    "spirv.Decorate",
+    "spirv.NV.",
+)
+
+POINTER_FORMERS = ("spirv.AccessChain", "spirv.InBoundsAccessChain")
+
+
+def check_module(module: Operation) -> None:
+    """
+    Check every rule that needs the module.
+
+    Raises `VerifyException` with the rule's id. What depends on declared capabilities is checked
+    only where the module declares any.
+    """
+    constants = specialization_constants(module)
+    triple = module.properties.get("vce_triple")
+    declared = _declared(triple)
+    cm_02_vulkan_memory_model(module.properties.get("memory_model"), declared)
+    logical = module.properties.get("addressing_model") == LOGICAL
+    fixed_pointers = logical and triple is not None and declared.isdisjoint(VARIABLE_POINTERS)
+    kernel = is_kernel(declared)
+    seen: dict[int, Attribute] = {}
+    for op in module.walk():
+        for value in op.results:
+            if id(value.type) not in seen:
+                seen[id(value.type)] = value.type
+                cm_05_constants(value.type, constants)
+        for attribute in op.properties.values():
+            if id(attribute) not in seen:
+                seen[id(attribute)] = attribute
+                cm_05_constants(attribute, constants)
+        if triple is not None and declared.isdisjoint(USE_CONVERSIONS):
+            cm_19_use(op)
+        if op.name in MATRIX_ACCESSES:
+            cm_11_layout_constant(op.properties.get("matrix_layout"), constants)
+            if not kernel:
+                cm_10_into_array(op.operands[0])
+        if fixed_pointers and op.operands and not takes_pointers(op.name):
+            cm_16_pointer_users(op)
+
+
+LOGICAL = AddressingModelAttr(AddressingModel.Logical)
+VULKAN = MemoryModelAttr(MemoryModel.Vulkan)
+VARIABLE_POINTERS = frozenset(
+    {
+        Capability.VariablePointers,
+        Capability.VariablePointersStorageBuffer,
+        Capability.PhysicalStorageBufferAddresses,
+    }
+)
+
+
+def is_kernel(declared: frozenset[Capability]) -> bool:
+    """Whether a module is a kernel's: it says so, where a shader's capability may be implied."""
+    return Capability.Kernel in declared and Capability.Shader not in declared
+
+
+def _declared(triple: Attribute | None) -> frozenset[Capability]:
+    """The capabilities a triple states; what they imply is not among them."""
+    if not isinstance(triple, VerCapExtAttr):
+        return frozenset()
+    return frozenset(c.data for c in triple.capabilities)
+
+
+def specialization_constants(module: Operation) -> Mapping[str, Attribute | None]:
+    """
+    Symbol -> default value of each of the module's specialization constants.
+
+    Of one that an operation on others gives it is the type: what it is, a launch decides.
+    """
+    constants: dict[str, Attribute | None] = {}
+    # They stand directly in a module.
+    for op in module.regions[0].block.ops:
+        name = op.properties.get("sym_name")
+        if not isinstance(name, StringAttr):
+            continue
+        if op.name == "spirv.SpecConstant":
+            constants[name.data] = op.properties.get("default_value")
+        elif op.name == "spirv.RawGlobal" and "type" in op.properties:
+            constants[name.data] = op.properties["type"]
+    return constants
+
+
+MATRIX_CAPABILITIES = frozenset(
+    {
+        Capability.CooperativeMatrixKHR,
+        Capability.BFloat16CooperativeMatrixKHR,
+        Capability.Float8CooperativeMatrixEXT,
+    }
+)
+
+
+def cm_02_vulkan_memory_model(
+    memory_model: Attribute | None, declared: frozenset[Capability]
+) -> None:
+    """CM-02: a shader that declares cooperative matrices has the Vulkan memory model."""
+    if is_kernel(declared) or declared.isdisjoint(MATRIX_CAPABILITIES):
+        return
+    if Capability.VulkanMemoryModel not in declared:
+        refuse(
+            "CM-02",
+            "a shader declares CooperativeMatrixKHR without VulkanMemoryModel",
+            "declare VulkanMemoryModel, or leave the triple to the pass spirv-update-vce",
+        )
+    if memory_model != VULKAN:
+        refuse(
+            "CM-02",
+            "a shader with cooperative matrices has another memory model than Vulkan",
+            "write `spirv.module Logical Vulkan`",
+        )
+
+
+def cm_05_constants(attribute: Attribute, constants: Mapping[str, Attribute | None]) -> None:
+    """CM-05: what a cooperative matrix type names is a 32-bit specialization constant."""
+    for matrix in cooperative_matrices(attribute):
+        for what in ("rows", "columns", "scope"):
+            symbol = getattr(matrix, what)
+            if isinstance(symbol, SymbolRefAttr):
+                _constant("CM-05", f"the {what} of {matrix}", symbol, constants)
+
+
+def cooperative_matrices(attribute: Attribute) -> Iterator[CooperativeMatrixType]:
+    """Every cooperative matrix type within a type."""
+    if isinstance(attribute, CooperativeMatrixType):
+        yield attribute
+    inner: Sequence[Attribute] = ()
+    if isinstance(attribute, ArrayAttr):
+        inner = attribute.data
+    elif isinstance(attribute, ParametrizedAttribute):
+        inner = attribute.parameters
+    for parameter in inner:
+        yield from cooperative_matrices(parameter)
+
+
+def _constant(
+    rule: str, what: str, symbol: SymbolRefAttr, constants: Mapping[str, Attribute | None]
+) -> int | None:
+    """The default of the 32-bit integer constant that a symbol names, None of a derived one."""
+    name = symbol.root_reference.data
+    value = constants.get(name)
+    type_ = value.type if isinstance(value, IntegerAttr) else value
+    if not isinstance(type_, IntegerType) or type_.width.data != 32:
+        mistake = f"is {value}" if name in constants else "does not exist"
+        refuse(
+            rule,
+            f"{what} must come from a 32-bit integer constant, but @{name} {mistake}",
+            f"declare `spirv.SpecConstant @{name} spec_id(0) = 16 : i32` in the module",
+        )
+    return value.value.data if isinstance(value, IntegerAttr) else None
+
+
+def cm_19_use(op: Operation) -> None:
+    """CM-19: without a capability for it, a conversion keeps an accumulator's use."""
+    if op.name in CONVERSIONS:
+        cm_19_conversion(op.operands[0].type, op.results[0].type, uses=False)
+
+
+def cm_11_layout_constant(
+    layout: Attribute | None, constants: Mapping[str, Attribute | None]
+) -> None:
+    """CM-11: a layout's specialization constant is a 32-bit integer, by default 0 or 1."""
+    if not isinstance(layout, SymbolRefAttr):
+        return
+    default = _constant("CM-11", "the layout", layout, constants)
+    allowed = (CooperativeMatrixLayout.RowMajorKHR, CooperativeMatrixLayout.ColumnMajorKHR)
+    if default is not None and default not in allowed:
+        refuse(
+            "CM-11",
+            f"the default of the layout {layout} is {default}, which is no layout",
+            "use 0 for row-major or 1 for column-major",
+        )
+
+
+def cm_10_into_array(pointer: SSAValue) -> None:
+    """CM-10: in a shader, the pointer of a load or store points into an array."""
+    if points_into_array(pointer) is False:
+        refuse(
+            "CM-10",
+            f"the pointer {pointer.type} does not point into an array",
+            "form it with spirv.AccessChain from an array's pointer",
+        )
+
+
+def points_into_array(pointer: SSAValue) -> bool | None:
+    """Whether an array holds what the pointer points to; None where that is not known."""
+    op = pointer.owner
+    if not isinstance(op, Operation):
+        return None
+    if op.name in ("spirv.Variable", "spirv.mlir.addressof"):
+        return False
+    if op.name not in POINTER_FORMERS:
+        return None
+    base, *indices = op.operands
+    type_ = base.type.pointee if isinstance(base.type, PointerType) else base.type
+    for index in indices:
+        if isinstance(type_, ArrayType | RuntimeArrayType):
+            return True
+        if not isinstance(type_, StructType) or not isinstance(type_.members, ArrayAttr):
+            break
+        number = constant_integer(index)
+        if number is None or number >= len(type_.members):
+            return None
+        type_ = type_.members.data[number]
+    return points_into_array(base)
+
+
+@cache
+def takes_pointers(name: str) -> bool:
+    """Whether an operation may take a pointer under logical addressing."""
+    ours = name.startswith("spirv.")
+    return not ours or name in POINTER_USERS or name.startswith(POINTER_USER_PREFIXES)
+
+
+def cm_16_pointer_users(op: Operation) -> None:
+    """CM-16: under logical addressing a pointer is only for accesses, these two included."""
+    for operand in op.operands:
+        if isinstance(operand.type, PointerType):
+            refuse(
+                "CM-16",
+                f"under logical addressing {op.name} does not take a pointer, {operand.type}",
+                "load and store through it, or declare VariablePointers",
+            )
+
 
 IN_A_MODULE = frozenset(
     f"spirv.{name}"

@@ -29,21 +29,21 @@ from xdsl_spirv.dialects.spirv.attributes import (
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
-from xdsl_spirv.dialects.spirv.directives import MemoryOperands
+from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, Value, is_integer
 from xdsl_spirv.dialects.spirv.enums import (
     Capability,
     MemoryAccess,
     RawAccessChainOperands,
     StorageClass,
 )
-from xdsl_spirv.dialects.spirv.memory_operands import (
+from xdsl_spirv.dialects.spirv.pointers import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
+    POINTER,
+    VARYING,
     MemoryCopying,
     MemoryOperand,
 )
-from xdsl_spirv.dialects.spirv.pointers import POINTER, VARYING
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
 

@@ -1,21 +1,52 @@
 """
-Pointers in operations: which kinds there are, how they are written, where indexes lead.
+Pointers in operations: their kinds and syntax, where indexes lead, and how an operation accesses
+what they point to.
+
+Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
+`["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`.
+
+The traits are those that stock passes ask for. An operation without one is taken to do anything: it
+stays, and nothing is moved or merged across it. That holds of atomics, barriers, calls, and of what
+ends an invocation or leaves a construct.
 """
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerType, VectorType
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import BaseAttr
+from xdsl.dialects.builtin import (
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    IntegerType,
+    SymbolRefAttr,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import AnyOf, BaseAttr, opt_prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, MemoryReadEffect
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.attributes import (
+    MemoryAccessAttr,
+    ScopeAttr,
+    StorageClassAttr,
+    parse_integer,
+)
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.dialects.spirv.enums import Capability, StorageClass
+from xdsl_spirv.dialects.spirv.enums import (
+    Capability,
+    Decoration,
+    MemoryAccess,
+    Scope,
+    StorageClass,
+)
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -142,3 +173,198 @@ def verify_chain(base: SSAValue, indexes: Sequence[SSAValue], result: SSAValue) 
     ):
         expected = PointerType(pointee, start.storage_class)
         raise VerifyException(f"the indexes lead to {expected}, but the result is declared {given}")
+
+
+MAKE_AVAILABLE = MemoryAccess.MakePointerAvailable
+MAKE_VISIBLE = MemoryAccess.MakePointerVisible
+
+SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
+"""A known scope, or the specialization constant that decides it."""
+
+
+@dataclass(frozen=True)
+class MemoryOperand:
+    """A memory operand with its parameters (SPIR-V 3.26)."""
+
+    access: MemoryAccessAttr | None = None
+    alignment: IntegerAttr | None = None
+    scope: ScopeAttr | SymbolRefAttr | None = None
+
+    @classmethod
+    def of(
+        cls,
+        access: MemoryAccess | None = None,
+        alignment: int | None = None,
+        scope: Scope | str | None = None,
+    ) -> MemoryOperand:
+        """A memory operand; its bit Aligned follows from `alignment`."""
+        if alignment is not None:
+            access = (access or MemoryAccess.None_) | MemoryAccess.Aligned
+        return cls(
+            None if access is None else MemoryAccessAttr(access),
+            None if alignment is None else IntegerAttr(alignment, i32),
+            _scope(scope),
+        )
+
+    @classmethod
+    def parse_optional(cls, parser: Parser) -> MemoryOperand:
+        """`["Volatile|Aligned", 4]`, or nothing."""
+        if not parser.parse_optional_punctuation("["):
+            return cls()
+        access = MemoryAccessAttr.parse_quoted(parser)
+        alignment = scope = None
+        while parser.parse_optional_punctuation(","):
+            if parser.parse_optional_keyword("scope"):
+                with parser.in_parens():
+                    scope = _parse_scope(parser)
+            else:
+                alignment = parse_integer(parser)
+        parser.parse_punctuation("]")
+        return cls(MemoryAccessAttr(access), alignment, scope)
+
+    def print(self, printer: Printer) -> None:
+        """` ["Volatile|Aligned", 4]`, or nothing."""
+        if self.access is None:
+            return
+        printer.print_string(f' ["{self.access.spell(self.access.data)}"')
+        if self.alignment is not None:
+            printer.print_string(f", {self.alignment.value.data}")
+        if self.scope is not None:
+            printer.print_string(", scope(")
+            if isinstance(self.scope, ScopeAttr):
+                self.scope.print_parameter(printer)
+            else:
+                printer.print_attribute(self.scope)
+            printer.print_string(")")
+        printer.print_string("]")
+
+    def verify(self, forbidden: MemoryAccess, what: str) -> None:
+        """Raises VerifyException if a parameter is missing or `what` must not have `forbidden`."""
+        access = self.access.data if self.access else MemoryAccess.None_
+        if bool(access & MemoryAccess.Aligned) != (self.alignment is not None):
+            raise VerifyException(
+                "the memory operand Aligned and an alignment go together: give both or neither"
+            )
+        if self.alignment is not None and self.alignment.value.data.bit_count() != 1:
+            raise VerifyException(
+                f"an alignment must be a power of two, not {self.alignment.value.data}"
+            )
+        if access & forbidden:
+            raise VerifyException(f"{forbidden.name} is not for {what}: remove it")
+        if bool(access & (MAKE_AVAILABLE | MAKE_VISIBLE)) != (self.scope is not None):
+            raise VerifyException(
+                "MakePointerAvailable or MakePointerVisible and a scope go together: "
+                "add scope(<Workgroup>), say, or remove it"
+            )
+        if self.scope is not None and not access & MemoryAccess.NonPrivatePointer:
+            raise VerifyException(
+                "MakePointerAvailable and MakePointerVisible are for non-private pointers: "
+                "add NonPrivatePointer"
+            )
+
+    def properties(self, prefix: str = "") -> dict[str, Attribute | None]:
+        """The properties of an operation that has this operand."""
+        return {
+            f"{prefix}memory_access": self.access,
+            f"{prefix}alignment": self.alignment,
+            f"{prefix}memory_scope": self.scope,
+        }
+
+
+def _scope(scope: Scope | str | None) -> ScopeAttr | SymbolRefAttr | None:
+    if isinstance(scope, Scope):
+        return ScopeAttr(scope)
+    return None if scope is None else SymbolRefAttr(scope)
+
+
+def _parse_scope(parser: Parser) -> ScopeAttr | SymbolRefAttr:
+    """`<Workgroup>` or `@scope`."""
+    if symbol := parser.parse_optional_symbol_name():
+        return SymbolRefAttr(symbol)
+    return ScopeAttr(ScopeAttr.parse_parameter(parser))
+
+
+class MemoryAccessing(SPIRVOp, ABC):
+    """An operation with a memory operand."""
+
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The memory operand and its parameters; of a copy the target's, or both sides'."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+
+class MemoryCopying(MemoryAccessing, ABC):
+    """A copy in memory. One memory operand is for both sides; of two, the first is the target's."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
+    source_memory_access = opt_prop_def(MemoryAccessAttr)
+    source_alignment = opt_prop_def(IntegerAttr)
+    source_memory_scope = opt_prop_def(SCOPE)
+
+    @property
+    def source_memory(self) -> MemoryOperand:
+        """The source's memory operand where it has one of its own."""
+        return MemoryOperand(
+            self.source_memory_access, self.source_alignment, self.source_memory_scope
+        )
+
+
+class ReadsMemory(MemoryEffect):
+    """Reads; a volatile read may not be removed or repeated either."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        effects = {EffectInstance(MemoryEffectKind.READ)}
+        if any(map(_says_volatile, op.properties.values())) or any(map(_is_volatile, op.operands)):
+            effects.add(EffectInstance(MemoryEffectKind.WRITE))
+        return effects
+
+
+class ReadsInvocations(MemoryReadEffect):
+    """
+    Reads values of other invocations.
+
+    An unused one goes. Two equal ones are one as long as nothing between them may end an
+    invocation. Under a condition it would see fewer invocations, so it is not speculatable.
+    """
+
+
+class Allocates(MemoryEffect):
+    """Makes the variable that the result points to."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        return {EffectInstance(MemoryEffectKind.ALLOC, op.results[0])}
+
+
+def _says_volatile(attribute: Attribute) -> bool:
+    volatile = MemoryAccess.Volatile
+    return isinstance(attribute, MemoryAccessAttr) and bool(attribute.data & volatile)
+
+
+def _is_volatile(pointer: SSAValue) -> bool:
+    """Whether a decoration of the variable or of a struct on the way makes an access volatile."""
+    while isinstance(pointer.type, PointerType):
+        struct, maker = pointer.type.pointee, pointer.owner
+        if isinstance(struct, StructType) and any(
+            decoration.decoration.data is Decoration.Volatile
+            for decoration in struct.member_decorations
+        ):
+            return True
+        if not isinstance(maker, Operation) or not maker.operands:
+            return _variable_is_volatile(maker) if isinstance(maker, Operation) else False
+        pointer = maker.operands[0]
+    return False
+
+
+def _variable_is_volatile(maker: Operation) -> bool:
+    """Whether the variable that an operation makes or names is decorated so."""
+    from xdsl_spirv.dialects.spirv.structure import AddressOfOp
+    from xdsl_spirv.upstream.symbols import find_symbol
+
+    variable = find_symbol(maker, maker.variable) if isinstance(maker, AddressOfOp) else maker
+    return variable is None or "volatile" in variable.attributes

@@ -4,7 +4,7 @@ The static rules of the four extensions, one function for each, named after the 
 A function takes what it checks, returns nothing where the rule holds, and otherwise raises a
 `VerifyException` that says the rule's id, what breaks it and what to do instead. Operations call
 the functions from their verifiers. Rules that need more than one operation are in
-`rules_module.py`. The ids are those of docs/rules.md.
+`module.py`. The ids are those of docs/rules.md.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr, TensorOperandsAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
-from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import Scope, TensorOperands
+from xdsl_spirv.dialects.spirv.pointers import ReadsMemory
 from xdsl_spirv.dialects.spirv.types import ArrayType, known
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 

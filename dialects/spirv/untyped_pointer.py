@@ -40,10 +40,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
-from xdsl_spirv.dialects.spirv.effects import Allocates
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.pointer import storage_class
-from xdsl_spirv.dialects.spirv.pointers import POINTER, chain_type
+from xdsl_spirv.dialects.spirv.pointers import POINTER, Allocates, chain_type
 from xdsl_spirv.dialects.spirv.types import (
     PointerType,
     RuntimeArrayType,

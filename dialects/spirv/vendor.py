@@ -37,14 +37,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
-from xdsl_spirv.dialects.spirv.directives import MemoryOperands
-from xdsl_spirv.dialects.spirv.effects import ReadsMemory
+from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, Value, is_integer
 from xdsl_spirv.dialects.spirv.enums import Capability
-from xdsl_spirv.dialects.spirv.memory_operands import (
+from xdsl_spirv.dialects.spirv.pointers import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
     MemoryAccessing,
+    ReadsMemory,
 )
 from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, PointerType
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType

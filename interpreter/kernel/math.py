@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.scalars.functions import RECORDS
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.semantics import Function, value_table
-from xdsl_spirv.upstream.declarations import operations_of
+from xdsl_spirv.upstream.on_demand import operations_of
 
 FUNCTIONS: dict[type[Operation], Function] = {
     record.op: (ew.in_binary32 if record.is_exact else ew.wide_math)(record.meaning)

@@ -37,7 +37,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static, typical
-from xdsl_spirv.passes.analysis.body import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.epilogue import (
     Epilogue,
@@ -47,6 +46,7 @@ from xdsl_spirv.passes.analysis.epilogue import (
     prologue_of,
 )
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
+from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.unpacking import Unpacking, unpacking_of
 

@@ -27,8 +27,13 @@ from xdsl_spirv.dialects.schedule import (
     RowsAttr,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.passes.analysis.body import NotAContraction
-from xdsl_spirv.passes.analysis.pointwise import composed, is_permutation, is_pointwise, loops_of
+from xdsl_spirv.passes.analysis.pointwise import (
+    NotAContraction,
+    composed,
+    is_permutation,
+    is_pointwise,
+    loops_of,
+)
 from xdsl_spirv.passes.analysis.sizes import extents
 
 

@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.passes.analysis.body import (
+from xdsl_spirv.passes.analysis.pointwise import (
     Factor,
     NotAContraction,
     arguments_for,

@@ -28,7 +28,6 @@ from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import DispatchOp, PaddedViewOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static
-from xdsl_spirv.passes.analysis.local_sizes import is_given
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -47,7 +46,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Unwritten,
     shaped,
 )
-from xdsl_spirv.passes.analysis.sizes import equal_extents, number
+from xdsl_spirv.passes.analysis.sizes import equal_extents, is_given, number
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from xdsl_spirv.dialects.schedule import ElementPtrOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, is_dynamic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
-from xdsl_spirv.passes.analysis.local_sizes import SizeCode
+from xdsl_spirv.passes.analysis.sizes import SizeCode
 from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructions
 
 INDEX = IndexType()

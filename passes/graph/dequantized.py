@@ -37,7 +37,9 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.passes.analysis.body import (
+from xdsl_spirv.passes.analysis.constants import is_zero
+from xdsl_spirv.passes.analysis.factors import own_map
+from xdsl_spirv.passes.analysis.pointwise import (
     Factor,
     NotAContraction,
     clone_into,
@@ -45,10 +47,7 @@ from xdsl_spirv.passes.analysis.body import (
     inputs_of,
     without_extensions,
 )
-from xdsl_spirv.passes.analysis.constants import is_zero
-from xdsl_spirv.passes.analysis.factors import own_map
-from xdsl_spirv.passes.analysis.local_sizes import empty_of
-from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.sizes import empty_of, extents
 from xdsl_spirv.passes.analysis.uses import erase_dead
 from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
 

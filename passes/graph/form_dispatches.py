@@ -47,7 +47,6 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     storage,
 )
-from xdsl_spirv.passes.analysis.local_sizes import is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.pointwise import (
     body_ops,
     composed,
@@ -60,7 +59,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
     moves_only,
     sizes,
 )
-from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.uses import erase_unused, erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of

@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorTy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
-from xdsl_spirv.passes.analysis.local_sizes import is_size, localize_sizes
 from xdsl_spirv.passes.analysis.pointwise import is_plain
+from xdsl_spirv.passes.analysis.sizes import is_size, localize_sizes
 from xdsl_spirv.passes.analysis.uses import erase_unused, operands_of
 
 

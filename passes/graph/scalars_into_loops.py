@@ -38,7 +38,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.passes.analysis.local_sizes import is_given, resolve_sizes
+from xdsl_spirv.passes.analysis.sizes import is_given, resolve_sizes
 from xdsl_spirv.passes.analysis.uses import erase_unused, operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 

@@ -26,8 +26,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, typical
-from xdsl_spirv.passes.analysis.local_sizes import empty_of
-from xdsl_spirv.passes.analysis.sizes import extent, extents
+from xdsl_spirv.passes.analysis.sizes import empty_of, extent, extents
 from xdsl_spirv.passes.graph.known_tensors import known_integer
 from xdsl_spirv.targets import Target
 

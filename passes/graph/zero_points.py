@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, BlockArgument, SSAValue
 
-from xdsl_spirv.passes.analysis.body import NotAContraction, inputs_of, without_extensions
+from xdsl_spirv.passes.analysis.pointwise import NotAContraction, inputs_of, without_extensions
 from xdsl_spirv.passes.graph.known_tensors import known_integer
 
 

@@ -45,8 +45,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
 )
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
-from xdsl_spirv.passes.analysis.local_sizes import SizeCode, is_given, is_size_op
-from xdsl_spirv.passes.analysis.sizes import extent, number
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size_op, number
 from xdsl_spirv.passes.analysis.uses import operands_of
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)

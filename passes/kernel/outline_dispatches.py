@@ -52,8 +52,7 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.local_sizes import SizeCode
-from xdsl_spirv.passes.analysis.sizes import extent, number
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type

@@ -28,8 +28,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import pads_with_zeros
-from xdsl_spirv.passes.analysis.local_sizes import is_size_op
-from xdsl_spirv.passes.analysis.sizes import extents, number
+from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, number
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
 
 

@@ -27,13 +27,13 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.passes.analysis.body import factors_of
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     canonical_form,
     contraction_of,
 )
+from xdsl_spirv.passes.analysis.pointwise import factors_of
 
 HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 

@@ -11,7 +11,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType, f32
 
 from xdsl_spirv.dialects.schedule import RowsAttr
-from xdsl_spirv.dialects.schedule.rows import MOST_BYTES, MOST_DIGITS
+from xdsl_spirv.dialects.schedule.paths import MOST_BYTES, MOST_DIGITS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.analysis.layout import NotLinear

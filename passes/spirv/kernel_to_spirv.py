@@ -13,20 +13,61 @@ asks for, and arguments of type `index` are push constants: `@f_sizes` says whic
 DontUnroll where the target says `keep_loops`; quotients that are rounded to integers are corrected
 where it does not say `exact_division`. Version, capabilities and extensions are left to
 `spirv-update-vce`.
+
+Memory that invocations share is accessed by non-private pointers, and a barrier makes what was
+written before it available and visible, as the Vulkan memory model demands.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects import gpu
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, Region
+from xdsl.dialects import arith, gpu, memref, scf, vector
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    VectorType,
+    i1,
+)
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.spirv.enums import ExecutionMode, ExecutionModel, LoopControl
+from xdsl_spirv.dialects.scalars.values import Values, element_of
+from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp
+from xdsl_spirv.dialects.spirv import arithmetic, constants, logic
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.composite import (
+    CompositeConstructOp,
+    CompositeExtractOp,
+)
+from xdsl_spirv.dialects.spirv.control_flow import (
+    ReturnOp,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    BuiltIn,
+    ExecutionMode,
+    ExecutionModel,
+    LoopControl,
+    MemoryAccess,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.memory import (
+    AccessChainOp,
+    LoadOp,
+    MemoryOperand,
+    StoreOp,
+    pointer_type,
+)
 from xdsl_spirv.dialects.spirv.structure import (
     EntryPointOp,
     ExecutionModeOp,
@@ -35,10 +76,11 @@ from xdsl_spirv.dialects.spirv.structure import (
 )
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.analysis.target import TARGET, target_of
+from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY, UNROLLED
 from xdsl_spirv.passes.emit.spirv import declare
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.kernel_code import PASS, DeviceHabits, KernelCode
-from xdsl_spirv.passes.spirv.kernel_operations import handler_of
+from xdsl_spirv.passes.spirv import kernel_scalars
+from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, DeviceHabits, KernelCode, stored
 
 
 @dataclass(frozen=True)
@@ -99,3 +141,244 @@ def _kernel(
     function = FuncOp(name, ([], []), Region(code.entry))
     mode = ExecutionModeOp(name, ExecutionMode.LocalSize, [int(v) for v in size.get_values()])
     return function, [EntryPointOp(ExecutionModel.GLCompute, name, list(code.interface)), mode]
+
+
+OpT = TypeVar("OpT", bound=Operation)
+
+DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
+
+AS_IT_IS = frozenset(
+    f"spirv.{name}"
+    for name in (
+        "CompositeConstruct CompositeExtract CompositeInsert Bitcast ControlBarrier "
+        "SDot SUDot UDot "
+        "KHR.CooperativeMatrixLoad KHR.CooperativeMatrixStore KHR.CooperativeMatrixMulAdd "
+        "FAdd FSub FMul FNegate IAdd ISub IMul FConvert ConvertSToF ConvertUToF "
+        "SConvert UConvert"
+    ).split()
+)
+"""
+Operations of `spirv` that kernels state: arithmetic on cooperative matrices, conversions of
+vectors. They stand here by name, so that only those in use are imported.
+"""
+
+GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", "rotate"))
+"""The families of group instructions, which kernels state as they are."""
+
+
+def extract(code: KernelCode, op: Operation) -> SSAValue | None:
+    taken = cast(vector.ExtractOp, op)
+    if taken.dynamic_position:
+        refuse(PASS, op, "it extracts at a dynamic position")
+    composite_extract = CompositeExtractOp(
+        code.value(taken.vector), taken.static_position.get_values()
+    )
+    return code.add(composite_extract)
+
+
+def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
+    type = op.results[0].type
+    assert isinstance(type, VectorType)
+    if isinstance(op.operands[0].type, VectorType) or type.get_num_dims() != 1:
+        refuse(PASS, op, "only a scalar can be spread over a vector of one dimension")
+    construct = CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
+    return code.add(construct)
+
+
+def constant(code: KernelCode, op: Operation) -> SSAValue | None:
+    value = op.properties["value"]
+    if isinstance(value, IntegerAttr) and isinstance(value.type, IndexType):
+        return code.number(value.value.data)
+    if not isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr):
+        refuse(PASS, op, f"the constant {value} is not a number or a vector of numbers")
+    return code.constant(value)
+
+
+def matrix_constant(code: KernelCode, op: Operation) -> SSAValue | None:
+    value = op.properties["value"]
+    assert isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr)
+    return code.constant(value, op.results[0].type)
+
+
+def block_id(code: KernelCode, op: Operation) -> SSAValue | None:
+    dimension = cast(gpu.BlockIdOp, op).dimension.data
+    return code.built_in(BuiltIn.WorkgroupId, DIMENSIONS[dimension])
+
+
+def thread_id(code: KernelCode, op: Operation) -> SSAValue | None:
+    dimension = cast(gpu.ThreadIdOp, op).dimension.data
+    return code.built_in(BuiltIn.LocalInvocationId, DIMENSIONS[dimension])
+
+
+def subgroup_id(code: KernelCode, op: Operation) -> SSAValue | None:
+    return code.built_in(BuiltIn.SubgroupId)
+
+
+def lane_id(code: KernelCode, op: Operation) -> SSAValue | None:
+    return code.built_in(BuiltIn.SubgroupLocalInvocationId)
+
+
+def subgroup_size(code: KernelCode, op: Operation) -> SSAValue | None:
+    return code.built_in(BuiltIn.SubgroupSize)
+
+
+def barrier(code: KernelCode, op: Operation) -> SSAValue | None:
+    code.insert(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, OF_WORKGROUP_MEMORY))
+
+
+def allocate(code: KernelCode, op: Operation) -> SSAValue | None:
+    code.allocation(cast(memref.AllocOp, op))
+
+
+def size(code: KernelCode, op: Operation) -> SSAValue | None:
+    return code.size(cast(memref.DimOp, op))
+
+
+def flat_view(code: KernelCode, op: Operation) -> SSAValue | None:
+    code.bases[op.results[0]] = code.bases[op.operands[0]]
+
+
+def element_pointer(
+    code: KernelCode, memory: SSAValue, indices: Sequence[SSAValue]
+) -> AccessChainOp:
+    """The access chain to a memref's element: row-major, behind a buffer's struct."""
+    type = memory.type
+    assert isinstance(type, MemRefType)
+    linear: SSAValue = code.number(0)
+    for position, (size, index) in enumerate(zip(type.get_shape(), indices, strict=True)):
+        index = code.value(index)
+        if position == 0:
+            linear = index
+            continue
+        scaled = code.pure(arithmetic.IMulOp, linear, code.number(size))
+        linear = code.pure(arithmetic.IAddOp, scaled, index)
+    base = code.bases[memory]
+    in_struct = pointer_type(base).storage_class.data == StorageClass.StorageBuffer
+    path = [code.number(0), linear] if in_struct else [linear]
+    chain = AccessChainOp(base, path)
+    code.insert(chain)
+    return chain
+
+
+def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
+    """Workgroup memory is shared between invocations; buffers are read or written by one."""
+    if pointer_type(pointer).storage_class.data != StorageClass.Workgroup:
+        return None
+    return MemoryOperand.of(MemoryAccess.NonPrivatePointer)
+
+
+def element_ptr(code: KernelCode, op: Operation) -> SSAValue | None:
+    pointer = cast(ElementPtrOp, op)
+    return element_pointer(code, pointer.memref, pointer.indices).result
+
+
+def load(code: KernelCode, op: Operation) -> SSAValue | None:
+    """A Boolean is a byte in memory."""
+    read = cast(memref.LoadOp, op)
+    pointer = element_pointer(code, read.memref, read.indices).result
+    value = code.add(LoadOp(pointer, _memory_operand(pointer)))
+    if element_of(op.results[0].type) == i1:
+        v = Values(code, value.type)
+        value = v.test(logic.INotEqualOp, value, v.number(0))
+    return value
+
+
+def store(code: KernelCode, op: Operation) -> SSAValue | None:
+    """A Boolean is a byte in memory, 0 or 1."""
+    written = cast(memref.StoreOp, op)
+    pointer = element_pointer(code, written.memref, written.indices).result
+    value, type = code.value(written.value), written.value.type
+    if element_of(type) == i1:
+        v = Values(code, stored(type))
+        value = v.select(value, v.number(1), v.number(0))
+    code.insert(StoreOp(pointer, value, _memory_operand(pointer)))
+
+
+def same(code: KernelCode, op: Operation) -> SSAValue | None:
+    """An operation of `spirv` itself, with converted operands."""
+    copy = type(op).create(
+        operands=code.operands(op),
+        result_types=op.result_types,
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    code.insert(copy)
+    code.values |= zip(op.results, copy.results, strict=True)
+
+
+def for_loop(code: KernelCode, op: Operation) -> None:
+    """scf.for -> spirv.mlir.loop."""
+    loop = cast(scf.ForOp, op)
+    arguments = loop.body.block.args
+
+    def body(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        for before, after in zip(arguments, (index, *carried), strict=True):
+            after.name_hint = before.name_hint
+            code.values[before] = after
+        return code.convert(loop.body.block)
+
+    for argument in arguments:
+        code.type(argument.type, op)
+    bounds = code.value(loop.lb), code.value(loop.ub), code.value(loop.step)
+    initial = [code.value(value) for value in loop.iter_args]
+    control = LoopControl.DontUnroll if KEEP_LOOP in op.attributes else code.device.loop_control
+    control = LoopControl.Unroll if UNROLLED in op.attributes else control
+    results = code.loop(bounds, initial, body, logic.SLessThanOp, control)
+    code.values |= zip(loop.results, results, strict=True)
+
+
+def if_branch(code: KernelCode, op: Operation) -> None:
+    """scf.if -> spirv.mlir.selection."""
+    branch = cast(scf.IfOp, op)
+    types = [code.type(type, op) for type in branch.result_types]
+    regions = (branch.true_region, branch.false_region)
+    arms = [partial(code.convert, region.block) if region.blocks else None for region in regions]
+    results = code.choose(code.value(branch.cond), types, arms)
+    code.values |= zip(branch.results, results, strict=True)
+
+
+def nothing(code: KernelCode, op: Operation) -> SSAValue | None:
+    """A terminator that the enclosing operation's conversion takes care of."""
+
+
+def return_(code: KernelCode, op: Operation) -> SSAValue | None:
+    code.insert(ReturnOp())
+
+
+HANDLERS: dict[type[Operation], Convert] = {
+    **kernel_scalars.HANDLERS,
+    arith.ConstantOp: constant,
+    vector.ExtractOp: extract,
+    vector.BroadcastOp: broadcast,
+    constants.ConstantOp: matrix_constant,
+    gpu.BlockIdOp: block_id,
+    gpu.ThreadIdOp: thread_id,
+    gpu.SubgroupIdOp: subgroup_id,
+    gpu.LaneIdOp: lane_id,
+    gpu.SubgroupSizeOp: subgroup_size,
+    gpu.BarrierOp: barrier,
+    gpu.ReturnOp: return_,
+    memref.AllocOp: allocate,
+    memref.AllocaOp: allocate,
+    memref.DimOp: size,
+    memref.LoadOp: load,
+    memref.StoreOp: store,
+    FlatViewOp: flat_view,
+    ElementPtrOp: element_ptr,
+    scf.ForOp: for_loop,
+    scf.IfOp: if_branch,
+    scf.YieldOp: nothing,
+}
+"""By exact type: one dictionary lookup an operation."""
+
+
+def handler_of(kind: type[Operation]) -> Convert | None:
+    """The conversion of a class of operations, None if there is none."""
+    if kind.name in AS_IT_IS or kind.__module__ in GROUP:
+        return same
+    if kind not in HANDLERS and kind.name.startswith(("arith.", "math.")):
+        # The instructions of GLSL.std.450 are many, and most kernels use none of them.
+        from xdsl_spirv.passes.spirv import kernel_math
+
+        return kernel_math.HANDLERS.get(kind)
+    return HANDLERS.get(kind)

@@ -37,12 +37,7 @@ from xdsl_spirv.dialects.spirv.conversion import SConvertOp
 from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp, VariableOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import (
-    EntryPointOp,
-    FuncOp,
-    GlobalVariableOp,
-    entry_points,
-)
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp, FuncOp, GlobalVariableOp, entry_points
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare
 from xdsl_spirv.passes.spirv.kernel_template import KernelTemplate, Number, template_of

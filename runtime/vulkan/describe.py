@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from xdsl_spirv.runtime.device_features import Feature
+from xdsl_spirv.runtime.needs import Feature
 from xdsl_spirv.runtime.vulkan.fit import SPIRV_OF_VULKAN
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.targets import ELEMENT_TYPES, SCHEMA_VERSION, CooperativeMatrixProperty

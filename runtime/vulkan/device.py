@@ -19,9 +19,8 @@ from typing import Self
 
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.default_device import VARIABLE
-from xdsl_spirv.runtime.device_features import Feature
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.needs import Needs
+from xdsl_spirv.runtime.needs import Feature, Needs
 from xdsl_spirv.runtime.requires import Launch, Requires, requirements, requires_of
 from xdsl_spirv.runtime.vulkan import physical
 from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError, VulkanError

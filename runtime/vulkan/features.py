@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from xdsl_spirv.runtime.device_features import BASE, Feature, is_there, tables, version_in
+from xdsl_spirv.runtime.needs import BASE, Feature, is_there, tables, version_in
 from xdsl_spirv.runtime.requires import Requirement, Way
 from xdsl_spirv.runtime.vulkan.layout import Chained, pointer
 

@@ -2,7 +2,7 @@
 Names and decorations of a module by the id that they are for, groups expanded.
 
 A decoration becomes an attribute of an operation where the encoder can read one back
-(`encode/decorations.py`): the snake-case name, and its parameters as number, enumerant, string or
+(`encode/types.py`): the snake-case name, and its parameters as number, enumerant, string or
 list.
 """
 

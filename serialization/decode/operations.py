@@ -44,7 +44,7 @@ from xdsl_spirv.serialization.encode.operations import (
     instruction_for,
     properties_of,
 )
-from xdsl_spirv.upstream.declarations import attributes_of
+from xdsl_spirv.upstream.on_demand import attributes_of
 
 ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
     cls.ENUM.__name__: cast("type[EnumerationAttr[Any]]", cls)

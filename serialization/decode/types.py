@@ -48,7 +48,7 @@ from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
 from xdsl_spirv.serialization.encode.types import FLOATS as ENCODED_FLOATS
-from xdsl_spirv.upstream.declarations import attributes_of
+from xdsl_spirv.upstream.on_demand import attributes_of
 
 if TYPE_CHECKING:
     from xdsl_spirv.serialization.decode.globals import GlobalTable

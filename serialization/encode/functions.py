@@ -32,7 +32,6 @@ from xdsl_spirv.dialects.spirv.control_flow import (
 from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.grammar import decoration_of, grammar
-from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.operations import (
     Encode,
@@ -41,7 +40,7 @@ from xdsl_spirv.serialization.encode.operations import (
     integers,
     operands_of,
 )
-from xdsl_spirv.serialization.encode.types import scalar_words
+from xdsl_spirv.serialization.encode.types import Decorations, scalar_words
 from xdsl_spirv.serialization.raw.words import instruction
 
 if TYPE_CHECKING:

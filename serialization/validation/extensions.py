@@ -111,10 +111,10 @@ def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
 
 def _check_conversion(m: Module, op: Operation) -> None:
     """CM-19, of modules that do not declare that an accumulator may become an A or a B."""
-    from xdsl_spirv.dialects.spirv import rules_module
+    from xdsl_spirv.dialects.spirv.module import USE_CONVERSIONS, cm_19_use
 
-    if m.capabilities.isdisjoint(c.name for c in rules_module.USE_CONVERSIONS):
-        rules_module.cm_19_use(op)
+    if m.capabilities.isdisjoint(c.name for c in USE_CONVERSIONS):
+        cm_19_use(op)
 
 
 @instruction_rule(
@@ -298,7 +298,7 @@ def matrix_model(m: Module) -> Problems:
         return
     from xdsl_spirv.dialects.spirv.attributes import MemoryModelAttr
     from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
-    from xdsl_spirv.dialects.spirv.rules_module import cm_02_vulkan_memory_model
+    from xdsl_spirv.dialects.spirv.module import cm_02_vulkan_memory_model
 
     stated = MemoryModel.__members__.get(m.memory_model)
     model = None if stated is None else MemoryModelAttr(stated)

@@ -398,7 +398,7 @@ import hashlib, json, sys
 addresses = [object() for _ in range(int(sys.argv[1]))]  # which others have now
 import xdsl_spirv
 from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.runtime.records import to_json
+from xdsl_spirv.runtime.manifest import to_json
 program = xdsl_spirv.compile(parse_text(sys.argv[2]), "lavapipe")
 print(json.dumps(to_json(program.manifest)))
 print(*(hashlib.sha256(code.binary).hexdigest() for code in program.code.values()))

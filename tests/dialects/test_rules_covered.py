@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.dialects.spirv import rules, rules_module, rules_types
+from xdsl_spirv.dialects.spirv import module as rules_module
+from xdsl_spirv.dialects.spirv import rules, rules_types
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"

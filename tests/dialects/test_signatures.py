@@ -19,7 +19,7 @@ from xdsl_spirv.dialects.spirv.control_flow import ReturnOp
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, StorageClass
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.memory import LoadOp
-from xdsl_spirv.dialects.spirv.memory_operands import MemoryOperand
+from xdsl_spirv.dialects.spirv.pointers import MemoryOperand
 from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.upstream.signatures import MOST, Signatures
 

@@ -13,8 +13,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.passes.spirv.update_vce import FEATURES
-from xdsl_spirv.runtime.device_features import tables
 from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.needs import tables
 from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
 from xdsl_spirv.targets import load
 

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, f16, i
 from xdsl.ir import Block, Operation
 
 from xdsl_spirv.compiler.host import host_function
-from xdsl_spirv.compiler.size_equations import names_of
+from xdsl_spirv.compiler.signature import names_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     TYPICAL_SIZE,
     Size,
@@ -31,8 +31,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
     typical,
 )
-from xdsl_spirv.passes.analysis.local_sizes import SizeCode
-from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extents
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, written
 from xdsl_spirv.runtime.modules import parse_text

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from xdsl_spirv.compiler.api import compile
-from xdsl_spirv.runtime.device_features import Feature
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.needs import Feature
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.requires import Requirement, Requires, Way, requirements
 from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.compiler import compile_module
-from xdsl_spirv.runtime.device_features import Feature, tables
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.runtime.needs import Needs
+from xdsl_spirv.runtime.needs import Feature, Needs, tables
 from xdsl_spirv.runtime.requires import requirements, requires_of
 from xdsl_spirv.runtime.vulkan.describe import schedules, target_of, text_of
 from xdsl_spirv.runtime.vulkan.device import check_constants, parse_name, rank

@@ -25,7 +25,7 @@ from xdsl_spirv.passes.spirv.update_vce import parse_version, update
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
-from xdsl_spirv.upstream.declarations import operations_of
+from xdsl_spirv.upstream.on_demand import operations_of
 
 GLSLANG = Path(__file__).resolve().parents[2] / ".glslang"
 CARRIERS = tuple(operations_of([raw]))

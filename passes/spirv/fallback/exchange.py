@@ -32,8 +32,8 @@ from xdsl_spirv.dialects.spirv.enums import (
     StorageClass,
 )
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp, StoreOp
-from xdsl_spirv.dialects.spirv.memory_operands import MemoryOperand
 from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.pointers import MemoryOperand
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, PointerType, StructType, known

@@ -28,8 +28,7 @@ from xdsl_spirv.dialects.spirv.memory import (
     PtrAccessChainOp,
     StoreOp,
 )
-from xdsl_spirv.dialects.spirv.memory_operands import MemoryOperand
-from xdsl_spirv.dialects.spirv.pointers import chain_type
+from xdsl_spirv.dialects.spirv.pointers import MemoryOperand, chain_type
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv import rules, rules_module
+from xdsl_spirv.dialects.spirv import module as rules_module
+from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
 from xdsl_spirv.dialects.spirv.rules_types import RuleViolation
 from xdsl_spirv.serialization import validation
