@@ -26,7 +26,7 @@ from xdsl_spirv.compiler.host import (
     read_host,
 )
 from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels
-from xdsl_spirv.compiler.layers import layers_of
+from xdsl_spirv.compiler.layers import layers_of, relies_on_component_map
 from xdsl_spirv.compiler.pipeline import (
     OUTLINED,
     PREPARED,
@@ -36,12 +36,7 @@ from xdsl_spirv.compiler.pipeline import (
     split_after,
 )
 from xdsl_spirv.compiler.signature import Names, argument_name, names_of
-from xdsl_spirv.compiler.weights import (
-    constant_array,
-    first_values_of,
-    give_weights,
-    weights_of,
-)
+from xdsl_spirv.dialects.program import STATE, VALUE
 from xdsl_spirv.passes.schedule.paths import PATHS, UNLIMITED, Limits
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.buffers import Assignment, assign, marked
@@ -65,7 +60,7 @@ from xdsl_spirv.runtime.program import (
     Manifest,
     Program,
 )
-from xdsl_spirv.runtime.program_requires import program_requires, push_constant_bytes
+from xdsl_spirv.runtime.requires import program_requires, push_constant_bytes
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import Target, load
 from xdsl_spirv.upstream.collection import without_collection
@@ -124,8 +119,6 @@ def compile_module(
     layers = [
         layer for name in chosen for layer in layers_of(host_function(module, name), operators)
     ]
-    from xdsl_spirv.passes.schedule.component_use import relies_on_component_map
-
     relies = relies_on_component_map(module)
     passes = _run_until(OUTLINED, passes, module, ctx, observe)
     try:
@@ -199,6 +192,10 @@ def _argument_names(host: FuncOp) -> set[str]:
 
 def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array]) -> None:
     """Give each function the weights that are its arguments; the first one refuses what is none."""
+    if not weights:
+        return
+    from xdsl_spirv.compiler.weights import give_weights
+
     hosts = [host_function(module, name) for name in chosen]
     known = set[str]().union(*map(_argument_names, hosts))
     for number, host in enumerate(hosts):
@@ -216,12 +213,21 @@ class _Facts:
 
     @staticmethod
     def of(host: FuncOp) -> _Facts:
+        noted = {key for entry in host.arg_attrs or () for key in entry.data}
+        if noted.isdisjoint((VALUE, STATE)):
+            return _Facts({}, {}, names_of(host))
+        from xdsl_spirv.compiler.weights import first_values_of, weights_of
+
         return _Facts(weights_of(host), first_values_of(host), names_of(host))
 
     def read(self, host: FuncOp, kernels: Mapping[str, LoweredKernel]) -> HostFunction:
         sizes = {kernel: lowered.sizes for kernel, lowered in kernels.items()}
         read = read_host(host, self.weights, sizes, self.names)
-        constants = {n: constant_array(op.value) for n, op in read.constants.items()}
+        constants: dict[str, Array] = {}
+        if read.constants:
+            from xdsl_spirv.compiler.weights import constant_array
+
+            constants = {n: constant_array(op.value) for n, op in read.constants.items()}
         return HostFunction(host.sym_name.data, read, self.weights | self.states | constants)
 
 

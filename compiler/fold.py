@@ -6,59 +6,28 @@ reference. A transposed weight or the slice that an unrolled loop takes becomes 
 indexes become constants, and slices at them static. A result that is much larger than what it is
 made of (a broadcast) stays an operation: it would cost more to read than to make. So does what
 turns quantized weights into floats: integer kernels read them as they are.
-
-The interpreter and numpy are imported when there is something to compute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     ArrayAttr,
-    DenseArrayBase,
     FloatAttr,
-    IndexType,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
-    TensorType,
-    f32,
-    f64,
-    i32,
-    i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.compiler.host import host_functions
-from xdsl_spirv.compiler.signature import add_weight, argument_name, note_names, result_name
-from xdsl_spirv.compiler.weights import constant_array, held, known_weights
+from xdsl_spirv.compiler.signature import note_names
 from xdsl_spirv.dialects.program import value_of
-from xdsl_spirv.passes.analysis.uses import operands_of
-from xdsl_spirv.runtime.elements import Array
-from xdsl_spirv.upstream.held_tensors import has_data, let_print
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.host.machine import Host
-
-GROWTH = 2
-"""A folded tensor may have so many times the elements of the largest it is made from."""
-
-SMALL = 4096
-"""Elements up to which a folded tensor may be of any growth."""
-
-MAKERS = (tensor.EmptyOp, linalg.ops.FillOp)
-"""Operations that cost nothing where their result is used."""
+from xdsl_spirv.passes.analysis.values import MAKERS, operands_of
 
 
 @dataclass(frozen=True)
@@ -68,18 +37,46 @@ class FoldConstantsPass(ModulePass):
     name = "fold-constants"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        let_print(ctx)
         for function in host_functions(op):
-            fold(op, function)
+            if may_fold(function):
+                fold(ctx, op, function)
 
 
-def fold(module: ModuleOp, function: FuncOp) -> None:
+def may_fold(function: FuncOp) -> bool:
+    """Whether some operation may have known operands: `Folder`, which looks closer, is costly."""
+    known: set[SSAValue] = set()
+    for argument in function.body.block.args:
+        if value_of(function, argument.index) is not None:
+            return True
+    for op in function.body.block.ops:
+        if isinstance(op, arith.ConstantOp):
+            if not isinstance(op.value, IntegerAttr | FloatAttr):
+                return True
+            known.add(op.result)
+        elif not known.issuperset(operands_of(op)):
+            if isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp):
+                return True
+        elif not isinstance(op, MAKERS):
+            if op.results:
+                return True
+        elif any(not result.uses for result in op.results):
+            return True
+        else:
+            known.update(op.results)
+    return False
+
+
+def fold(ctx: Context, module: ModuleOp, function: FuncOp) -> None:
     """
     Replace what a function computes from weights and constants by weights.
 
     A weight that nobody reads any more is no argument any more.
     """
-    folder = _Folder(module, function)
+    from xdsl_spirv.compiler.folder import Folder
+    from xdsl_spirv.upstream.held_tensors import let_print
+
+    let_print(ctx)
+    folder = Folder(module, function)
     for op in list(function.body.block.ops):
         folder.visit(op)
     folder.materialize()
@@ -99,202 +96,3 @@ def drop_unread(function: FuncOp) -> None:
         block.erase_arg(argument)
     function.properties["arg_attrs"] = ArrayAttr(attributes)
     function.update_function_type()
-
-
-class _Known(dict[SSAValue, Any]):
-    """Known contents of values. A function is called when its value is first read."""
-
-    def __getitem__(self, value: SSAValue) -> Any:
-        known = super().__getitem__(value)
-        if callable(known):
-            known = self[value] = known()
-        return known
-
-
-class _Folder:
-    """Walks the function once, in order; `known` is what is known of its values."""
-
-    def __init__(self, module: ModuleOp, function: FuncOp):
-        self.function = function
-        self.module = module
-        self.known = _Known()
-        self.made: list[Operation] = []
-        for index, array in known_weights(function).items():
-            self.known[function.body.block.args[index]] = array
-
-    @cached_property
-    def machine(self) -> Host:
-        """The interpreter, which many a module has no constants for."""
-        from xdsl_spirv.interpreter.host.machine import Host
-        from xdsl_spirv.interpreter.options import Options
-
-        return Host(self.module, Options())
-
-    def visit(self, op: Operation) -> None:
-        """Evaluate an operation on known values, or make what is known of its operands static."""
-        if isinstance(op, arith.ConstantOp):
-            if has_data(op.value):
-                self.known[op.result] = lambda: self._constant(op)
-            return
-        values = operands_of(op)
-        pure = op.name.startswith(("arith.", "tensor.", "math.")) or (
-            isinstance(op, LinalgStructuredOperation) and bool(op.results)
-        )
-        if not pure or not op.results or any(value not in self.known for value in values):
-            if isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp):
-                self._make_static(op)
-            return
-        types = [r.type for r in op.results if isinstance(r.type, TensorType)]
-        if any(-1 in type.get_shape() for type in types) or dequantizes(op):
-            return
-        if isinstance(op, MAKERS):
-            self.known[op.results[0]] = lambda: self._results(op, values)[0]
-        else:
-            results = self._evaluate(op, values)
-            if results is None:
-                return
-            self.known.update(zip(op.results, results, strict=True))
-        self.made.append(op)
-
-    def _constant(self, op: arith.ConstantOp) -> Any:
-        value = op.value
-        if isinstance(value, IntegerAttr | FloatAttr):
-            import numpy as np
-
-            (result,) = self.machine.evaluate(op, [])
-            return np.asarray(result).reshape(())
-        return constant_array(value)
-
-    def _evaluate(self, op: Operation, values: Sequence[SSAValue]) -> list[Any] | None:
-        """The results on known operands; None for what the interpreter does not execute."""
-        from xdsl_spirv.interpreter.errors import InterpreterError
-
-        try:
-            return self._results(op, values)
-        except InterpreterError:
-            return None
-
-    def _results(self, op: Operation, values: Sequence[SSAValue]) -> list[Any]:
-        import numpy as np
-
-        env = {value: self.known[value] for value in values}
-        operands = [env[value] for value in op.operands]
-        with self.machine.frame(env), np.errstate(all="ignore"):
-            results = [np.asarray(result) for result in self.machine.evaluate(op, operands)]
-        return [
-            r.reshape(value.type.get_shape() if isinstance(value.type, TensorType) else ())
-            for r, value in zip(results, op.results, strict=True)
-        ]
-
-    def _make_static(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> None:
-        """Known offsets, sizes and strides into the attributes."""
-        groups: list[list[SSAValue]] = []
-        for name in ("offsets", "sizes", "strides"):
-            static = op.properties[f"static_{name}"]
-            assert isinstance(static, DenseArrayBase)
-            dynamic: list[SSAValue] = list(getattr(op, name))
-            if all(value in self.known for value in dynamic):
-                given = iter(dynamic)
-                numbers = [
-                    int(self.known[next(given)]) if n == DYNAMIC_INDEX else int(n)
-                    for n in static.get_values()
-                ]
-                op.properties[f"static_{name}"] = DenseArrayBase.from_list(i64, numbers)
-                dynamic = []
-            groups.append(dynamic)
-        count = 1 if isinstance(op, tensor.ExtractSliceOp) else 2
-        segments = [1] * count + [len(group) for group in groups]
-        op.operands = [*op.operands[:count], *(value for group in groups for value in group)]
-        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
-
-    def materialize(self) -> None:
-        """
-        Give every known value that something unknown reads a constant or a weight.
-
-        What an operation reads that stays one counts as read, too.
-        """
-        folded = dict.fromkeys(self.made)
-        for op in reversed(self.made):
-            for result in op.results:
-                if all(use.operation in folded for use in result.uses):
-                    continue
-                replacement = self._replacement(op, result)
-                if replacement is None:
-                    folded.pop(op, None)
-                    continue
-                result.replace_all_uses_with(replacement)
-                self.known[replacement] = self.known[result]
-        for op in reversed(self.made):
-            if all(not result.uses for result in op.results):
-                Rewriter.erase_op(op)
-
-    def _replacement(self, op: Operation, result: SSAValue) -> SSAValue | None:
-        if isinstance(op, MAKERS) or fills(op):
-            return None
-        array = self.known[result]
-        if not isinstance(result.type, TensorType):
-            return self._scalar(op, result, array)
-        if self._grows(op, array):
-            return None
-        return self._weight(op, result, array)
-
-    def _grows(self, op: Operation, array: Array) -> bool:
-        read = op.inputs if isinstance(op, LinalgStructuredOperation) else op.operands
-        given = [self.known[v].size for v in read if isinstance(v.type, TensorType)]
-        largest = max(given, default=1)
-        return array.size > SMALL and array.size > GROWTH * largest
-
-    def _scalar(self, op: Operation, result: SSAValue, array: Array) -> SSAValue | None:
-        type = result.type
-        if isinstance(type, IntegerType | IndexType):
-            constant = arith.ConstantOp(IntegerAttr(int(array), type))
-        elif type in (f32, f64):
-            constant = arith.ConstantOp(FloatAttr(float(array), type))  # pyright: ignore
-        else:
-            return None
-        Rewriter.insert_op(constant, InsertPoint.before(op))
-        return constant.result
-
-    def _weight(self, op: Operation, result: SSAValue, array: Array) -> SSAValue:
-        """A new argument with the value."""
-        import numpy as np
-
-        block = self.function.body.block
-        base = next(
-            (argument_name(v, i) for i, v in enumerate(block.args) if v in op.operands), "folded"
-        )
-        name, number = f"{base}.folded", 1
-        outputs = range(len(self.function.function_type.outputs))
-        taken = {argument_name(v, i) for i, v in enumerate(block.args)}
-        taken |= {result_name(self.function, i) for i in outputs}
-        while name in taken:
-            number += 1
-            name = f"{base}.folded{number}"
-        value = held(self.function, name, result.type, np.asarray(array, order="C"))
-        return add_weight(self.function, name, "folded", result.type, value)
-
-
-def fills(op: Operation) -> bool:
-    """Whether an operation makes a tensor of one number: an accumulator starts as one."""
-    if not isinstance(op, linalg.ops.GenericOp) or not op.results:
-        return False
-    last = op.body.block.last_op
-    return (
-        last is not None
-        and len(op.inputs) == 1
-        and not isinstance(op.inputs[0].type, TensorType)
-        and last.operands[0] is op.body.block.args[0]
-    )
-
-
-def dequantizes(op: Operation) -> bool:
-    """Whether an operation makes floats of integers of a few bits."""
-    if not isinstance(op, LinalgStructuredOperation):
-        return False
-    given = [v.type.element_type for v in op.operands if isinstance(v.type, TensorType)]
-    narrow = any(isinstance(type, IntegerType) and 1 < type.width.data <= 16 for type in given)
-    return (
-        narrow
-        and any(isinstance(r.type, TensorType) for r in op.results)
-        and any(isinstance(inner, arith.SIToFPOp | arith.UIToFPOp) for inner in op.walk())
-    )

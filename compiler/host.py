@@ -38,7 +38,7 @@ from xdsl_spirv.dialects.schedule.push_constants import NUMBER_BYTES, SIZE_BYTES
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.sizes import extent, extents, is_size_check, is_size_op, number
-from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.analysis.values import operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 from xdsl_spirv.runtime.elements import Array, check_element_type
 from xdsl_spirv.runtime.errors import ProgramError

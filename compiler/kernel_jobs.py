@@ -25,12 +25,12 @@ from xdsl.ir import Attribute, Operation
 from xdsl_spirv.compiler.pipeline import Passes
 from xdsl_spirv.dialects.schedule.push_constants import NUMBERS, sizes_of
 from xdsl_spirv.dialects.spirv.constants import SpecConstantOp
+from xdsl_spirv.dialects.spirv.module import modules_by_name
 from xdsl_spirv.dialects.spirv.structure import entry_points
 from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.program import KernelCode, SpecConstant
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.serialization.encode.target import modules_by_name
 from xdsl_spirv.upstream.passes_on_demand import run
 
 Observer = Callable[[str, ModuleOp], None]

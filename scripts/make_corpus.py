@@ -235,10 +235,10 @@ def mlir(folder: Path, small: bool) -> Made:
 def ours(folder: Path, small: bool) -> Made:
     from xdsl.parser import Parser
 
+    from xdsl_spirv.dialects.spirv.module import modules_in
     from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
     from xdsl_spirv.runtime.modules import context
     from xdsl_spirv.serialization.encode.encoder import encode
-    from xdsl_spirv.serialization.encode.target import modules_in
 
     step = 8 if small else 1
     for name, text in itertools.islice(texts(), 0, None, step):

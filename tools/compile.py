@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.kernel_jobs import usable_processors
-from xdsl_spirv.frontends import is_model
 from xdsl_spirv.passes.schedule.paths import PATHS, Limits
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import check_place
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 def compile(arguments: argparse.Namespace) -> int:
     """Compile a model or a module, and say what kernels became of it."""
     check_place(arguments.output)
-    if is_model(arguments.input):
+    if _is_model(arguments.input):
         from xdsl_spirv.tools.models import compile as compile_model
 
         return compile_model(arguments)
@@ -59,6 +58,15 @@ def compile(arguments: argparse.Namespace) -> int:
             f"{dispatch.kernel}.{dispatch.entry_point}: {grid} workgroups, {size} bytes of SPIR-V"
         )
     return 0
+
+
+def _is_model(path: str) -> bool:
+    """Whether a frontend imports a file: its name says so, and that of a module says no."""
+    if path.endswith(".mlir"):
+        return False
+    from xdsl_spirv.frontends import is_model
+
+    return is_model(path)
 
 
 def _traced(arguments: argparse.Namespace) -> AbstractContextManager[Trace | None]:

@@ -15,14 +15,15 @@ from enum import IntEnum, IntFlag
 from typing import ClassVar, Generic, cast
 
 from typing_extensions import TypeVar
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
-from xdsl.ir import Data
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, Signedness, i32
+from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import enums
+from xdsl_spirv.grammar import integer_words
 
 EnumT = TypeVar("EnumT", bound=IntEnum | IntFlag)
 
@@ -380,3 +381,17 @@ class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands]):
 
     name = "spirv.tensor_operands_arm"
     ENUM = enums.TensorOperands
+
+
+def literal_words(value: IntegerAttr | FloatAttr, type: Attribute) -> list[int]:
+    """The words of a number; raises `ValueError` for one that its type does not hold."""
+    if isinstance(value, IntegerAttr) and isinstance(type, IntegerType):
+        is_signed = type.signedness.data is Signedness.SIGNED
+        return integer_words(value.value.data, type.width.data, is_signed)
+    if isinstance(value, IntegerAttr) or not isinstance(type, AnyFloat):
+        raise ValueError(f"{value} is no constant of type {type}")
+    try:
+        packed = type.pack((value.value.data,))
+    except OverflowError:
+        raise ValueError(f"{value.value.data} is beyond the range of {type}") from None
+    return integer_words(int.from_bytes(packed, "little"), type.bitwidth)

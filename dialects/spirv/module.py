@@ -396,3 +396,25 @@ class ModuleOp(SPIRVOp):
                     "variables, functions, entry points and execution modes can"
                 )
         check_module(self)
+
+
+def modules_in(root: Operation) -> Iterator[ModuleOp]:
+    """Every `spirv.module` of a program, in the text's order; none is looked for in another."""
+    if isinstance(root, ModuleOp):
+        yield root
+        return
+    for region in root.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                yield from modules_in(op)
+
+
+def symbol_of(op: Operation) -> str | None:
+    """An operation's symbol name, None if it has none."""
+    name = op.properties.get("sym_name")
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def modules_by_name(root: Operation) -> dict[str | None, ModuleOp]:
+    """Every `spirv.module` of a program by its symbol: for who asks for many."""
+    return {symbol_of(module): module for module in modules_in(root)}

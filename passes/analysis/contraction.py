@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
@@ -37,7 +37,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static, typical
-from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.epilogue import (
     Epilogue,
     definition,
@@ -48,7 +47,10 @@ from xdsl_spirv.passes.analysis.epilogue import (
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.sizes import extents
-from xdsl_spirv.passes.analysis.unpacking import Unpacking, unpacking_of
+from xdsl_spirv.passes.analysis.values import is_zero
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.analysis.unpacking import Unpacking
 
 Prologue: TypeAlias = tuple[linalg.ops.GenericOp, ...]
 FLOAT_NAMES: dict[type[Attribute], str] = {
@@ -110,6 +112,8 @@ class Contraction:
 
     def unpacking(self, operand: int) -> Unpacking | None:
         """How A (0) or B (1) could be computed from packed planes, in the kernel or before."""
+        from xdsl_spirv.passes.analysis.unpacking import unpacking_of
+
         batch, *free, k = self.groups
         op = definition((self.a, self.b)[operand])
         return unpacking_of(op, self.maps[operand], self.sizes, (batch, free[operand], k))

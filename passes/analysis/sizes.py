@@ -40,7 +40,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     least,
     symbol,
 )
-from xdsl_spirv.passes.analysis.uses import erase_unused_ops
+from xdsl_spirv.passes.analysis.values import erase_unused_ops
 
 
 def extent(value: SSAValue, dimension: int) -> Size:

@@ -37,7 +37,6 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.factors import own_map
 from xdsl_spirv.passes.analysis.pointwise import (
     Factor,
@@ -48,7 +47,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
     without_extensions,
 )
 from xdsl_spirv.passes.analysis.sizes import empty_of, extents
-from xdsl_spirv.passes.analysis.uses import erase_dead
+from xdsl_spirv.passes.analysis.values import erase_dead, is_zero
 from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
 
 LARGEST_SUM = 1 << 31

@@ -38,7 +38,6 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -61,7 +60,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
 )
 from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.unpacking import unpacks
-from xdsl_spirv.passes.analysis.uses import erase_unused, erase_unused_ops, operands_of
+from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is_zero, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
 
 MOST_RESULTS = 2

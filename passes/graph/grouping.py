@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
 from xdsl_spirv.passes.analysis.pointwise import is_plain
 from xdsl_spirv.passes.analysis.sizes import is_size, localize_sizes
-from xdsl_spirv.passes.analysis.uses import erase_unused, operands_of
+from xdsl_spirv.passes.analysis.values import erase_unused, operands_of
 
 
 def users_of(value: SSAValue, block: Block) -> set[Operation]:

@@ -28,7 +28,7 @@ from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.analysis.values import operands_of
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 
 PASS = "join-dispatches"

@@ -25,7 +25,7 @@ from xdsl.dialects.linalg.ops import BroadcastOp, TransposeOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.utils.hints import isa
 
-from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.analysis.values import operands_of
 
 if TYPE_CHECKING:
     import numpy as np

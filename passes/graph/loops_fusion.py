@@ -33,7 +33,7 @@ from xdsl_spirv.passes.analysis.loops_nests import (
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
-from xdsl_spirv.passes.analysis.uses import erase_unused_ops, operands_of
+from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
 
 MOVES = (

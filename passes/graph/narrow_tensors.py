@@ -22,8 +22,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.ranges import element
-from xdsl_spirv.passes.analysis.uses import erase_unused_ops
 from xdsl_spirv.passes.analysis.value_ranges import JOINS, MOVES, ValueRanges
+from xdsl_spirv.passes.analysis.values import erase_unused_ops
 from xdsl_spirv.passes.graph.narrow_bodies import (
     NARROW,
     BodyNarrower,

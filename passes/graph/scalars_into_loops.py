@@ -39,7 +39,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.passes.analysis.sizes import is_given, resolve_sizes
-from xdsl_spirv.passes.analysis.uses import erase_unused, operands_of
+from xdsl_spirv.passes.analysis.values import erase_unused, operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 
 

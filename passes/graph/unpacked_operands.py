@@ -27,7 +27,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.pointwise import is_permutation, is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.unpacking import unpacks
-from xdsl_spirv.passes.analysis.uses import erase_dead
+from xdsl_spirv.passes.analysis.values import erase_dead
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,10 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
-from xdsl_spirv.passes.analysis.constants import is_weight
 from xdsl_spirv.passes.analysis.factors import own_map
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, clone_into, factors_of
 from xdsl_spirv.passes.analysis.sizes import empty_of, extents, loop_extents
-from xdsl_spirv.passes.analysis.uses import erase_dead
+from xdsl_spirv.passes.analysis.values import erase_dead, is_weight
 from xdsl_spirv.passes.graph.dequantized import with_integers
 from xdsl_spirv.passes.graph.known_tensors import constant_of, known_tensor, sums_of
 from xdsl_spirv.passes.graph.signs import OtherSigns

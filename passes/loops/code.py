@@ -52,7 +52,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Unwritten,
 )
 from xdsl_spirv.passes.analysis.loops_reader import Reader
-from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.analysis.values import operands_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 

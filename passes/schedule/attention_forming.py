@@ -18,7 +18,6 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, surely_below
-from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -27,6 +26,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_pointwise
 from xdsl_spirv.passes.analysis.sizes import equal_extents
+from xdsl_spirv.passes.analysis.values import is_zero
 from xdsl_spirv.passes.graph.attention_patterns import (
     Band,
     band,

@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.attention import DYNAMIC
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static, symbol
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, extents
-from xdsl_spirv.passes.analysis.uses import erase_unused_ops
+from xdsl_spirv.passes.analysis.values import erase_unused_ops
 from xdsl_spirv.passes.graph.attention_patterns import Band
 from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place, whole
 from xdsl_spirv.passes.schedule.attention_choice import choose_attention

@@ -18,8 +18,8 @@ from math import log2, prod
 
 from xdsl_spirv.dialects.schedule import ContractionAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
-from xdsl_spirv.passes.analysis.constants import is_weight
 from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
+from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div
 from xdsl_spirv.passes.schedule.tiles import StagedTile
 

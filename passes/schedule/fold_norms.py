@@ -238,7 +238,7 @@ def _kind_of(op: Generic) -> type[arith.MulfOp | arith.DivfOp]:
 
 
 def _starts_from_zero(op: Generic) -> bool:
-    from xdsl_spirv.passes.analysis.constants import is_zero
+    from xdsl_spirv.passes.analysis.values import is_zero
 
     return is_zero(op.outputs[0])
 

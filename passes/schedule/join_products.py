@@ -35,10 +35,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp, DispatchOp
-from xdsl_spirv.passes.analysis.constants import is_weight, is_zero
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
-from xdsl_spirv.passes.analysis.uses import erase_dead
+from xdsl_spirv.passes.analysis.values import erase_dead, is_weight, is_zero
 from xdsl_spirv.upstream.equality import is_same
 
 GenericOp: TypeAlias = linalg.ops.GenericOp

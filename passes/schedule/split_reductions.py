@@ -41,7 +41,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
-from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -49,6 +48,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     shape_of,
 )
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.values import is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit

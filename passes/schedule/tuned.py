@@ -23,9 +23,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xdsl_spirv import targets
 from xdsl_spirv.dialects.schedule import ContractionAttr, Schedule
-from xdsl_spirv.passes.analysis.constants import is_weight
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.epilogue import NotFused
+from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.targets import Target, TargetError

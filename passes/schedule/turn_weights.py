@@ -35,9 +35,9 @@ from xdsl.utils.hints import isa
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.analysis.constants import is_weight
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.assign_schedule import choose_rows
 from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
 from xdsl_spirv.passes.schedule.rows_candidates import MUCH

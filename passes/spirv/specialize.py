@@ -34,7 +34,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, ExecutionModeAttr
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, ExecutionModeAttr, literal_words
 from xdsl_spirv.dialects.spirv.constants import (
     ConstantOp,
     ReferenceOfOp,
@@ -45,7 +45,6 @@ from xdsl_spirv.dialects.spirv.constants import (
 from xdsl_spirv.dialects.spirv.enums import ExecutionMode
 from xdsl_spirv.dialects.spirv.evaluation import evaluate
 from xdsl_spirv.dialects.spirv.folding import Number, integer_attribute
-from xdsl_spirv.dialects.spirv.literals import literal_words
 from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp

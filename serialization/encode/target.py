@@ -8,16 +8,16 @@ option `file`, or to standard output. A file appears whole or not at all.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.target import Target
 
-from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.dialects.spirv.module import modules_in, symbol_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.files import write_atomically
@@ -51,28 +51,6 @@ class SPIRVBinary(Target):
         sys.stdout.flush()
         sys.stdout.buffer.write(binary)
         sys.stdout.buffer.flush()
-
-
-def modules_in(root: Operation) -> Iterator[SPIRVModuleOp]:
-    """Every `spirv.module` of a program, in the text's order; none is looked for in another."""
-    if isinstance(root, SPIRVModuleOp):
-        yield root
-        return
-    for region in root.regions:
-        for block in region.blocks:
-            for op in block.ops:
-                yield from modules_in(op)
-
-
-def symbol_of(op: Operation) -> str | None:
-    """An operation's symbol name, None if it has none."""
-    name = op.properties.get("sym_name")
-    return name.data if isinstance(name, StringAttr) else None
-
-
-def modules_by_name(root: Operation) -> dict[str | None, SPIRVModuleOp]:
-    """Every `spirv.module` of a program by its symbol: for who asks for many."""
-    return {symbol_of(module): module for module in modules_in(root)}
 
 
 def find_module(root: Operation, name: str | None = None) -> SPIRVModuleOp:

@@ -47,10 +47,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, literal_words
 from xdsl_spirv.dialects.spirv.constants import constituent_types
 from xdsl_spirv.dialects.spirv.enums import Decoration, FPEncoding, StorageClass
-from xdsl_spirv.dialects.spirv.literals import literal_words
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,

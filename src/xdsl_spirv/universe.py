@@ -95,6 +95,8 @@ PASSES: dict[str, str] = {
 }
 
 NEEDS: dict[str, tuple[str, ...]] = {
+    "lift-weights": ("dense", "dense_resource"),
+    "note-ranges": ("program.value",),
     "unroll-host-loops": ("scf.for", "scf.if"),
     "linalg-quantized-to-contraction": ("integer_type",),
     "narrow-to-32-bits": ("i64", "f64"),

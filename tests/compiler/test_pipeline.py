@@ -22,11 +22,11 @@ from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.model import compile_model, load_model
 from xdsl_spirv.compiler.pipeline import LinalgToSPIRVPass, expanded, lowering
 from xdsl_spirv.compiler.weights import give_weights
+from xdsl_spirv.dialects.spirv.module import modules_by_name
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.serialization.encode.target import modules_by_name
 from xdsl_spirv.upstream.passes_on_demand import contents
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,7 +21,7 @@ from xdsl.universe import Universe
 
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp, modules_in
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.passes.spirv.fallback.to_vulkan12 import ToVulkan12Pass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
@@ -30,7 +30,7 @@ from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.serialization.encode.target import find_module, modules_in
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.testing.differential import Kernel, disagreements, generate, interpret
 from xdsl_spirv.testing.workloads import Workload, workload
 from xdsl_spirv.tools import khronos

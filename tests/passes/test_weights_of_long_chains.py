@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xdsl_spirv.passes.analysis.constants import is_weight
+from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.runtime.modules import parse_text
 
 STEPS = 1500

@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.constants import SpecConstantCompositeOp, SpecConstantOp
 from xdsl_spirv.dialects.spirv.control_flow import ReturnOp
 from xdsl_spirv.dialects.spirv.enums import Decoration, ExecutionMode, ExecutionModel, MemoryModel
+from xdsl_spirv.dialects.spirv.module import modules_in, symbol_of
 from xdsl_spirv.dialects.spirv.structure import (
     EntryPointOp,
     ExecutionModeOp,
@@ -33,7 +34,6 @@ from xdsl_spirv.dialects.spirv.structure import (
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.spirv.update_vce import update
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.serialization.encode.target import modules_in, symbol_of
 from xdsl_spirv.serialization.raw.binary import RawInstruction, decode
 from xdsl_spirv.serialization.raw.operands import RawOperand
 from xdsl_spirv.tools import khronos

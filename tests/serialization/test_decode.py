@@ -17,13 +17,14 @@ from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
 from xdsl_spirv.dialects.spirv.layout import size_in_bytes
+from xdsl_spirv.dialects.spirv.module import modules_in
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp, entry_points
 from xdsl_spirv.interpreter.api import dispatch
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.serialization.encode.target import find_module, modules_in
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.serialization.raw import binary
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.tools import khronos

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from xdsl_spirv.dialects.schedule import ContractionAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.analysis.constants import is_weight
 from xdsl_spirv.passes.analysis.contraction import Contraction
+from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.plan import plan
