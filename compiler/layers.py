@@ -3,9 +3,7 @@ Describes what each dispatch of a program computes, its nodes, and why it runs a
 
 A layer is a dispatch. Its record is read off the dispatch right before it leaves the host function,
 when schedules are known and operations still stand on tensors; the reasons are those that
-`assign-schedule` put on the operations. Also says whether any kernel holds components of matrices
-where the target's component map says: Vulkan leaves the map to the implementation, so a program of
-such kernels is right on no other.
+`assign-schedule` put on the operations.
 """
 
 from __future__ import annotations
@@ -29,12 +27,9 @@ from xdsl_spirv.dialects.places import labels_of, node_of, nodes_of
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     SCHEDULE,
-    AttentionAttr,
     AttentionMergeOp,
     AttentionOp,
     ConsideredAttr,
-    ContractionAttr,
-    DirectAttr,
     DispatchOp,
     LoopsAttr,
     PackOp,
@@ -258,22 +253,3 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
             return None
         total += count
     return total
-
-
-def relies_on_component_map(module: Operation) -> bool:
-    """Whether the kernel of any scheduled operation of a module does."""
-    return any(SCHEDULE in op.attributes and _relies(op) for op in module.walk())
-
-
-def _relies(op: Operation) -> bool:
-    """Whether invocations compute fragments' components where they hold them."""
-    schedule = op.attributes[SCHEDULE]
-    if isinstance(schedule, AttentionAttr):
-        return schedule.in_registers
-    if not isinstance(schedule, ContractionAttr) or not isinstance(op, LinalgStructuredOperation):
-        return False
-    direct = [isinstance(path, DirectAttr) for path in (schedule.a, schedule.b)]
-    return any(direct) and any(
-        unpacking is not None and is_direct
-        for unpacking, is_direct in zip(contraction_of(op).unpackings, direct, strict=True)
-    )

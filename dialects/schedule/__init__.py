@@ -6,6 +6,7 @@ from xdsl.ir import Dialect
 
 from xdsl_spirv.dialects.schedule import (
     attention,
+    attention_lanes,
     attributes,
     operations,
     paths,
@@ -17,6 +18,7 @@ from xdsl_spirv.dialects.schedule.attention import (
     AttentionMergeOp,
     AttentionOp,
 )
+from xdsl_spirv.dialects.schedule.attention_lanes import AttentionLanesAttr
 from xdsl_spirv.dialects.schedule.attributes import (
     CONSIDERED,
     SCHEDULE,
@@ -40,7 +42,7 @@ from xdsl_spirv.dialects.schedule.operations import (
     YieldOp,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.paths import AttentionLanesAttr, LoopsAttr, RowsAttr, WindowAttr
+from xdsl_spirv.dialects.schedule.paths import LoopsAttr, RowsAttr, WindowAttr
 from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
 
 MODULES = (
     attention,
+    attention_lanes,
     attributes,
     operations,
     paths,
