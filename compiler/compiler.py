@@ -59,8 +59,9 @@ from xdsl_spirv.runtime.program import (
     KernelCode,
     Manifest,
     Program,
+    program_requires,
+    push_constant_bytes,
 )
-from xdsl_spirv.runtime.requires import program_requires, push_constant_bytes
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import Target, load
 from xdsl_spirv.upstream.collection import without_collection

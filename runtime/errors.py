@@ -16,7 +16,7 @@ class ProgramError(Exception):
     """
 
     status = 1
-    """What the process of a command ends with (`tools/failing.py`)."""
+    """What the process of a command ends with (`tools/statuses.py`)."""
 
     def __init__(self, cause: str, place: str = "", remedy: str = ""):
         self.cause = cause

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from xdsl_spirv.runtime.elements import element_bytes
 from xdsl_spirv.runtime.needs import Feature, Needs, Use, tables, version_in
 from xdsl_spirv.targets import CooperativeMatrixProperty
-
-if TYPE_CHECKING:
-    from xdsl_spirv.runtime.manifest import Dispatch, Function, Manifest
 
 VULKAN_OF_SPIRV = {(1, 3): (1, 1), (1, 4): (1, 2), (1, 5): (1, 2), (1, 6): (1, 3)}
 """The oldest Vulkan that takes a version of SPIR-V (Vulkan, appendix A)."""
@@ -217,38 +213,3 @@ def _is_of_subgroups(capability: str) -> bool:
 
 def _written(version: Version) -> str:
     return f"{version[0]}.{version[1]}"
-
-
-WORD = 4
-"""Vulkan's block of push constants is a multiple of so many bytes."""
-
-
-def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requires:
-    """
-    What a device must have for kernels that the encoder wrote.
-
-    Sizes that are known only when the program runs are left out.
-    """
-    needs = {kernel.name: Needs.of_own(binaries[kernel.name]) for kernel in manifest.kernels}
-    launches = [
-        launch for function in (manifest, *manifest.functions) for launch in _launches(function)
-    ]
-    return requires_of(needs, manifest.subgroup_size, launches)
-
-
-def push_constant_bytes(dispatch: Dispatch) -> int:
-    """The bytes of the block that a dispatch gives, whole words."""
-    end = max((c.offset + element_bytes(c.type) for c in dispatch.push_constants), default=0)
-    return -(-end // WORD) * WORD
-
-
-def _launches(function: Manifest | Function) -> Iterator[Launch]:
-    sizes = {b.name: 0 if b.is_dynamic else b.bytes for b in function.buffers}
-    for dispatch in function.dispatches:
-        yield Launch(
-            dispatch.entry_point,
-            [count if isinstance(count, int) else 0 for count in dispatch.grid],
-            push_constant_bytes(dispatch),
-            len(dispatch.bindings),
-            max((sizes[binding.buffer] for binding in dispatch.bindings), default=0),
-        )

@@ -22,8 +22,7 @@ from xdsl_spirv.runtime.manifest import (
     Kernel,
     Manifest,
 )
-from xdsl_spirv.runtime.program import KernelCode, Program
-from xdsl_spirv.runtime.requires import program_requires
+from xdsl_spirv.runtime.program import KernelCode, Program, program_requires
 from xdsl_spirv.serialization.text.assembler import assemble
 
 COUNT = 64

@@ -25,8 +25,7 @@ from xdsl_spirv.runtime.manifest import (
     SpecConstant,
     SpecValue,
 )
-from xdsl_spirv.runtime.program import KernelCode, Program
-from xdsl_spirv.runtime.requires import program_requires
+from xdsl_spirv.runtime.program import KernelCode, Program, program_requires
 from xdsl_spirv.serialization.text.assembler import assemble
 
 COUNT = 24
