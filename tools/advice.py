@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, FMA
 from xdsl_spirv.targets import Target, TargetError, load
-from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.roofline import roofline
 
 IN_F32 = "f32 x f32 -> f32"
@@ -18,7 +18,7 @@ WORTH = 1.2
 """Times as fast, by the roofline, as is worth saying."""
 
 
-def advice_of(explanation: Explanation) -> list[str]:
+def advice_of(explanation: ExplanationData) -> list[str]:
     """Sentences, each with the command that does it; empty where nothing is known to help."""
     try:
         target = load(explanation.target)
@@ -27,7 +27,7 @@ def advice_of(explanation: Explanation) -> list[str]:
     return list(filter(None, [_in_f16(explanation, target)]))
 
 
-def _in_f16(explanation: Explanation, target: Target) -> str | None:
+def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
     """Products of f32 that the device would multiply as cooperative matrices in f16."""
     products = [e for e in explanation.layers if " x " in e.layer.types]
     slow = [e for e in products if e.layer.types == IN_F32 and e.layer.path == FMA]

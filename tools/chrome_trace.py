@@ -16,7 +16,7 @@ from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.tools.explain_phases import TITLES, phase_label, tracks
 from xdsl_spirv.tools.explain_rows import run_times
 from xdsl_spirv.tools.explain_text import nodes_text, tile_of
-from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.lifetimes import in_use
 
 PROCESS = 1
@@ -26,7 +26,7 @@ MEASURED, ROOFLINE = 1, 2
 Event = dict[str, Any]
 
 
-def chrome_trace(explanation: Explanation) -> Event:
+def chrome_trace(explanation: ExplanationData) -> Event:
     """
     The trace: a row for what was measured, one for the roofline, the memory of temporaries, and
     rows for a run with its copies.
@@ -89,7 +89,7 @@ def _dispatches(
     return events
 
 
-def _phase(explanation: Explanation, phase: Phase, row: int) -> Event:
+def _phase(explanation: ExplanationData, phase: Phase, row: int) -> Event:
     return {
         "name": phase_label(explanation, phase),
         "cat": phase.track,
@@ -120,7 +120,7 @@ def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def _memory(explanation: Explanation, seconds: Sequence[float]) -> list[Event]:
+def _memory(explanation: ExplanationData, seconds: Sequence[float]) -> list[Event]:
     """A counter along the first row."""
     used = in_use(explanation.buffers, len(explanation.layers))
     if not used:

@@ -1,49 +1,21 @@
 """
-Two explanations side by side: which layers do the same work, and what it takes on each side.
-
-Layers belong together if they compute a node in common, so a layer that is fused on one side stands
-beside all that it consists of on the other.
+Compares two explanations, and shows them side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
-from xdsl_spirv.tools.explain_rows import total
-from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.comparison_data import ComparisonData, measure_of, pairs_of
+from xdsl_spirv.tools.explanation_data import ExplanationData
 
 SCHEMA = "xdsl-spirv-comparison"
 VERSION = 1
 
-Measure = Literal["measured", "roofline", "work"]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The dispatches of both sides that do the same work, by their numbers; a side may be empty."""
-
-    nodes: tuple[str, ...]
-    a: tuple[int, ...]
-    b: tuple[int, ...]
-
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
-    """
-    Two explanations, and their layers in pairs.
-
-    `measure` is what is compared: times that were measured, where both sides have them, else the
-    roofline's, else scalar operations.
-    """
-
-    schema: str
-    version: int
-    measure: Measure
-    pairs: tuple[Pair, ...]
-    a: Explanation
-    b: Explanation
+class Comparison(ComparisonData):
+    """Two explanations and their layers in pairs, as `print` and notebooks show them."""
 
     def __repr__(self) -> str:
         """The table, as `print` shows it."""
@@ -58,101 +30,7 @@ class Comparison:
 
         return frame(page_of(self), 700 + 60 * len(self.pairs))
 
-    @property
-    def supported(self) -> bool:
-        return self.a.supported and self.b.supported
 
-
-def comparison_of(a: Explanation, b: Explanation) -> Comparison:
+def comparison_of(a: ExplanationData, b: ExplanationData) -> Comparison:
     """Compare two explanations."""
-    return Comparison(SCHEMA, VERSION, _measure(a, b), tuple(_pairs(a.layers, b.layers)), a, b)
-
-
-def _measure(a: Explanation, b: Explanation) -> Measure:
-    if a.device is not None and b.device is not None:
-        return "measured"
-    if all(any(entry.roofline_seconds for entry in side.layers) for side in (a, b)):
-        return "roofline"
-    return "work"
-
-
-def _pairs(a: Sequence[ExplainedLayer], b: Sequence[ExplainedLayer]) -> list[Pair]:
-    """The pairs in the order of their first dispatch, those of the second side alone at the end."""
-    leader: dict[tuple[str, str], tuple[str, str]] = {}
-
-    def find(name: tuple[str, str]) -> tuple[str, str]:
-        while leader.setdefault(name, name) != name:
-            leader[name] = leader[leader[name]]
-            name = leader[name]
-        return name
-
-    for entry in (*a, *b):
-        first, *others = map(find, _names(entry))
-        for other in others:
-            leader[find(other)] = find(first)
-    groups: dict[tuple[str, str], Pair] = {}
-    for entry in (*a, *b):
-        key = find(_names(entry)[0])
-        pair = groups.get(key, Pair((), (), ()))
-        nodes = dict.fromkeys((*pair.nodes, *(entry.layer.nodes or (entry.kernel,))))
-        groups[key] = replace(pair, nodes=tuple(nodes))
-    for side, layers in (("a", a), ("b", b)):
-        for entry in layers:
-            key = find(_names(entry)[0])
-            pair = groups[key]
-            numbers = (*(pair.a if side == "a" else pair.b), entry.dispatch)
-            groups[key] = replace(pair, **{side: numbers})
-    return list(groups.values())
-
-
-def _names(entry: ExplainedLayer) -> list[tuple[str, str]]:
-    """What a layer is recognised by: its nodes, or the kernel of one that has none."""
-    return [(entry.function or "", name) for name in entry.layer.nodes or (entry.kernel,)]
-
-
-def side_value(explanation: Explanation, measure: Measure, numbers: Sequence[int]) -> float | None:
-    """What dispatches of one side take together; None where it is not known, or there are none."""
-    return total([value_of(explanation.layers[n], measure) for n in numbers]) if numbers else None
-
-
-def value_of(entry: ExplainedLayer, measure: Measure) -> float | None:
-    """What a dispatch takes in a run: nothing if it is computed once."""
-    if entry.once:
-        return 0.0
-    figures: dict[Measure, Callable[[], float | None]] = {
-        "measured": lambda: entry.measured_seconds,
-        "roofline": lambda: entry.roofline_seconds,
-        "work": lambda: entry.layer.operations,
-    }
-    return figures[measure]()
-
-
-def whole(explanation: Explanation, measure: Measure) -> float:
-    """What a run takes, by what is known."""
-    return sum(value_of(entry, measure) or 0.0 for entry in explanation.layers)
-
-
-def ordered(comparison: Comparison, order: str) -> list[Pair]:
-    """The pairs in the order of execution, or those that differ most first."""
-    pairs = list(comparison.pairs)
-    if order == "order":
-        return pairs
-
-    def apart(pair: Pair) -> float:
-        left = side_value(comparison.a, comparison.measure, pair.a)
-        right = side_value(comparison.b, comparison.measure, pair.b)
-        return -abs((left or 0.0) - (right or 0.0))
-
-    return sorted(pairs, key=apart)
-
-
-def paths_of(explanation: Explanation, numbers: Sequence[int]) -> list[str]:
-    """The paths of some dispatches, each once."""
-    return list(dict.fromkeys(explanation.layers[n].layer.path for n in numbers))
-
-
-def change_of(comparison: Comparison, pair: Pair) -> str:
-    """The path on both sides where it is one, else what it becomes."""
-    left = " + ".join(paths_of(comparison.a, pair.a)) or "none"
-    right = " + ".join(paths_of(comparison.b, pair.b)) or "none"
-    return left if left == right else f"{left} -> {right}"
+    return Comparison(SCHEMA, VERSION, measure_of(a, b), tuple(pairs_of(a.layers, b.layers)), a, b)

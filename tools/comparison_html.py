@@ -8,8 +8,8 @@ from html import escape
 from pathlib import PurePath
 
 from xdsl_spirv.tools import explain_charts
-from xdsl_spirv.tools.comparison import (
-    Comparison,
+from xdsl_spirv.tools.comparison_data import (
+    ComparisonData,
     Pair,
     change_of,
     paths_of,
@@ -19,7 +19,7 @@ from xdsl_spirv.tools.comparison_text import figures_of, ratio, shown, verdict
 from xdsl_spirv.tools.explain_charts import COLOURS, strips
 from xdsl_spirv.tools.explain_rows import run_times
 from xdsl_spirv.tools.explain_text import ranges, tile_of
-from xdsl_spirv.tools.explanation import Explanation
+from xdsl_spirv.tools.explanation_data import ExplanationData
 from xdsl_spirv.tools.page import heading, page, table
 
 STYLE = (
@@ -37,7 +37,7 @@ STYLE = (
 )
 
 
-def page_of(comparison: Comparison) -> str:
+def page_of(comparison: ComparisonData) -> str:
     """The page."""
     a, b = comparison.a, comparison.b
     title = f"{a.model} on {a.target} beside {b.model} on {b.target}"
@@ -50,7 +50,7 @@ def page_of(comparison: Comparison) -> str:
     return page(title, "".join(parts), STYLE)
 
 
-def _refusals(comparison: Comparison) -> str:
+def _refusals(comparison: ComparisonData) -> str:
     return "".join(
         f'<p class="bad"><b>{letter} is not supported:</b> {escape(reason)}</p>'
         for letter, side in (("A", comparison.a), ("B", comparison.b))
@@ -58,7 +58,7 @@ def _refusals(comparison: Comparison) -> str:
     )
 
 
-def _figures(comparison: Comparison) -> str:
+def _figures(comparison: ComparisonData) -> str:
     left, right = figures_of(comparison.a), figures_of(comparison.b)
     rows = [
         (escape(name), escape(value), escape(other))
@@ -70,18 +70,18 @@ def _figures(comparison: Comparison) -> str:
     return f'{table(("", *names), rows)}<p class="note">{escape(note)}</p>'
 
 
-def _sides(comparison: Comparison) -> list[tuple[str, Explanation]]:
+def _sides(comparison: ComparisonData) -> list[tuple[str, ExplanationData]]:
     return [("A", comparison.a), ("B", comparison.b)]
 
 
-def _label(comparison: Comparison, letter: str, side: Explanation) -> str:
+def _label(comparison: ComparisonData, letter: str, side: ExplanationData) -> str:
     """A side by what tells it from the other one: its target, or its file's name."""
     if comparison.a.target != comparison.b.target:
         return f"{letter}: {side.target}"
     return f"{letter}: {PurePath(side.model).name}"
 
 
-def _timeline(comparison: Comparison) -> str:
+def _timeline(comparison: ComparisonData) -> str:
     if comparison.measure == "work":
         return ""
     measured = comparison.measure == "measured"
@@ -92,7 +92,7 @@ def _timeline(comparison: Comparison) -> str:
     return strips(runs, linked=False)
 
 
-def _pairs(comparison: Comparison) -> str:
+def _pairs(comparison: ComparisonData) -> str:
     values = [
         side_value(side, comparison.measure, numbers) or 0.0
         for pair in comparison.pairs
@@ -103,7 +103,7 @@ def _pairs(comparison: Comparison) -> str:
     return f"<h2>Layers</h2>{rows}" if rows else ""
 
 
-def _pair(comparison: Comparison, pair: Pair, scale: float) -> str:
+def _pair(comparison: ComparisonData, pair: Pair, scale: float) -> str:
     left = side_value(comparison.a, comparison.measure, pair.a)
     right = side_value(comparison.b, comparison.measure, pair.b)
     change = change_of(comparison, pair)
@@ -119,8 +119,8 @@ def _pair(comparison: Comparison, pair: Pair, scale: float) -> str:
 
 def _side(
     letter: str,
-    comparison: Comparison,
-    side: Explanation,
+    comparison: ComparisonData,
+    side: ExplanationData,
     numbers: tuple[int, ...],
     value: float | None,
     scale: float,

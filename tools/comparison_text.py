@@ -4,8 +4,8 @@ A comparison as text: both sides' figures, then a row for each pair of layers.
 
 from __future__ import annotations
 
-from xdsl_spirv.tools.comparison import (
-    Comparison,
+from xdsl_spirv.tools.comparison_data import (
+    ComparisonData,
     Pair,
     change_of,
     ordered,
@@ -21,10 +21,10 @@ from xdsl_spirv.tools.explain_text import (
     size,
     work,
 )
-from xdsl_spirv.tools.explanation import Explanation
+from xdsl_spirv.tools.explanation_data import ExplanationData
 
 
-def text_of(comparison: Comparison, order: str = "order") -> str:
+def text_of(comparison: ComparisonData, order: str = "order") -> str:
     """The whole comparison; the rows in the order of execution, or what differs most first."""
     rows = [
         ["A", "B", "path", "A takes", "B takes", "B / A", "nodes"],
@@ -38,7 +38,7 @@ def text_of(comparison: Comparison, order: str = "order") -> str:
     return "\n\n".join(["\n".join(heads), aligned_table(rows), "\n".join(ends)]) + "\n"
 
 
-def _head(letter: str, explanation: Explanation) -> str:
+def _head(letter: str, explanation: ExplanationData) -> str:
     lines = [f"{letter}: {explanation.model} for {explanation.target}"]
     lines += [f"   NOT SUPPORTED: {reason}" for reason in explanation.refusals]
     if explanation.layers:
@@ -48,7 +48,7 @@ def _head(letter: str, explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
-def figures_of(explanation: Explanation) -> list[tuple[str, str]]:
+def figures_of(explanation: ExplanationData) -> list[tuple[str, str]]:
     """What is said of one side as a whole."""
     paths = ", ".join(f"{count} {path}" for path, count in explanation.paths.most_common())
     moved = [0 if e.once else e.layer.bytes for e in explanation.layers]
@@ -63,7 +63,7 @@ def figures_of(explanation: Explanation) -> list[tuple[str, str]]:
     ]
 
 
-def _row(comparison: Comparison, pair: Pair) -> list[str]:
+def _row(comparison: ComparisonData, pair: Pair) -> list[str]:
     left = side_value(comparison.a, comparison.measure, pair.a)
     right = side_value(comparison.b, comparison.measure, pair.b)
     return [
@@ -77,7 +77,7 @@ def _row(comparison: Comparison, pair: Pair) -> list[str]:
     ]
 
 
-def shown(comparison: Comparison, value: float | None) -> str:
+def shown(comparison: ComparisonData, value: float | None) -> str:
     """A value with its unit."""
     if comparison.measure == "work":
         return work(None if value is None else int(value))
@@ -94,7 +94,7 @@ def ratio(left: float | None, right: float | None) -> str:
     return f"{right / left:.3g}" if left and right else ""
 
 
-def verdict(comparison: Comparison) -> str:
+def verdict(comparison: ComparisonData) -> str:
     """Both sums, and which side takes less."""
     left, right = (whole(side, comparison.measure) for side in (comparison.a, comparison.b))
     said = f"A {shown(comparison, left)}, B {shown(comparison, right)}"

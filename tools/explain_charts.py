@@ -19,7 +19,7 @@ from xdsl_spirv.passes.schedule.paths import (
 )
 from xdsl_spirv.tools.explain_rows import run_times
 from xdsl_spirv.tools.explain_text import duration, nodes_text, shortened, size
-from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.lifetimes import Lifetime, in_use
 
 COLOURS = {
@@ -57,7 +57,7 @@ Run = tuple[str, Sequence[ExplainedLayer], Sequence[float]]
 """What a run is called, its dispatches, and the seconds that each takes."""
 
 
-def timeline(explanation: Explanation) -> str:
+def timeline(explanation: ExplanationData) -> str:
     """The dispatches of a run over time, as measured and by the roofline, on one scale."""
     layers = explanation.layers
     runs: list[Run] = []
@@ -121,7 +121,7 @@ def colour(entry: ExplainedLayer) -> str:
     return COLOURS.get(entry.layer.path, "#888")
 
 
-def memory_chart(explanation: Explanation) -> str:
+def memory_chart(explanation: ExplanationData) -> str:
     """Where temporaries lie in memory and for how long, and how much is in use at each dispatch."""
     count = len(explanation.layers)
     used = in_use(explanation.buffers, count)
@@ -162,7 +162,7 @@ def _rectangle(life: Lifetime, count: int, whole: int) -> str:
     )
 
 
-def _memory_in_words(explanation: Explanation) -> str:
+def _memory_in_words(explanation: ExplanationData) -> str:
     temporaries = [b for b in explanation.buffers if b.kind == "temporary"]
     said = "There are no temporaries."
     if any(b.bytes is None for b in temporaries):
@@ -170,7 +170,7 @@ def _memory_in_words(explanation: Explanation) -> str:
     return f"<h2>Memory over the run</h2><p>{said} {_others(explanation)}</p>"
 
 
-def _others(explanation: Explanation) -> str:
+def _others(explanation: ExplanationData) -> str:
     """The buffers that live throughout, by kind; those that functions share are counted once."""
     parts: list[str] = []
     for kind in ("weight", "state", "input", "output"):

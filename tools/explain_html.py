@@ -30,7 +30,7 @@ from xdsl_spirv.tools.explain_text import (
     tile_of,
     work,
 )
-from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.page import figures, heading, page, table
 
 ROW, LANE, LANES = 26, 8, 12
@@ -59,7 +59,7 @@ STYLE = (
 )
 
 
-def page_of(explanation: Explanation) -> str:
+def page_of(explanation: ExplanationData) -> str:
     """The page."""
     parts = [_head(explanation)]
     if explanation.layers:
@@ -77,7 +77,7 @@ def page_of(explanation: Explanation) -> str:
     return page(f"{explanation.model} on {explanation.target}", "".join(parts), STYLE)
 
 
-def _head(explanation: Explanation) -> str:
+def _head(explanation: ExplanationData) -> str:
     lines = [heading("", explanation.model, f" on {explanation.target}")]
     lines.append(f'<p class="soft">numbers of the target: {escape(explanation.provenance)}</p>')
     lines += [f'<p class="bad"><b>Not supported:</b> {escape(r)}</p>' for r in explanation.refusals]
@@ -89,7 +89,7 @@ def _head(explanation: Explanation) -> str:
     return "".join(lines)
 
 
-def _figures(explanation: Explanation) -> list[tuple[str, str]]:
+def _figures(explanation: ExplanationData) -> list[tuple[str, str]]:
     layers = explanation.layers
     moved = [0 if entry.once else entry.layer.bytes for entry in layers]
     known = all(count is not None for count in moved)
@@ -108,7 +108,7 @@ def _figures(explanation: Explanation) -> list[tuple[str, str]]:
     ]
 
 
-def _peak(explanation: Explanation) -> str:
+def _peak(explanation: ExplanationData) -> str:
     if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
         return "known when it runs"
     if not explanation.temporary_bytes:
@@ -125,7 +125,7 @@ class _Bars:
     shown: Callable[[float | None], str]
 
 
-def _bars(explanation: Explanation) -> _Bars:
+def _bars(explanation: ExplanationData) -> _Bars:
     def roofline(entry: ExplainedLayer) -> float | None:
         return entry.roofline_seconds
 
@@ -146,7 +146,7 @@ def _bars(explanation: Explanation) -> _Bars:
     )
 
 
-def _kernels(explanation: Explanation) -> str:
+def _kernels(explanation: ExplanationData) -> str:
     """The kernels by what all their dispatches take, where some have several."""
     rows = rows_of(explanation, "share", group=True)
     if len(rows) in (1, len(explanation.layers)):
@@ -169,7 +169,7 @@ def _kernel(row: Row, shares: bool) -> list[str]:
     ]
 
 
-def _layers(explanation: Explanation, notes: Sequence[Note]) -> str:
+def _layers(explanation: ExplanationData, notes: Sequence[Note]) -> str:
     bars = _bars(explanation)
     keys = "".join(
         f'<span class="item"><span class="key" style="background:{COLOURS.get(path, "#888")}">'
@@ -281,7 +281,7 @@ def _of(note: Note) -> str:
 DETAILS = ("#", "nodes", "computes", "kernel", "tile", "grid", "FLOP", "moved", "roofline", "by")
 
 
-def _details(explanation: Explanation, notes: Sequence[Note]) -> str:
+def _details(explanation: ExplanationData, notes: Sequence[Note]) -> str:
     measured = explanation.device is not None
     head = "".join(f"<th>{name}</th>" for name in DETAILS)
     head += "<th>measured</th>" * measured + "<th>why</th>"
@@ -315,7 +315,7 @@ def _detail(entry: ExplainedLayer, measured: bool, notes: Sequence[int]) -> str:
     return f'<tr id="layer-{entry.dispatch}">{cells}</tr>'
 
 
-def _coverage(explanation: Explanation) -> str:
+def _coverage(explanation: ExplanationData) -> str:
     if not explanation.nodes:
         return ""
     shown = [n for n in explanation.nodes if n.operator != "Constant" or n.status == NO]

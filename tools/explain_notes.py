@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl_spirv.tools.explanation import ExplainedLayer
+from xdsl_spirv.tools.explanation_data import ExplainedLayer
 
 
 @dataclass(frozen=True)

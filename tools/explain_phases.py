@@ -10,7 +10,7 @@ from html import escape
 from xdsl_spirv.runtime.phases import DEVICE, HOST, LOAD, Phase
 from xdsl_spirv.tools.explain_charts import WIDTH, colour
 from xdsl_spirv.tools.explain_text import duration, nodes_text, shortened
-from xdsl_spirv.tools.explanation import Explanation
+from xdsl_spirv.tools.explanation_data import ExplanationData
 
 TITLES = {
     HOST: "a run, by the host's clock",
@@ -29,7 +29,7 @@ def tracks(phases: Sequence[Phase]) -> dict[str, list[Phase]]:
     return {track: found for track, found in by_track.items() if found}
 
 
-def phase_label(explanation: Explanation, phase: Phase) -> str:
+def phase_label(explanation: ExplanationData, phase: Phase) -> str:
     """What a phase does: the nodes of its dispatch, if it is one."""
     if phase.dispatch is None or phase.dispatch >= len(explanation.layers):
         return phase.name
@@ -37,7 +37,7 @@ def phase_label(explanation: Explanation, phase: Phase) -> str:
     return f"{entry.dispatch}: {shortened(nodes_text(entry)) or phase.name}"
 
 
-def phases_chart(explanation: Explanation) -> str:
+def phases_chart(explanation: ExplanationData) -> str:
     """The tracks one below the other; the run's on one scale, that of loading on its own."""
     shown = tracks(explanation.phases)
     if not shown:
@@ -73,7 +73,7 @@ def _said(track: str, phases: Sequence[Phase]) -> str:
     return f"{said}{', on a scale of its own' if track == LOAD else ''}"
 
 
-def _strip(explanation: Explanation, phases: Sequence[Phase], whole: float) -> str:
+def _strip(explanation: ExplanationData, phases: Sequence[Phase], whole: float) -> str:
     rects: list[str] = []
     for phase in phases:
         start = max(phase.start, 0.0) / whole * WIDTH if whole else 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def total(numbers: Sequence[float | int | None]) -> int | None:
     return None if None in numbers else sum(numbers)  # pyright: ignore
 
 
-def rows_of(explanation: Explanation, order: str = "order", group: bool = False) -> list[Row]:
+def rows_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> list[Row]:
     """
     The rows, in an order of `program_options.ORDERS`; with `group`, all dispatches of a kernel are
     one.
@@ -67,7 +67,7 @@ def rows_of(explanation: Explanation, order: str = "order", group: bool = False)
     return rows if key is None else sorted(rows, key=lambda row: -(key(row) or 0))
 
 
-def _time(explanation: Explanation, entry: ExplainedLayer) -> float | None:
+def _time(explanation: ExplanationData, entry: ExplainedLayer) -> float | None:
     """What a run spends on a dispatch; nothing on what is computed once."""
     measured = any(e.measured_seconds is not None for e in explanation.layers)
     if entry.once:

@@ -12,7 +12,7 @@ from xdsl_spirv.speech import counted
 from xdsl_spirv.tools.advice import advice_of
 from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
 from xdsl_spirv.tools.explain_rows import Row, rows_of
-from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.lifetimes import in_use
 
 WIDEST = 60
@@ -25,7 +25,7 @@ WITHOUT_KERNEL = {
 """What is said of the nodes of a status."""
 
 
-def text_of(explanation: Explanation, order: str = "order", group: bool = False) -> str:
+def text_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> str:
     """The whole explanation; `order` and `group` are those of `rows_of`."""
     parts = [_head(explanation), _nodes(explanation)]
     if explanation.layers:
@@ -35,7 +35,7 @@ def text_of(explanation: Explanation, order: str = "order", group: bool = False)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _head(explanation: Explanation) -> str:
+def _head(explanation: ExplanationData) -> str:
     lines = [f"{explanation.model} for {explanation.target} ({explanation.provenance})"]
     lines += [f"NOT SUPPORTED: {reason}" for reason in explanation.refusals]
     if explanation.layers:
@@ -54,7 +54,7 @@ def _head(explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
-def totals(explanation: Explanation) -> str:
+def totals(explanation: ExplanationData) -> str:
     """The sums over all layers."""
     operations = [entry.layer.operations for entry in explanation.layers]
     known = sum(number or 0 for number in operations)
@@ -76,7 +76,7 @@ def run_seconds(layers: Sequence[ExplainedLayer]) -> float | None:
     return None if all(line is None for line in lines) else sum(line or 0 for line in lines)
 
 
-def peak(explanation: Explanation) -> str:
+def peak(explanation: ExplanationData) -> str:
     """The memory of temporaries, and at which dispatch most of it is in use."""
     if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
         return "of sizes that are known only when it runs"
@@ -90,7 +90,7 @@ def peak(explanation: Explanation) -> str:
     )
 
 
-def moved(explanation: Explanation) -> str:
+def moved(explanation: ExplanationData) -> str:
     """The bytes that a run reads and writes, by function where there are several."""
     bytes = Counter[str]()
     for entry in explanation.layers:
@@ -101,7 +101,7 @@ def moved(explanation: Explanation) -> str:
     return f", {listed} moved a run"
 
 
-def _nodes(explanation: Explanation) -> str:
+def _nodes(explanation: ExplanationData) -> str:
     if not explanation.nodes:
         return ""
     counts = Counter(node.status for node in explanation.nodes)
@@ -118,7 +118,7 @@ def _nodes(explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
-def _table(explanation: Explanation, rows: Sequence[Row], notes: Sequence[Note]) -> str:
+def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[Note]) -> str:
     numbered = notes_by_dispatch(notes)
     measured = any(entry.measured_seconds is not None for entry in explanation.layers)
     shares = any(row.share is not None for row in rows)

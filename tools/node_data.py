@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 
 GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e0695c"}]
 
 
-def node_data(explanation: Explanation, graph: str) -> dict[str, Any]:
+def node_data(explanation: ExplanationData, graph: str) -> dict[str, Any]:
     """
     The data of a graph of that id: microseconds by node, measured or else by the roofline.
 
@@ -35,7 +35,7 @@ def node_data(explanation: Explanation, graph: str) -> dict[str, Any]:
     return {graph: {"results": results, "gradient": GRADIENT}}
 
 
-def _value(explanation: Explanation, entry: ExplainedLayer) -> float:
+def _value(explanation: ExplanationData, entry: ExplainedLayer) -> float:
     if explanation.device is not None:
         return (entry.measured_seconds or 0.0) * 1e6
     if any(e.roofline_seconds for e in explanation.layers):

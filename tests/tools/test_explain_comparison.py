@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from xdsl_spirv.runtime.layers import Layer
-from xdsl_spirv.tools.comparison import Pair, comparison_of, side_value
+from xdsl_spirv.tools.comparison import comparison_of
+from xdsl_spirv.tools.comparison_data import Pair, side_value
 from xdsl_spirv.tools.comparison_html import page_of
 from xdsl_spirv.tools.explanation import SCHEMA, ExplainedLayer, Explanation
 from xdsl_spirv.tools.main import main

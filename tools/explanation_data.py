@@ -1,0 +1,98 @@
+"""
+The record of what a program will do: which nodes, by which paths, why, and for how long.
+
+All ways of showing it (text, JSON, HTML) read this record, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xdsl_spirv.runtime.expressions import Number
+from xdsl_spirv.runtime.layers import Layer
+from xdsl_spirv.runtime.phases import Phase
+from xdsl_spirv.tools.lifetimes import Lifetime
+
+Status = Literal["kernel", "no kernel", "folded", "supported", "not supported", "not tried"]
+
+
+@dataclass(frozen=True)
+class Covered:
+    """
+    A node of the model and what becomes of it.
+
+    `kernel`: `dispatches` compute it. `no kernel`: it only reshapes, or its result is read through
+    by others. `folded`: it is computed at compile time. Where the model as a whole is refused, each
+    node is `supported`, or `not supported` and `reason` says why, or `not tried`, because the types
+    of its operands are unknown.
+    """
+
+    node: str
+    operator: str
+    status: Status
+    dispatches: tuple[int, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ExplainedLayer:
+    """A layer with its place in the program, its least time and what it took."""
+
+    dispatch: int
+    kernel: str
+    grid: tuple[Number, ...]
+    """Workgroups; where a size is known only at run time, what it is computed from."""
+    workgroup_size: tuple[int, ...]
+    once: bool
+    layer: Layer
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    roofline_seconds: float | None
+    limit: str
+    measured_seconds: float | None = None
+    function: str | None = None
+    """Which function it is of, in a program of several."""
+
+
+@dataclass(frozen=True)
+class ExplanationData:
+    """Everything that is shown of a model on a target."""
+
+    schema: str
+    version: int
+    model: str
+    target: str
+    provenance: str
+    nodes: tuple[Covered, ...]
+    layers: tuple[ExplainedLayer, ...]
+    kernels: int
+    binary_bytes: int
+    weight_bytes: int
+    memory_bytes: int
+    temporary_bytes: int
+    refusals: tuple[str, ...] = ()
+    """What hinders the model as a whole, if anything does."""
+    device: str | None = None
+    """Where `measured_seconds` were measured."""
+    state_bytes: int = 0
+    """Of what lives between runs."""
+    buffers: tuple[Lifetime, ...] = field(default=(), metadata={"sparse": True})
+    phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
+    """A run with its copies, where one was measured."""
+
+    @property
+    def supported(self) -> bool:
+        return not self.refusals and all(n.status != "not supported" for n in self.nodes)
+
+    @property
+    def compares(self) -> bool:
+        """Whether there are times of a device that the roofline says something of."""
+        there = any(entry.roofline_seconds for entry in self.layers)
+        return there and (self.device or "").startswith("vulkan")
+
+    @property
+    def paths(self) -> Counter[str]:
+        """Dispatches by path."""
+        return Counter(entry.layer.path for entry in self.layers)
