@@ -27,7 +27,7 @@ from xdsl_spirv.interpreter import reference
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import bind_inputs
+from xdsl_spirv.runtime.given import bind_inputs
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
 

@@ -37,7 +37,7 @@ from xdsl_spirv.passes.schedule.paths import PACK
 from xdsl_spirv.progress import noted
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import bind_inputs
+from xdsl_spirv.runtime.given import bind_inputs
 from xdsl_spirv.runtime.layers import Layer
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, Program

@@ -56,7 +56,8 @@ def find_place(device: str | None, target: str | None = None) -> Place:
 
     Raises `ProgramError` for a device that is not there, and `TargetError`.
     """
-    from xdsl_spirv.runtime.vulkan.device import VARIABLE, parse_name
+    from xdsl_spirv.runtime.given import VARIABLE
+    from xdsl_spirv.runtime.vulkan.device import parse_name
     from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
     from xdsl_spirv.runtime.vulkan.own_target import target_for
     from xdsl_spirv.runtime.vulkan.worker import list_devices

@@ -15,7 +15,7 @@ from xdsl_spirv.runtime.buffers import assign
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
-from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, PushConstant
+from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Manifest, PushConstant
 
 MAX_ELEMENTS = 2**31 - 1
 """Kernels count elements with 32-bit integers that are also compared as signed numbers."""

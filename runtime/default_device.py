@@ -1,5 +1,5 @@
 """
-Where a program runs that is called without a device: as `xdsl-spirv run` chooses.
+Where a program runs: on a device by its name, or, as `xdsl-spirv run` chooses, on the best one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.given import VARIABLE, unknown_device
 
 if TYPE_CHECKING:
+    from xdsl_spirv.runtime.program import Program
+    from xdsl_spirv.runtime.session import Session
     from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice
-
-VARIABLE = "XDSL_SPIRV_DEVICE"
-"""An environment variable that names the device where nobody else does."""
 
 
 def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -56,3 +55,23 @@ def _best_device() -> IsolatedDevice | None:
         return None
     atexit.register(device.close)
     return device
+
+
+def open_session(program: Program, device: str = "interpreter", isolated: bool = False) -> Session:
+    """A session on a device by its name. Raises `ProgramError` and the device's errors."""
+    from xdsl_spirv.runtime.session import InterpreterSession
+
+    if device == "interpreter":
+        return InterpreterSession(program)
+    if device.partition(":")[0] != "vulkan":
+        raise unknown_device(device)
+    from xdsl_spirv.runtime.vulkan.device import open_device
+    from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
+    from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+    opened = open_isolated(device) if isolated else open_device(device)
+    try:
+        return VulkanSession(program, opened, owns=True)
+    except BaseException:
+        opened.close()
+        raise

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xdsl_spirv.progress import noted
-from xdsl_spirv.runtime.elements import Array, dtype_of, scalar_bytes
+from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.given import bind_inputs, push_constant_bytes, unknown_device
+from xdsl_spirv.runtime.manifest import GIVEN
 from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
-from xdsl_spirv.runtime.program import GIVEN, Buffer, Dispatch, Program
-from xdsl_spirv.speech import did_you_mean
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -24,38 +24,12 @@ if TYPE_CHECKING:
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks
     from xdsl_spirv.interpreter.spirv.module import Compiled
+    from xdsl_spirv.runtime.program import Program
 
 Buffers = dict[str, Array]
 
 FILLED = (*GIVEN, "weight", "state")
 """What has contents before the first dispatch."""
-
-
-def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
-    """
-    The input buffers' contents, checked.
-
-    Raises `ProgramError` for a missing input, an unknown name, a wrong shape or type.
-    """
-    expected = {buffer.name: buffer for buffer in program.manifest.inputs}
-    if inputs.keys() != expected.keys():
-        raise _not_bound(expected, inputs)
-    return {
-        name: np.asarray(buffer.accept(inputs[name]), order="C")
-        for name, buffer in expected.items()
-    }
-
-
-def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> ProgramError:
-    """What is wrong with the names of the inputs that are given."""
-    place = f"inputs: {', '.join(f'{name}: {buffer}' for name, buffer in expected.items())}"
-    unknown = next((name for name in inputs if name not in expected), None)
-    if unknown is not None:
-        remedy = did_you_mean(unknown, expected, "rename it")
-        return ProgramError(f"there is no input {unknown!r}", place, remedy)
-    missing = next(name for name in expected if name not in inputs)
-    remedy = f"give --input {missing}=x.npy"
-    return ProgramError(f"the input {missing!r} is missing", place, remedy)
 
 
 def run(
@@ -125,12 +99,6 @@ def _not_here(device: str, checks: Checks | None) -> ProgramError:
             f"{device} does not look for undefined behaviour", "", "run on the interpreter"
         )
     return unknown_device(device)
-
-
-def unknown_device(name: str) -> ProgramError:
-    """The error for a device that is none."""
-    remedy = did_you_mean(name, ("interpreter", "vulkan"), f"use one of {', '.join(DEVICES)}")
-    return ProgramError(f"there is no device {name!r}", "", remedy)
 
 
 @dataclass(frozen=True)
@@ -300,17 +268,3 @@ def _explore_mappings(
                 "let no result depend on what an implementation may choose",
             )
             checks.record(finding, op)
-
-
-def push_constant_bytes(launch: Dispatch) -> bytes:
-    """The block of push constants that a dispatch is given, little endian."""
-    block = b""
-    for constant in sorted(launch.push_constants, key=lambda c: c.offset):
-        assert not isinstance(constant.value, str)
-        value = scalar_bytes(constant.value, constant.type, f"dispatch of {launch.entry_point!r}")
-        block = block.ljust(constant.offset, b"\0") + value
-    return block
-
-
-DEVICES = ("interpreter", "vulkan", "vulkan:N")
-"""What `run` knows to execute a program on."""

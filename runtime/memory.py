@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xdsl_spirv.runtime.errors import ProgramError
 
 if TYPE_CHECKING:
-    from xdsl_spirv.runtime.program import Buffer
+    from xdsl_spirv.runtime.manifest import Buffer
 
 EMPTY_BYTES = 16
 """

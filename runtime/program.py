@@ -191,7 +191,7 @@ class Program:
 
         `isolated`: the driver runs in a process of its own, which may crash.
         """
-        from xdsl_spirv.runtime.session import open_session
+        from xdsl_spirv.runtime.default_device import open_session
 
         return open_session(self, device, isolated)
 

@@ -27,13 +27,15 @@ from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.concrete_sizes import check_limits
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import bind_inputs, run_in_place, unknown_device
+from xdsl_spirv.runtime.execution import run_in_place
 from xdsl_spirv.runtime.expressions import names_in
+from xdsl_spirv.runtime.given import bind_inputs
+from xdsl_spirv.runtime.manifest import SHARED, Buffer
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
-from xdsl_spirv.runtime.program import SHARED, Buffer, Program
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Checks
+    from xdsl_spirv.runtime.program import Program
 
 STATE_SCHEMA = "xdsl-spirv-state"
 STATE_FILE_VERSION = 1
@@ -204,24 +206,6 @@ class InterpreterSession(Session):
 
     def _write(self, states: Mapping[str, Array]) -> None:
         self._arrays = dict(states)
-
-
-def open_session(program: Program, device: str = "interpreter", isolated: bool = False) -> Session:
-    """A session on a device by its name. Raises `ProgramError` and the device's errors."""
-    if device == "interpreter":
-        return InterpreterSession(program)
-    if device.partition(":")[0] != "vulkan":
-        raise unknown_device(device)
-    from xdsl_spirv.runtime.vulkan.device import open_device
-    from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
-    from xdsl_spirv.runtime.vulkan.worker import open_isolated
-
-    opened = open_isolated(device) if isolated else open_device(device)
-    try:
-        return VulkanSession(program, opened, owns=True)
-    except BaseException:
-        opened.close()
-        raise
 
 
 def fingerprint(program: Program) -> str:

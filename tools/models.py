@@ -30,7 +30,7 @@ from xdsl_spirv.frontends import is_onnx
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import DEVICES
+from xdsl_spirv.runtime.given import DEVICES
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.speech import counted, did_you_mean
 from xdsl_spirv.targets import load

@@ -15,13 +15,14 @@ from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from xdsl_spirv.runtime.default_device import open_session
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import LateError, ProgramError
-from xdsl_spirv.runtime.execution import bind_inputs, run
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.given import bind_inputs
 from xdsl_spirv.runtime.patience import time_limit
 from xdsl_spirv.runtime.phases import DEVICE, HOST, LOAD, Phase
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.session import open_session
 from xdsl_spirv.runtime.vulkan.device import (
     TIMEOUT,
     VARIABLE,

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Self
 
 from xdsl_spirv.progress import stage
-from xdsl_spirv.runtime.default_device import VARIABLE
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.given import VARIABLE
 from xdsl_spirv.runtime.needs import Feature, Needs
 from xdsl_spirv.runtime.requires import Launch, Requires, requirements, requires_of
 from xdsl_spirv.runtime.vulkan import physical

@@ -15,8 +15,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from xdsl_spirv.runtime.given import VARIABLE
 from xdsl_spirv.runtime.vulkan.describe import target_of, text_of
-from xdsl_spirv.runtime.vulkan.device import VARIABLE, parse_name
+from xdsl_spirv.runtime.vulkan.device import parse_name
 from xdsl_spirv.runtime.vulkan.errors import VulkanError
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.worker import list_devices

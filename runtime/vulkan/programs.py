@@ -26,7 +26,7 @@ def work_of(program: Program) -> Work:
     """A program as work: every kernel's bytes, the steps, the weights' bytes."""
     import numpy as np
 
-    from xdsl_spirv.runtime.execution import push_constant_bytes
+    from xdsl_spirv.runtime.given import push_constant_bytes
 
     manifest = program.manifest
     kernels = {kernel.name: kernel for kernel in manifest.kernels}
@@ -173,7 +173,7 @@ class Executor(ABC, Generic[L]):
 
     def _given(self, program: Program, inputs: Mapping[str, Array]) -> tuple[dict[str, bytes], L]:
         """The bytes of inputs and states before a run, and the program when it is loaded."""
-        from xdsl_spirv.runtime.execution import bind_inputs
+        from xdsl_spirv.runtime.given import bind_inputs
 
         values = bind_inputs(program, inputs)
         loaded = self.ready(program)

@@ -20,15 +20,16 @@ import numpy as np
 from xdsl_spirv.runtime.concrete_sizes import MAX_ELEMENTS
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import push_constant_bytes
 from xdsl_spirv.runtime.expressions import Number, evaluate, function_of, names_in
-from xdsl_spirv.runtime.program import SHARED, Buffer, Dispatch, Program
+from xdsl_spirv.runtime.given import push_constant_bytes
+from xdsl_spirv.runtime.manifest import SHARED, Buffer, Dispatch
 from xdsl_spirv.runtime.session import Session
 from xdsl_spirv.runtime.vulkan.programs import bytes_of, constants_of
 from xdsl_spirv.runtime.vulkan.work import Routine, Step, Work, WorkBuffer
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Checks
+    from xdsl_spirv.runtime.program import Program
     from xdsl_spirv.runtime.vulkan.device import VulkanDevice
     from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from xdsl_spirv.runtime.default_device import open_session
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.session import Session, open_session
+from xdsl_spirv.runtime.session import Session
 from xdsl_spirv.runtime.vulkan import resident
 from xdsl_spirv.runtime.vulkan.device import open_device
 from xdsl_spirv.runtime.vulkan.sessions import VulkanSession

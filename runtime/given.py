@@ -1,0 +1,67 @@
+"""
+What a run is given: the device's name, the inputs, and the block of push constants of each launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array, scalar_bytes
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.manifest import Buffer, Dispatch
+from xdsl_spirv.speech import did_you_mean
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.program import Program
+
+VARIABLE = "XDSL_SPIRV_DEVICE"
+"""An environment variable that names the device where nobody else does."""
+
+DEVICES = ("interpreter", "vulkan", "vulkan:N")
+"""What `run` knows to execute a program on."""
+
+
+def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """
+    The input buffers' contents, checked.
+
+    Raises `ProgramError` for a missing input, an unknown name, a wrong shape or type.
+    """
+    expected = {buffer.name: buffer for buffer in program.manifest.inputs}
+    if inputs.keys() != expected.keys():
+        raise _not_bound(expected, inputs)
+    return {
+        name: np.asarray(buffer.accept(inputs[name]), order="C")
+        for name, buffer in expected.items()
+    }
+
+
+def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> ProgramError:
+    """What is wrong with the names of the inputs that are given."""
+    place = f"inputs: {', '.join(f'{name}: {buffer}' for name, buffer in expected.items())}"
+    unknown = next((name for name in inputs if name not in expected), None)
+    if unknown is not None:
+        remedy = did_you_mean(unknown, expected, "rename it")
+        return ProgramError(f"there is no input {unknown!r}", place, remedy)
+    missing = next(name for name in expected if name not in inputs)
+    remedy = f"give --input {missing}=x.npy"
+    return ProgramError(f"the input {missing!r} is missing", place, remedy)
+
+
+def unknown_device(name: str) -> ProgramError:
+    """The error for a device that is none."""
+    remedy = did_you_mean(name, ("interpreter", "vulkan"), f"use one of {', '.join(DEVICES)}")
+    return ProgramError(f"there is no device {name!r}", "", remedy)
+
+
+def push_constant_bytes(launch: Dispatch) -> bytes:
+    """The block of push constants that a dispatch is given, little endian."""
+    block = b""
+    for constant in sorted(launch.push_constants, key=lambda c: c.offset):
+        assert not isinstance(constant.value, str)
+        value = scalar_bytes(constant.value, constant.type, f"dispatch of {launch.entry_point!r}")
+        block = block.ljust(constant.offset, b"\0") + value
+    return block
