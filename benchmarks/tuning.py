@@ -6,8 +6,10 @@ The contractions of benchmarks/ and of known networks tuned on the devices of a 
 
 Every contraction gets its share of the time that is left; what was measured is in the store, so
 that a second run goes on where the first ended. A schedule enters the table only if it beats the
-default by more than 3 % in both of two measurements. -o gets the default and the best of each
-contraction, and every measurement: the schedule, its time, that of the default beside it, runs.
+default by more than 3 % in both of two measurements. With --ahead the cores first compile and
+compute exact results, so that nothing runs beside the timings of a first step. -o gets the default
+and the best of each contraction, and every measurement: the schedule, its time, that of the default
+beside it, runs.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from math import exp, log, prod
 from pathlib import Path
@@ -44,7 +47,6 @@ from xdsl_spirv.tools.tuning.results import (
     Known,
     Outcome,
     best_of,
-    confirmed,
     deserves_entry,
     gain_of,
     time_of,
@@ -139,11 +141,18 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--target", default="nvidia-h200")
     parser.add_argument("--groups", default="benchmarks,networks")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--without", type=Path, help="leave out what this file of results has")
+    parser.add_argument(
+        "--ahead", action="store_true", help="compile the first step of all before measuring"
+    )
     parser.add_argument("--seconds", type=float, default=230, help="for all of it (%(default)g)")
     parser.add_argument("--candidates", type=int, default=48, help="a contraction (%(default)s)")
     parser.add_argument("--runs", type=int, default=18, help="timed for each (%(default)s)")
     parser.add_argument("--timeout", type=float, default=10, help="seconds of a run (%(default)g)")
     parser.add_argument("--until-gain", type=float, default=0.01, help="(%(default)g)")
+    parser.add_argument(
+        "--cheap-seconds", type=float, default=0.01, help="runs not worth halving (%(default)g)"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="compile processes (%(default)s)")
     parser.add_argument("--at-once", type=int, default=4, help="searches a device (%(default)s)")
     parser.add_argument("--devices", type=int, default=8, help="at most (%(default)s)")
@@ -166,20 +175,38 @@ def engine_of(options: argparse.Namespace) -> Engine:
     return Here(options.jobs, here()[: options.devices])
 
 
+def prepare(
+    benches: Mapping[str, DeviceBench], chosen: Mapping[str, tuple[Source, Product]], cores: int
+) -> None:
+    """Everything that cores do for the first step, while the device has nothing to do."""
+    begun = time.monotonic()
+    with ThreadPoolExecutor(2 * cores) as threads:
+        for _ in threads.map(lambda key: benches[key].prepare(chosen[key][0]), chosen):
+            pass
+    print(f"compiled in {time.monotonic() - begun:.1f} s", file=sys.stderr, flush=True)
+
+
 def searched(
     options: argparse.Namespace, chosen: Mapping[str, tuple[Source, Product]]
 ) -> tuple[Mapping[str, list[Outcome]], Together, dict[str, Any]]:
     """The outcomes, and where they come from."""
     limits = Options(
-        options.runs, options.candidates, options.timeout, until_gain=options.until_gain
+        options.runs,
+        options.candidates,
+        options.timeout,
+        until_gain=options.until_gain,
+        cheap_seconds=options.cheap_seconds,
     )
     with engine_of(options) as engine, Store(options.store) as store:
         ((resource, devices),) = engine.resources().most_common(1)
         devices = 1 if resource == LAVAPIPE else devices
         place = engine.place(resource)
         known = Known.of(store.records(MEASURE), place.device, place.driver)
+        benches = {key: DeviceBench(engine, resource, limits, store, known) for key in chosen}
+        if options.ahead:
+            prepare(benches, chosen, options.jobs)
         together = Together(
-            lambda source: DeviceBench(engine, resource, limits, store, known),
+            lambda source: benches[source.key],
             limits,
             lambda text: print(text, file=sys.stderr, flush=True),
             options.at_once * devices,
@@ -209,15 +236,8 @@ def recorded(paths: Sequence[Path]) -> tuple[dict[str, list[Outcome]], dict[str,
     devices = Counter((r.result.device, r.result.driver) for r in records)
     ((device, driver), _), *_ = devices.most_common(1)
     known = Known.of(records, device, driver)
-    outcomes: dict[str, dict[str, Outcome]] = {}
-    for (key, schedule, turn), outcome in known.outcomes.items():
-        table = outcomes.setdefault(key, {})
-        if not turn:
-            table[schedule] = outcome
-        elif schedule in table:
-            table[schedule] = confirmed(table[schedule], outcome)
-    where = {"device": device, "driver": driver, "left_out": known.left_out}
-    return {key: list(table.values()) for key, table in outcomes.items()}, where
+    where = {"device": device, "driver": driver, "unusual": len(known.unusual)}
+    return {key: list(known.of_contraction(key).values()) for key in known.clocks}, where
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -227,6 +247,9 @@ def main(arguments: list[str] | None = None) -> int:
         listed = [product for product in GROUPS[group]() if options.only in str(product)]
         others = sources(listed, options.target, options.jobs)
         chosen |= {k: v for k, v in list(others.items())[: options.most] if k not in chosen}
+    if options.without is not None:
+        had = {record["key"] for record in json.loads(options.without.read_text())["records"]}
+        chosen = {key: pair for key, pair in chosen.items() if key not in had}
     # The small ones are done first, while exact results of the others are computed.
     chosen = dict(sorted(chosen.items(), key=lambda pair: work_of(pair[1][1])))
     print(f"{len(chosen)} contractions", file=sys.stderr)

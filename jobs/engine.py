@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
@@ -48,10 +48,13 @@ class Engine(ABC):
     def close(self) -> None:
         """End what was started; closing twice does nothing."""
 
-    def run(self, jobs: Iterable[Job], store: Store | None = None) -> Iterator[tuple[Job, Result]]:
+    def run(
+        self, jobs: Iterable[Job], store: Store | None = None, anew: Container[str] = ()
+    ) -> Iterator[tuple[Job, Result]]:
         """
         Each job with its result: the store's where it has one, else a new one, which it gets.
 
+        What the store has of jobs whose keys are in `anew` does not count.
         Raises `ProgramError` for a resource that nobody offers and a store that cannot be written.
         """
         if store is None:
@@ -61,7 +64,8 @@ class Engine(ABC):
 
         def missing() -> Iterator[Job]:
             for job in jobs:
-                result = store.find(job, self.place(job.needs))
+                place = self.place(job.needs)
+                result = None if job.key in anew else store.find(job, place)
                 if result is None:
                     yield job
                 else:

@@ -90,8 +90,8 @@ def _searched(
     with _engine(arguments) as (engine, resource, count), Store(path) as store:
         place = engine.place(resource)
         known = Known.of(store.records(MEASURE), place.device, place.driver)
-        if known.left_out:
-            _say(f"{known.left_out} times in {path} are of another clock or load")
+        for line in known.told():
+            _say(f"measured again: {line}")
         together = Together(
             lambda source: DeviceBench(engine, resource, options, store, known),
             options,
@@ -124,7 +124,7 @@ def _resource(engine: Engine, device: str | None) -> str:
 def _replayed(
     arguments: argparse.Namespace, options: Options
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
-    """The outcomes of a search among what a store holds."""
+    """The outcomes of a search among what a store holds, and those that it did not ask for."""
     path = Path(arguments.replay)
     if not path.is_file():
         raise ProgramError("there is no store of results", str(path), "name what --store wrote")
@@ -138,8 +138,15 @@ def _replayed(
         sources = _sources(arguments)
     bench = Replay(known, device, driver)
     together = Together(lambda source: bench, options, _say)
-    outcomes = together.run(sources)
-    print(f"from {path}: {device}, {driver}; {known.left_out} times of another clock left out")
+    outcomes = {
+        key: list(({o.schedule: o for o in tried} | known.of_contraction(key)).values())
+        for key, tried in together.run(sources).items()
+    }
+    print(
+        f"from {path}: {device}, {driver}; {len(known.unusual)} times under another clock or load"
+    )
+    for line in known.told():
+        print(f"  {line}")
     for key, missing in bench.missing.items():
         print(f"{key}: {len(missing)} candidates were never measured")
         for schedule in missing:

@@ -22,6 +22,7 @@ from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning import kinds
 from xdsl_spirv.tools.tuning.bench import DeviceBench, source_data
+from xdsl_spirv.tools.tuning.kinds import WARM_UP_SECONDS
 from xdsl_spirv.tools.tuning.search import Options
 from xdsl_spirv.tools.tuning.together import sources_of
 
@@ -131,6 +132,15 @@ def test_a_low_clock_is_waited_for(measured: Any):
     assert device.busy > 60
     assert second["microseconds"] == first["microseconds"]
     assert second["reference"] == first["reference"]
+
+
+def test_a_new_default_is_not_warmed_up_on_a_warm_device(measured: Any):
+    works = [(5.0, 0.0, FINE), (3.0, 0.0, FINE)]
+    device = Played([*works, *works])
+    first = measured(device)["spent"]
+    second = measured(device, contraction="another")["spent"]
+    assert first["warm-up"] >= WARM_UP_SECONDS > 10 * second["warm-up"]
+    assert second.keys() == {"reference", "load", "run", "warm-up", "time"}
 
 
 def test_a_wrong_result_is_none(measured: Any):

@@ -331,7 +331,8 @@ def test_a_search_is_replayed_from_a_store(
     replay += ["--candidates", "5", "--page", str(tmp_path / "p.html")]
     assert main(replay) == 0
     out = capsys.readouterr().out
-    assert "invented, 1; 1 times of another clock left out" in out
+    assert "invented, 1; 1 times under another clock or load" in out
+    assert "timed beside a default of 20.00 us, which takes 10.00 us in the middle: #sched" in out
     assert "1 candidates were never measured" in out
     assert "1.40 times as fast as without the table" in out
     (entry,) = json.loads(table.read_text())["entries"].values()
@@ -364,7 +365,9 @@ def test_what_is_known_has_one_device_and_one_clock(stored: Path, source: Source
     with Store(stored) as store:
         known = Known.of(store.records(MEASURE), "invented", "1")
         other = Known.of(store.records(MEASURE), "invented", "2")
-    assert known.left_out == 1
+    (unusual,) = known.unusual
+    assert (unusual.microseconds, unusual.reference) == (1.0 / 9, 20.0)
+    assert len(known.anew) == 1
     assert len(other.outcomes) == 1
     names = [name for _, name, turn in known.outcomes if not turn]
     assert all(known.find(source.key, name, 20, 0) for name in names)
@@ -373,6 +376,23 @@ def test_what_is_known_has_one_device_and_one_clock(stored: Path, source: Source
     (nothing,) = replay.measure(source, ["never"], 1)
     assert not nothing.right
     assert replay.missing == {source.key: {"never": None}}
+
+
+def test_a_replay_has_everything_that_was_measured(
+    stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    replay = ["tune", "--target", "nvidia-h200", "--replay", str(stored)]
+    # It would itself measure two: the others are in the store, one under another clock alone.
+    with Store(stored) as store:
+        (record, *_) = (r for r in store.records(MEASURE) if r.data["turn"])
+        value = record.result.value | {"reference": 30.0}
+        other = record.data | {"schedule": record.data["schedule"].replace("[16,", "[32,")}
+        result = replace(record.result, value=value)
+        store.add(Job(MEASURE, other | {"reference": {}, "turn": 0}), result)
+    assert main([*replay, "--candidates", "2", "-o", str(tmp_path / "t.json")]) == 0
+    out = capsys.readouterr().out
+    assert "2 times under another clock or load" in out
+    assert "5 candidates: 5 ok" in out
 
 
 def test_estimates_of_schedules_without_a_rate_are_near_those_of_their_like(source: Source):

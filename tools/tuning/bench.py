@@ -16,7 +16,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.tuning.candidates import Source
 from xdsl_spirv.tools.tuning.proposals import Measured, Proposals, Tried, subject_data, subject_from
 from xdsl_spirv.tools.tuning.results import UNMEASURED, Known, Outcome, outcome_of
-from xdsl_spirv.tools.tuning.search import Bench, Options
+from xdsl_spirv.tools.tuning.search import STEP, Bench, Options
 
 LIST, PROPOSE, COMPILE = "tune-list", "tune-propose", "tune-compile"
 EXPECT, MEASURE = "tune-expect", "tune-measure"
@@ -53,6 +53,17 @@ class DeviceBench(Bench):
     )
     default: str | None = None
     default_is_right: bool = False
+    first: Proposals | None = None
+    """What is proposed first, if it was prepared."""
+
+    def prepare(self, source: Source) -> None:
+        """Do what the first step needs of cores."""
+        count = min(STEP, self.options.most)
+        self.first = self.propose(source, [], [], count, self.options.most)
+        self._compile(source, list(self.first.subjects))
+        default = self.compiled[next(iter(self.first.subjects))]
+        if not isinstance(default, Result):
+            list(self.engine.run([_exact(source_data(source) | default)], self.store))
 
     def propose(
         self,
@@ -62,6 +73,8 @@ class DeviceBench(Bench):
         count: int,
         most: int,
     ) -> Proposals:
+        if self.first is not None and not tried:
+            return self.first
         data = source_data(source) | {
             "tried": [[t.schedule, t.seconds, t.runs] for t in tried],
             "learned": [[subject_data(s), seconds, runs] for s, seconds, runs in learned],
@@ -99,7 +112,7 @@ class DeviceBench(Bench):
         elif self.default in outcomes:
             self.default_is_right = outcomes[self.default].right
         jobs = self._measurements(source, unknown, runs, turn)
-        for job, result in self.engine.run(jobs, self.store):
+        for job, result in self.engine.run(jobs, self.store, self.known.anew):
             outcomes[job.note] = outcome_of(job.data, result)
         for schedule in unknown:
             if schedule not in outcomes:
@@ -112,7 +125,9 @@ class DeviceBench(Bench):
         for job in self._measurements(source, [self.default], runs, 0):
             given = {name: job.data[name] for name in ("text", "inputs", "results")}
             exact = Job(EXPECT, given, seconds=10 * CORE_SECONDS)
-            results = {j.kind: r for j, r in self.engine.run([exact, job], self.store)}
+            results = {
+                j.kind: r for j, r in self.engine.run([exact, job], self.store, self.known.anew)
+            }
             outcome = outcome_of(job.data, results[MEASURE])
             if outcome.right and outcome.digests != results[EXPECT].value:
                 again = Job(MEASURE, {**job.data, "verify": True}, self.resource, job.seconds)
@@ -186,6 +201,12 @@ class DeviceBench(Bench):
         return outcome_of(job.data, result)
 
 
+def _exact(data: Mapping[str, Any]) -> Job:
+    """Computes the exact results of a compiled candidate's module."""
+    given = {name: data[name] for name in ("text", "inputs", "results")}
+    return Job(EXPECT, given, seconds=10 * CORE_SECONDS)
+
+
 @dataclass
 class Replay(Bench):
     """Answers from what was measured; `missing` are candidates that were not, by contraction."""
@@ -215,9 +236,10 @@ class Replay(Bench):
         return [self._outcome(source, schedule, turn) for schedule in schedules]
 
     def _outcome(self, source: Source, schedule: str, turn: int) -> Outcome:
-        outcome = self.known.find(source.key, schedule, 0, turn)
+        outcome = self.known.find(source.key, schedule, 0, turn, unusual=True)
         if outcome is not None:
             return outcome
-        with self.lock:
-            self.missing.setdefault(source.key, {})[schedule] = None
+        if not turn:
+            with self.lock:
+                self.missing.setdefault(source.key, {})[schedule] = None
         return Outcome(source.key, schedule, self.device, self.driver, UNMEASURED)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ PACKING = "pack_"
 ATTEMPTS = 3
 """How often a candidate is timed whose reference does not stay as it was."""
 WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
-"""The reference runs so long before the first timing: the device was idle while work was loaded."""
+"""A reference runs at most so long before a timing: the device was idle while work was loaded."""
 WARM = 1.04
 """How many times its shortest time the reference may take when the clock is high again."""
 REFERENCE_RUNS = 5
@@ -108,13 +109,17 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
     A candidate's microseconds beside the reference's, and what the driver says of its code.
 
     `reference` is None for the default itself. With `verify` its results are held against the
-    source by their bound. Raises `Wrong`, and what the device raises.
+    source by their bound. `spent` are the seconds of each part of the job. Raises `Wrong`, and what
+    the device raises.
     """
     from xdsl_spirv.jobs.child import opened
 
     bench = _bench(opened())
-    reference = data["reference"] and bench.reference(data)
-    loaded = bench.load(data["work"], data)
+    spent = _Spent()
+    with spent.on("reference"):
+        reference = data["reference"] and bench.reference(data)
+    with spent.on("load"):
+        loaded = bench.load(data["work"], data)
     kept = False
     try:
         statistics = _statistics(loaded)
@@ -124,33 +129,56 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
             slow = problem(heaviest(statistics), heaviest(reference.statistics), room)
             if slow:
                 return {"pruned": slow, "statistics": statistics}
-        outputs = loaded.run(bench.inputs(data), data["timeout"])
-        digests = {name: _digest(value) for name, value in outputs.items()}
+        with spent.on("run"):
+            outputs = loaded.run(bench.inputs(data), data["timeout"])
+            digests = {name: _digest(value) for name, value in outputs.items()}
         if data["verify"] or (reference and digests != reference.digests):
             _verify(data, outputs)
         own = reference or _Reference(loaded, digests, statistics)
-        times = _beside(own, loaded, data)
+        times = _beside(bench, own, loaded, data, spent)
         if data["is_default"]:
             kept = bench.keep(_key(data["work"], data), own)
         elif reference is None:
             # Nothing to compare with: the default is not right.
             times["reference"] = 0.0
-        return {"digests": digests, "statistics": statistics, **times}
+        return {"digests": digests, "statistics": statistics, "spent": spent.seconds, **times}
     finally:
         if not kept:
             bench.device.unload(loaded)
 
 
-def _beside(reference: _Reference, loaded: LoadedWork, data: Mapping[str, Any]) -> dict[str, Any]:
+class _Spent:
+    """Seconds of a measurement by what it was at."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def on(self, part: str) -> Generator[None]:
+        begun = time.perf_counter()
+        yield
+        took = time.perf_counter() - begun
+        self.seconds[part] = round(self.seconds.get(part, 0.0) + took, 4)
+
+
+def _beside(
+    bench: _Bench,
+    reference: _Reference,
+    loaded: LoadedWork,
+    data: Mapping[str, Any],
+    spent: _Spent,
+) -> dict[str, Any]:
     """The reference, the candidate, and the reference once more."""
     runs, timeout = data["runs"], data["timeout"]
     count = max(REFERENCE_RUNS, runs // 2)
     attempt = 0
     while True:
-        reference.warm_up(timeout)
-        before = reference.microseconds(count, timeout)
-        times = _microseconds(loaded, runs, timeout)
-        after = reference.microseconds(count, timeout)
+        with spent.on("warm-up"):
+            bench.warm_up(reference, timeout)
+        with spent.on("time"):
+            before = reference.microseconds(count, timeout)
+            times = _microseconds(loaded, runs, timeout)
+            after = reference.microseconds(count, timeout)
         attempt += 1
         if abs(after / before - 1) <= UNSTEADY or attempt == ATTEMPTS:
             return {
@@ -201,14 +229,10 @@ class _Reference:
         self.shortest = min(took, self.shortest or took)
         return took
 
-    def warm_up(self, timeout: float) -> None:
-        """Run until the clock is as high as it was before, or for a while."""
-        known = self.shortest
-        end = time.monotonic() + WARM_UP_SECONDS
-        while time.monotonic() < end:
-            self.loaded.time(1, timeout, STEP_SECONDS)
-            if self.microseconds(REFERENCE_RUNS, timeout) < WARM * known:
-                return
+    def run_on(self, timeout: float) -> float:
+        """Microseconds after running for a moment."""
+        self.loaded.time(1, timeout, STEP_SECONDS)
+        return self.microseconds(REFERENCE_RUNS, timeout)
 
 
 @dataclass
@@ -260,6 +284,20 @@ class _Bench:
             self.keep(key, reference)
         self.references.move_to_end(key)
         return self.references[key]
+
+    def warm_up(self, reference: _Reference, timeout: float) -> None:
+        """
+        Run until the clock is as high as it was before, or for a while.
+
+        A reference that was never timed cannot tell; the latest one that was tells in its place.
+        """
+        timed = (other for other in reversed(self.references.values()) if other.shortest)
+        gauge = reference if reference.shortest else next(timed, reference)
+        known = gauge.shortest
+        end = time.monotonic() + WARM_UP_SECONDS
+        while time.monotonic() < end:
+            if gauge.run_on(timeout) < WARM * known:
+                return
 
     def keep(self, key: str, reference: _Reference) -> bool:
         """Leave a reference loaded, and unload the oldest ones beside it that are too much."""

@@ -2,17 +2,17 @@
 What a search for schedules leaves: outcomes, found again in a store, and the tuned table.
 
 A time counts beside that of the reference, which was measured before and after it on the same
-device. Outcomes of other devices and drivers are never looked at, and those under another clock or
-load (the reference took another time) are left out. A schedule enters the table only if it is
-faster than the default by more than `MARGIN` in both of two measurements: a table of entries that
-are worth nothing would keep later defaults from being used.
+device. Outcomes of other devices and drivers are never looked at. Those under another clock or load
+(the reference took another time) are measured again, and are no evidence for an entry. A schedule
+enters the table only if it is faster than the default by more than `MARGIN` in both of two
+measurements: a table of entries that are worth nothing would keep later defaults from being used.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -43,7 +43,8 @@ class Outcome:
     `microseconds` is the median of all dispatches together (`packing` the part of those that pack
     operands) in so many `runs`, `reference` that of the default schedule beside it, which changed
     by the share `drift` meanwhile. `again` is the same ratio in a second measurement, of those that
-    deserve one. `statistics` is what the driver says of the kernels' code where it says anything.
+    deserve one, and `again_beside` the default's time there. `statistics` is what the driver says
+    of the kernels' code where it says anything.
     """
 
     key: str
@@ -59,6 +60,7 @@ class Outcome:
     statistics: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
     packing: float = 0.0
     again: float | None = None
+    again_beside: float = 0.0
     at: float = 0.0
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -110,19 +112,34 @@ VALUES = ("microseconds", "reference", "drift", "statistics", "packing", "digest
 """What a measurement's value has of an outcome."""
 
 
+def is_usual(reference: float, clock: float) -> bool:
+    """Whether a reference took what it takes in the middle: neither clock nor load are others."""
+    return not clock or abs(reference / clock - 1) <= OTHER_CLOCK
+
+
+def clock_of(outcomes: Iterable[Outcome]) -> float:
+    """What the reference took beside one contraction's outcomes, in the middle."""
+    times = [outcome.reference for outcome in outcomes if outcome.right]
+    return median(times) if times else 0.0
+
+
 @dataclass
 class Known:
     """
     Outcomes that a store holds, of one device and driver: by contraction, schedule and turn.
 
-    A schedule has the outcome of the most runs. `left_out` counts those that were timed under
-    another clock or load.
+    A schedule has the outcome of the most runs, one under the usual clock and load before others.
+    `unusual` are the others, with the reference's usual time and the keys of their jobs.
     """
 
     outcomes: dict[tuple[str, str, int], Outcome] = field(
         default_factory=dict[tuple[str, str, int], Outcome]
     )
-    left_out: int = 0
+    clocks: dict[str, float] = field(default_factory=dict[str, float])
+    """What the reference of a contraction takes in the middle."""
+    unusual: list[Outcome] = field(default_factory=list[Outcome])
+    anew: set[str] = field(default_factory=set[str])
+    """Keys of the jobs of `unusual`."""
 
     @staticmethod
     def of(records: Iterable[Record], device: str, driver: str) -> Known:
@@ -133,9 +150,8 @@ class Known:
                 outcome = outcome_of(record.data, record.result, record.at)
                 groups[outcome.key].append((record, outcome))
         known = Known()
-        for group in groups.values():
-            times = [outcome.reference for _, outcome in group if outcome.right]
-            clock = median(times) if times else 0.0
+        for key, group in groups.items():
+            clock = known.clocks[key] = clock_of(outcome for _, outcome in group)
             # The default comes first, and takes what it took beside the others.
             group.sort(key=lambda pair: pair[0].data.get("reference") is not None)
             for record, outcome in group:
@@ -144,26 +160,55 @@ class Known:
                     outcome = replace(
                         outcome, microseconds=outcome.microseconds * scale, reference=clock
                     )
-                known.add(record.data["turn"], outcome, clock)
+                known.add(record.data["turn"], outcome, record.key)
         return known
 
-    def add(self, turn: int, outcome: Outcome, clock: float = 0.0) -> None:
-        """Take an outcome in, unless its reference is far from `clock`, or one of more runs is."""
-        if outcome.right and clock:
-            if abs(outcome.reference / clock - 1) > OTHER_CLOCK:
-                self.left_out += 1
-                return
+    def is_usual(self, outcome: Outcome) -> bool:
+        """Whether an outcome was timed under the clock and load of the others."""
+        return not outcome.right or is_usual(outcome.reference, self.clocks.get(outcome.key, 0.0))
+
+    def add(self, turn: int, outcome: Outcome, job: str = "") -> None:
+        """Take an outcome in, unless there is a better one."""
+        if not self.is_usual(outcome):
+            self.unusual.append(outcome)
+            self.anew.add(job)
         place = outcome.key, outcome.schedule, turn
         other = self.outcomes.get(place)
-        if other is None or other.runs <= outcome.runs:
+        if other is None or self._weight(other) <= self._weight(outcome):
             self.outcomes[place] = outcome
 
-    def find(self, key: str, schedule: str, runs: int, turn: int) -> Outcome | None:
-        """The outcome of a candidate after at least so many runs, or of one that is not right."""
+    def _weight(self, outcome: Outcome) -> tuple[bool, int]:
+        return self.is_usual(outcome), outcome.runs
+
+    def find(
+        self, key: str, schedule: str, runs: int, turn: int, unusual: bool = False
+    ) -> Outcome | None:
+        """
+        The outcome of a candidate after at least so many runs, or of one that is not right.
+
+        One under another clock or load only if `unusual` ones will do.
+        """
         outcome = self.outcomes.get((key, schedule, turn))
         if outcome is None or (outcome.right and outcome.runs < runs):
             return None
-        return outcome
+        return outcome if unusual or self.is_usual(outcome) else None
+
+    def of_contraction(self, key: str) -> dict[str, Outcome]:
+        """By schedule, all outcomes of a contraction with their second measurements."""
+        return {
+            schedule: confirmed(outcome, self.outcomes.get((key, schedule, 1)))
+            for (other, schedule, turn), outcome in self.outcomes.items()
+            if other == key and not turn
+        }
+
+    def told(self) -> Iterator[str]:
+        """A line for each unusual outcome: what was timed beside which reference."""
+        for one in self.unusual:
+            reference, clock = one.reference, self.clocks[one.key]
+            yield (
+                f"{one.key}: timed beside a default of {reference:.2f} us, which takes "
+                f"{clock:.2f} us in the middle: {one.schedule}"
+            )
 
 
 def best_of(tried: Sequence[Outcome]) -> Outcome | None:
@@ -194,6 +239,9 @@ def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
     best = best_of(tried)
     if best is None or not best.steady:
         return False
+    clock = clock_of(tried)
+    if not all(is_usual(time or clock, clock) for time in (best.reference, best.again_beside)):
+        return False
     if not tried[0].right:
         return True
     if best.again is None:
@@ -204,7 +252,9 @@ def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
 
 def confirmed(outcome: Outcome, second: Outcome | None) -> Outcome:
     """An outcome with the ratio of a second measurement, if that was right."""
-    return replace(outcome, again=second.ratio) if second and second.right else outcome
+    if second is None or not second.right:
+        return outcome
+    return replace(outcome, again=second.ratio, again_beside=second.reference)
 
 
 def entry_of(tried: Sequence[Outcome]) -> dict[str, Any]:

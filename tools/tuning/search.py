@@ -30,8 +30,6 @@ KEEP = 3
 """One of so many goes on to more runs, of which it gets so many times as many."""
 FAR_BEHIND = 1.5
 """A candidate that takes this many times as long as the best is not measured further."""
-CHEAP_SECONDS = 0.01
-"""Runs that take no longer together are cheap beside loading a candidate."""
 FINALISTS = 3
 """Candidates that are measured a second time."""
 REMEMBERED = 150
@@ -42,7 +40,8 @@ REMEMBERED = 150
 class Options:
     """
     Limits of a search: `runs` of a candidate that is worth all of them, the `most` candidates of a
-    contraction, `seconds` for it, `timeout` of a run, and the gain below which it ends.
+    contraction, `seconds` for it, `timeout` of a run, and the gain below which it ends. Runs that
+    take no longer than `cheap_seconds` together are cheap beside loading a candidate.
     """
 
     runs: int = 20
@@ -51,6 +50,7 @@ class Options:
     seconds: float | None = None
     prune: bool = True
     until_gain: float = 0.01
+    cheap_seconds: float = 0.01
 
 
 class Bench(ABC):
@@ -171,7 +171,7 @@ class Search:
 
     def _halve(self, names: Sequence[str]) -> None:
         """Measure candidates: all a little, and the best of them more."""
-        cheap = int(CHEAP_SECONDS / self._scale())
+        cheap = int(self.options.cheap_seconds / self._scale())
         for runs in ladder(self.options.runs, cheap):
             self._measure([n for n in names if not self._has(n, runs)], runs)
             right = [name for name in names if self.outcomes[name].right]
