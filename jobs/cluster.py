@@ -4,9 +4,10 @@ Jobs on Dask's workers, of this machine or of many.
     with Cluster("tcp://host:8786") as engine: ...
     with Cluster.local(2) as engine: ...
 
-Dask places the jobs. This side keeps the list of open ones: when the scheduler is lost it looks for
-a new one at the same address and submits them again. When a worker dies, each of its jobs may have
-been the cause: they are tried once more, one at a time, so that what dies then has itself to blame.
+Dask places the jobs, except those that want a device for themselves (`dealing.py`). This side keeps
+the list of open ones: when the scheduler is lost it looks for a new one at the same address and
+submits them again. When a worker dies, each of its jobs may have been the cause: they are tried
+once more, one at a time, so that what dies then has itself to blame.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import threading
 import time
 import warnings
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -32,6 +33,7 @@ from distributed import Client, LocalCluster
 from distributed.scheduler import KilledWorker
 
 from xdsl_spirv.jobs.crew import nobody_offers
+from xdsl_spirv.jobs.dealing import Dealer, Waiting
 from xdsl_spirv.jobs.engine import OPEN, Engine
 from xdsl_spirv.jobs.job import (
     CORES,
@@ -43,7 +45,7 @@ from xdsl_spirv.jobs.job import (
     job_to_bytes,
 )
 from xdsl_spirv.jobs.places import Place, here
-from xdsl_spirv.jobs.worker import demand, describe, differ, no_scheduler, perform
+from xdsl_spirv.jobs.worker import URGENT, demand, describe, differ, no_scheduler, perform
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.processes import python_command, same_modules
 
@@ -83,6 +85,7 @@ class Cluster(Engine):
         self._looked = 0.0
         self._closed = False
         self.scheduler = ""
+        self.dealer = Dealer(lambda: self.client.status == "running")
         self.client: Any = self._connect(CONNECT_SECONDS)
         self._meet()
 
@@ -175,8 +178,12 @@ class Cluster(Engine):
                 # The client finds its scheduler again, or closes.
                 return self._capacity
             self._capacity = Counter()
-            for worker in info["workers"].values():
-                self._capacity.update({name: int(n) for name, n in worker["resources"].items()})
+            devices: dict[str, dict[str, int]] = defaultdict(dict)
+            for address, worker in info["workers"].items():
+                for name, number in worker["resources"].items():
+                    self._capacity[name] += int(number)
+                    devices[name][address] = int(number)
+            self.dealer.update(devices)
             return self._capacity
 
     def place(self, resource: str) -> Place:
@@ -233,7 +240,8 @@ class _Run:
         """What dead workers had."""
         self.suspect: int | None = None
         """The one of them that is tried."""
-        self.counts: Counter[str] = Counter()
+        self.sent = 0
+        """Tasks for cores that are open."""
         self.ended: SimpleQueue[int] = SimpleQueue()
         self.progress = time.monotonic()
 
@@ -243,49 +251,61 @@ class _Run:
             pulled = self._pull(jobs)
             capacity = self.engine.look()
             self._submit(capacity)
-            if not pulled and not self.open and not self.suspects and not any(self.held.values()):
+            waiting = self.engine.dealer.held(self)
+            if not (pulled or waiting or self.open or self.suspects or self._held):
                 return
             # The next job may be long in coming: those that are known are under way meanwhile.
             numbers = self._ended() if pulled else self._wait()
             yield from self._settled(numbers)
-            if numbers or pulled or self._attended(capacity):
+            if numbers or pulled or self._attended(capacity, waiting):
                 self.progress = time.monotonic()
             elif time.monotonic() - self.progress > PATIENCE_SECONDS:
                 raise ProgramError(
-                    f"no worker is left for {len(self.open)} open jobs",
+                    f"no worker is left for {len(self.open) + len(waiting) + self._held} open jobs",
                     self.engine.address,
                     "start workers again and run the same: a store keeps what is recorded",
                 )
 
     def _pull(self, jobs: Iterator[Job]) -> bool:
         """Take the next job of the caller, if there is one and not too many are held."""
-        if len(self.open) + sum(map(len, self.held.values())) >= OPEN:
+        if len(self.open) + len(self.engine.dealer.held(self)) + self._held >= OPEN:
             return False
         for job in jobs:
             self.engine.place(job.needs)
-            self.held[_sort(job)].append(job)
+            self._hold(job)
             return True
         return False
 
-    def _attended(self, capacity: Counter[str]) -> bool:
+    def _hold(self, job: Job) -> None:
+        """Keep a job until workers have room for it."""
+        if job.alone:
+            self.engine.dealer.offer(Waiting(self, job, self._send_to))
+        else:
+            self.held[_sort(job)].append(job)
+
+    @property
+    def _held(self) -> int:
+        return sum(map(len, self.held.values()))
+
+    def _attended(self, capacity: Counter[str], waiting: Sequence[Job]) -> bool:
         """Whether there are workers for something that is open or held."""
         needed = {
-            *(task.needs for task in self.open.values()),
-            *(needs for _, needs, _ in self.held),
+            *(task.needs for task in list(self.open.values())),
+            *(needs for _, needs in self.held),
+            *(job.needs for job in waiting),
         }
         return any(capacity[needs] for needs in needed)
 
     def _submit(self, capacity: Counter[str]) -> None:
-        """Send each resource as many tasks as its workers take, and a few more."""
+        """Send as many tasks as workers have cores, and a few more."""
         if self.engine.client.status != "running":
             return
         if self.suspects and self.suspect is None:
             self.suspect = self._send([self.suspects.popleft()])
         for jobs in self.held.values():
             while jobs:
-                lane = _lane(jobs[0])
-                room = capacity[lane] + AHEAD
-                if self.counts[lane] >= room:
+                room = capacity[CORES] + AHEAD
+                if self.sent >= room:
                     break
                 size = min(self._together(jobs[0]), -(-len(jobs) // room))
                 self._send([jobs.popleft() for _ in range(size)])
@@ -294,7 +314,11 @@ class _Run:
         """How many jobs of a kind are a task: one unless they are known to be quick."""
         return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
 
-    def _send(self, jobs: list[Job]) -> int:
+    def _send_to(self, job: Job, worker: str) -> int:
+        """Submit a job to a worker; another one takes it if that is gone by then."""
+        return self._send([job], workers=[worker], allow_other_workers=True)
+
+    def _send(self, jobs: list[Job], **where: Any) -> int:
         """Submit a task; returns its number."""
         number = next(_numbers)
         future = self.engine.client.submit(
@@ -303,14 +327,19 @@ class _Run:
             code_digest(),
             key=f"{jobs[0].kind}-{jobs[0].key[:12]}-{os.getpid()}-{number}",
             resources=demand(jobs[0]),
+            priority=URGENT if jobs[0].alone else 0,
             pure=False,
+            **where,
         )
         self.open[number] = _Task(jobs, future, self.engine.scheduler)
-        self.counts[_lane(jobs[0])] += 1
+        if not jobs[0].alone:
+            # Other threads send those that are alone.
+            self.sent += 1
         future.add_done_callback(partial(self._tell, number))
         return number
 
     def _tell(self, number: int, _: Future) -> None:
+        self.engine.dealer.release(number)
         self.ended.put(number)
 
     def _wait(self) -> list[int]:
@@ -319,7 +348,8 @@ class _Run:
             numbers = [self.ended.get(timeout=LOOK_SECONDS)]
         except Empty:
             # A scheduler that is gone took these with it, whatever their futures say.
-            return [n for n, task in self.open.items() if task.scheduler != self.engine.scheduler]
+            open_tasks, scheduler = list(self.open.items()), self.engine.scheduler
+            return [number for number, task in open_tasks if task.scheduler != scheduler]
         return numbers + self._ended()
 
     def _ended(self) -> list[int]:
@@ -336,14 +366,16 @@ class _Run:
         done = [task.future for task in ended.values() if task.future.status == "finished"]
         answers = dict(zip((f.key for f in done), self._gathered(done), strict=True))
         for number, task in ended.items():
-            self.counts[_lane(task.jobs[0])] -= 1
+            self.engine.dealer.release(number)
+            self.sent -= not task.jobs[0].alone
             suspected = number == self.suspect
             self.suspect = None if suspected else self.suspect
             answer = answers.get(task.future.key)
             if answer is not None:
                 yield from self._results(task, answer)
             elif task.future.status != "error":
-                self.held[_sort(task.jobs[0])].extendleft(reversed(task.jobs))
+                for job in task.jobs:
+                    self._hold(job)
             elif not suspected:
                 self.suspects.extend(task.jobs)
             else:
@@ -370,21 +402,19 @@ class _Run:
 
     def cancel(self) -> None:
         """Take back what is open."""
+        self.engine.dealer.withdraw(self)
+        for number in list(self.open):
+            self.engine.dealer.release(number)
         with suppress(Exception):
             self.engine.client.cancel([task.future for task in self.open.values()])
 
 
-_Sort: TypeAlias = tuple[str, str, bool]
+_Sort: TypeAlias = tuple[str, str]
 
 
 def _sort(job: Job) -> _Sort:
     """Jobs of one sort can be sent together."""
-    return job.kind, job.needs, job.alone
-
-
-def _lane(job: Job) -> str:
-    """The resource of which it takes a whole one."""
-    return job.needs if job.alone else CORES
+    return job.kind, job.needs
 
 
 def _cause(error: BaseException | None) -> str:

@@ -77,7 +77,8 @@ class Job:
 
     `needs` is a resource: `cores`, `interpreter`, `lavapipe`, or a GPU as `vulkan:nvidia-h200`. A
     GPU has no other job meanwhile unless the job says it may be `shared`, as what is not timed. The
-    job may take `seconds`, and `memory` bytes where that is given. `note` comes back with it.
+    job may take `seconds`, and `memory` bytes where that is given. Jobs that are `near` each other
+    share what a device's process keeps loaded. `note` comes back with it.
     """
 
     kind: str
@@ -86,6 +87,7 @@ class Job:
     seconds: float = SECONDS
     memory: int | None = None
     shared: bool = False
+    near: str = ""
     note: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """
 A worker of Dask's: announces this machine's cores and devices, and performs what it is sent.
 
-Dask's scheduler lets a device have one job at a time, and as many others as there are cores. Jobs
+As many jobs run at a time as there are cores, and one on each device (`crew.py` sees to it). Jobs
 run in processes of their own (`crew.py`), so the worker outlives what they do. It outlives its
 scheduler, too: it registers again with one that is started anew at the same address.
 """
@@ -35,6 +35,13 @@ from xdsl_spirv.jobs.job import (
 from xdsl_spirv.jobs.places import Place
 from xdsl_spirv.runtime.errors import ProgramError
 
+TURNS = 8
+"""
+Jobs for each of its GPUs that a worker takes: one is at it, the others wait in the worker. Dask's
+own queue has one order for all resources, so that a job that waits there holds up all behind it.
+"""
+URGENT = 1
+"""Dask's priority of jobs for GPUs: one that may begin shall not wait behind others for cores."""
 PATIENCE_SECONDS = 60.0
 """How long a scheduler that is gone is waited for."""
 FIRST_SECONDS = 10.0
@@ -50,13 +57,20 @@ def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
     for place in devices:
         count = offered.get(place.resource, 0) + 1
         offered[place.resource] = count if place.is_gpu else cores
+        if place.is_gpu:
+            offered[turns(place.resource)] = TURNS * count
     return offered
 
 
+def turns(resource: str) -> str:
+    """The resource of which a job takes one that wants a GPU for itself."""
+    return f"turns {resource}"
+
+
 def demand(job: Job) -> dict[str, float]:
-    """What a job takes of its worker: a GPU alone, or a core beside what else it needs."""
+    """What a job takes of its worker: a turn at a GPU, or a core beside what else it needs."""
     if job.alone:
-        return {job.needs: job.share}
+        return {turns(job.needs): 1}
     return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}
 
 
@@ -102,7 +116,7 @@ async def _serve(address: str, cores: int, devices: Sequence[Place], patience: f
         with tempfile.TemporaryDirectory(prefix="xdsl-spirv-worker-") as folder:
             worker = Worker(
                 address,
-                nthreads=cores + sum(place.is_gpu for place in devices),
+                nthreads=cores + TURNS * sum(place.is_gpu for place in devices),
                 resources=resources(cores, devices),
                 memory_limit=0,
                 dashboard=False,

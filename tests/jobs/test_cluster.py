@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from xdsl_spirv.jobs.job import LAVAPIPE, Job
+from xdsl_spirv.jobs.places import Place, here
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.faulty_jobs import FAULTY
@@ -30,9 +31,17 @@ SCHEDULER = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashb
 WORKER = [sys.executable, "-m", "xdsl_spirv.tools.main", "worker"]
 
 
+PLAYED = "vulkan:played"
+
+
 @pytest.fixture(scope="module")
 def engine() -> Generator[Cluster]:
-    with Cluster.local(2, cores=2) as engine:
+    """Two workers, each with a GPU that nobody opens."""
+    played = [Place(PLAYED, "played", "1", f"vulkan:{n}") for n in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster, "here", lambda: (*here(), *played))
+        started = Cluster.local(2, cores=2)
+    with started as engine:
         deadline = time.monotonic() + 600
         while engine.look()["cores"] < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -50,7 +59,8 @@ def jobs(count: int, **data: Any) -> list[Job]:
 
 
 def test_workers_announce_lavapipe_and_interpreter(engine: Cluster, lavapipe: Path):
-    assert engine.look() == {"cores": 2, "interpreter": 2, "lavapipe": 2}
+    assert engine.resources() == {"lavapipe": 2, PLAYED: 2}
+    assert engine.look()["cores"] == engine.look()["interpreter"] == 2
     for resource in ("interpreter", "lavapipe"):
         ((_, result),) = engine.run([Job("nothing", {"x": b"y"}, resource)])
         assert result.value == {"x": b"y"}
@@ -95,6 +105,17 @@ def test_a_cluster_costs_less_than_5_milliseconds_a_job(engine: Cluster):
     begun = time.process_time()
     assert Counter(result.status for _, result in engine.run(many)) == {"ok": 400}
     assert (time.process_time() - begun) / len(many) < 0.005
+
+
+def test_jobs_that_wait_for_a_device_hold_up_no_others(engine: Cluster):
+    """In Dask's own queue one that waits for a resource does."""
+    data = {"do": "return", "sleep": 0.2}
+    waiting = [Job(FAULTY, data | {"n": n}, PLAYED, near="ab"[n % 2]) for n in range(10)]
+    results = list(engine.run([*waiting, *jobs(8)]))
+    assert all(result.ok for _, result in results)
+    order = [job.needs for job, _ in results]
+    assert order.index("cores") < 4
+    assert order[-4:] == [PLAYED] * 4
 
 
 def test_a_device_that_no_worker_has_is_refused(engine: Cluster):

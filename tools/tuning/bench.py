@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl_spirv.jobs.engine import Engine
@@ -130,7 +130,7 @@ class DeviceBench(Bench):
             }
             outcome = outcome_of(job.data, results[MEASURE])
             if outcome.right and outcome.digests != results[EXPECT].value:
-                again = Job(MEASURE, {**job.data, "verify": True}, self.resource, job.seconds)
+                again = replace(job, data={**job.data, "verify": True})
                 ((_, result),) = self.engine.run([again], self.store)
                 outcome = outcome_of(again.data, result)
             self.default_is_right = outcome.right
@@ -157,7 +157,8 @@ class DeviceBench(Bench):
             data = {**self._data(source, schedule, runs, turn), **compiled}
             own = schedule == default
             data |= {"reference": None if own else reference, "is_default": own}
-            yield Job(MEASURE, data, self.resource, self._limit, note=schedule)
+            near = source.key
+            yield Job(MEASURE, data, self.resource, self._limit, near=near, note=schedule)
 
     def _data(self, source: Source, schedule: str, runs: int, turn: int) -> dict[str, Any]:
         return source_data(source) | {

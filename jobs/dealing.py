@@ -1,0 +1,127 @@
+"""
+Which worker's device gets the next job that wants one for itself.
+
+Dask places a task by what a worker's cores have to do, so that one device waits while another one
+has a queue. So each device is sent one job and another one to go on with; the rest waits here. A
+job goes where jobs `near` it went, as they left loaded what it needs; another device takes it if it
+had nothing to do otherwise. A search's first job goes before others, as it has to have ended before
+the rest of them come; then those near the oldest ones, so that one search after the other ends,
+instead of all at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import insort
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from xdsl_spirv.jobs.job import Job
+
+AHEAD = 1
+"""Jobs that a worker has beside those that its devices are at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """A job that no worker was sent yet; `send` submits it to one and returns the task's number."""
+
+    owner: object
+    job: Job
+    send: Callable[[Job, str], int]
+
+
+class Dealer:
+    """The jobs for devices of all callers of an engine; any thread may ask it."""
+
+    def __init__(self, is_open: Callable[[], bool] = lambda: True):
+        self._is_open = is_open
+        self._lock = threading.RLock()
+        self._devices: Mapping[str, Mapping[str, int]] = {}
+        """How many a worker has, by resource and worker."""
+        self._waiting: dict[str, list[Waiting]] = defaultdict(list)
+        self._ages: dict[str, int] = {}
+        """What jobs are near to, by when it came."""
+        self._taken: Counter[tuple[str, str]] = Counter()
+        """Jobs that a worker has for its devices, by resource and worker."""
+        self._sent: dict[int, tuple[str, str]] = {}
+        self._homes: dict[tuple[str, str], str] = {}
+        """The first worker that had jobs near each other."""
+        self._met: set[tuple[str, str]] = set()
+        """Workers and what they had jobs near to."""
+
+    def update(self, devices: Mapping[str, Mapping[str, int]]) -> None:
+        """Take over how many devices workers have, and deal."""
+        with self._lock:
+            self._devices = devices
+            for resource in list(self._waiting):
+                self._deal(resource)
+
+    def offer(self, waiting: Waiting) -> None:
+        """Take a job, and send it as soon as a device has room for it."""
+        with self._lock:
+            self._ages.setdefault(waiting.job.near, len(self._ages))
+            listed = self._waiting[waiting.job.needs]
+            insort(listed, waiting, key=lambda w: self._ages[w.job.near])
+            self._deal(waiting.job.needs)
+
+    def release(self, number: int) -> None:
+        """A task ended, whatever came of it."""
+        with self._lock:
+            place = self._sent.pop(number, None)
+            if place is not None:
+                self._taken[place] -= 1
+                self._deal(place[0])
+
+    def held(self, owner: object) -> list[Job]:
+        """Jobs of a caller that wait."""
+        with self._lock:
+            return [w.job for listed in self._waiting.values() for w in listed if w.owner is owner]
+
+    def withdraw(self, owner: object) -> None:
+        """Forget the jobs of a caller that wait."""
+        with self._lock:
+            for resource, listed in self._waiting.items():
+                self._waiting[resource] = [w for w in listed if w.owner is not owner]
+
+    def _deal(self, resource: str) -> None:
+        """Send what workers have room for, one job to the least busy worker at a time."""
+        while self._waiting[resource] and self._is_open():
+            if not any(self._deal_to(resource, worker) for worker in self._by_work(resource)):
+                return
+
+    def _by_work(self, resource: str) -> list[str]:
+        devices = self._devices.get(resource, {})
+        return sorted(devices, key=lambda w: self._taken[resource, w] / devices[w])
+
+    def _deal_to(self, resource: str, worker: str) -> bool:
+        devices, taken = self._devices[resource][worker], self._taken[resource, worker]
+        if taken >= devices + AHEAD:
+            return False
+        chosen = self._choose(resource, worker, is_idle=taken < devices)
+        if chosen is None:
+            return False
+        self._sent[chosen.send(chosen.job, worker)] = resource, worker
+        self._waiting[resource].remove(chosen)
+        self._taken[resource, worker] += 1
+        if chosen.job.near:
+            self._homes.setdefault((resource, chosen.job.near), worker)
+            self._met.add((worker, chosen.job.near))
+        return True
+
+    def _choose(self, resource: str, worker: str, is_idle: bool) -> Waiting | None:
+        """The first job at home nowhere or there; for an idle device any, those it knows first."""
+        listed, devices = self._waiting[resource], self._devices[resource]
+        homes = [self._homes.get((resource, w.job.near)) for w in listed]
+        for waiting, home in zip(listed, homes, strict=True):
+            if home not in devices:
+                self._homes.pop((resource, waiting.job.near), None)
+                return waiting
+        for waiting, home in zip(listed, homes, strict=True):
+            if home == worker:
+                return waiting
+        if not is_idle:
+            return None
+        met = (waiting for waiting in listed if (worker, waiting.job.near) in self._met)
+        return next(met, listed[-1])
