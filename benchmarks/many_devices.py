@@ -25,7 +25,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -120,17 +120,21 @@ class Watched(Cluster):
         for job, result in super().perform(jobs):
             begin = time.perf_counter() - result.seconds
             self.spans.append((job.kind, result.worker, begin, result.seconds))
+            if job.kind == MEASURE and result.ok:
+                for part, took in result.value["spent"].items():
+                    self.spent[part] += took
             yield job, result
 
     def watch(self) -> None:
         """Forget what was."""
         self.spans: list[tuple[str, str, float, float]] = []
+        self.spent: dict[str, float] = defaultdict(float)
 
     def split(self, begun: float, seconds: float) -> dict[str, Any]:
         """Where the time went that began then and lasted so long."""
         on_devices = [span for span in self.spans if span[0] == MEASURE]
-        busy: Counter[str] = Counter()
-        on_cores: Counter[str] = Counter()
+        busy: dict[str, float] = defaultdict(float)
+        on_cores: dict[str, float] = defaultdict(float)
         for kind, worker, _, took in self.spans:
             if kind == MEASURE:
                 busy[worker] += took
@@ -138,7 +142,8 @@ class Watched(Cluster):
                 on_cores[kind] += took
         return {
             "busy_share_by_worker": [round(took / seconds, 3) for took in busy.values()],
-            "device_seconds": round(busy.total(), 1),
+            "device_seconds": round(sum(busy.values()), 1),
+            "spent": {part: round(took, 1) for part, took in self.spent.items()},
             "first_measurement_after": round(min(span[2] for span in on_devices) - begun, 1),
             "last_measurement_after": round(max(s[2] + s[3] for s in on_devices) - begun, 1),
             "core_seconds": {kind: round(took, 1) for kind, took in on_cores.items()},
@@ -205,7 +210,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=10, help="each (%(default)s)")
     parser.add_argument("--runs", type=int, default=18)
     parser.add_argument("--cores", type=int, default=28, help="of all workers (%(default)s)")
-    parser.add_argument("--at-once", type=int, default=12, help="searches (%(default)s)")
+    parser.add_argument("--at-once", type=int, default=16, help="searches (%(default)s)")
     parser.add_argument("--first", choices=("one", "all"), default="one", help="(%(default)s)")
     parser.add_argument("--undisturbed", action="store_true", help="nothing goes wrong")
     parser.add_argument("-o", "--output", type=Path, required=True)

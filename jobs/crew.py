@@ -62,12 +62,13 @@ class Crew:
     def __init__(self, devices: Iterable[Place] | None = None):
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._devices = devices
-        self._idle: dict[Place, list[Child]] = defaultdict(list)
+        self._idle: dict[tuple[Place, bool], list[Child]] = defaultdict(list)
+        """Processes of a place, and whether they run jobs that are alone there."""
         self._busy: set[Child] = set()
         self._lock = threading.Lock()
         self._changed = threading.Condition()
-        self._users: dict[Place, float] = defaultdict(float)
-        """How much of each GPU is taken."""
+        self._users: dict[tuple[Place, bool], float] = defaultdict(float)
+        """How much of each GPU is taken by jobs that run there, and by others."""
         self._closed = False
 
     @cached_property
@@ -101,15 +102,15 @@ class Crew:
             return places[0]
         with self._changed:
             while True:
-                place = min(places, key=lambda place: self._users[place])
-                if self._users[place] + job.share <= 1:
-                    self._users[place] += job.share
+                place = min(places, key=lambda place: self._users[place, job.runs])
+                if self._users[place, job.runs] + job.share <= 1:
+                    self._users[place, job.runs] += job.share
                     return place
                 self._changed.wait()
 
     def _leave(self, job: Job, place: Place) -> None:
         with self._changed:
-            self._users[place] -= job.share
+            self._users[place, job.runs] -= job.share
             self._changed.notify_all()
 
     def _perform(self, job: Job, place: Place) -> Result:
@@ -138,18 +139,18 @@ class Crew:
             return self._once(job, place)
 
     def _once(self, job: Job, place: Place) -> Result:
-        child = self._take(place)
+        child = self._take(place, job.alone)
         try:
             return child.perform(job)
         except BaseException:
             child.kill()
             raise
         finally:
-            self._give_back(place, child)
+            self._give_back(place, job.alone, child)
 
-    def _take(self, place: Place) -> Child:
+    def _take(self, place: Place, alone: bool) -> Child:
         with self._lock:
-            idle = self._idle[place]
+            idle = self._idle[place, alone]
             child = idle.pop() if idle else None
         if child is None or not child.alive:
             child = Child(place)
@@ -159,11 +160,11 @@ class Crew:
             self._busy.add(child)
         return child
 
-    def _give_back(self, place: Place, child: Child) -> None:
+    def _give_back(self, place: Place, alone: bool, child: Child) -> None:
         with self._lock:
             self._busy.discard(child)
             if child.alive and not self._closed:
-                self._idle[place].append(child)
+                self._idle[place, alone].append(child)
                 return
         child.kill()
 

@@ -94,8 +94,9 @@ class Here(Engine):
 
     def __init__(self, cores: int = 1, devices: Sequence[Place] | None = None):
         self.crew = Crew(devices)
+        self._count = cores
         self._cores = ThreadPoolExecutor(cores, "cores")
-        self._gpus: dict[str, ThreadPoolExecutor] = {}
+        self._gpus: dict[tuple[str, bool], ThreadPoolExecutor] = {}
 
     def place(self, resource: str) -> Place:
         return self.crew.at(resource)[0]
@@ -105,9 +106,11 @@ class Here(Engine):
 
     def _lane(self, job: Job) -> ThreadPoolExecutor:
         places = self.crew.at(job.needs)
-        if not job.alone:
+        if not places[0].is_gpu or job.shared:
             return self._cores
-        return self._gpus.setdefault(job.needs, ThreadPoolExecutor(len(places), job.needs))
+        # Those that run nothing there wait for one another, and shall not take cores meanwhile.
+        count = len(places) if job.runs else min(self._count, round(len(places) / job.share))
+        return self._gpus.setdefault((job.needs, job.runs), ThreadPoolExecutor(count, job.needs))
 
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         finished: SimpleQueue[tuple[Job, Future[Result]]] = SimpleQueue()
@@ -126,7 +129,8 @@ class Here(Engine):
         try:
             for job in jobs:
                 begin(job)
-                if len(begun) >= OPEN:
+                # The next job may be long in coming.
+                while len(begun) >= OPEN or not finished.empty():
                     yield next_finished()
             while begun:
                 yield next_finished()

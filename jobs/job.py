@@ -34,6 +34,8 @@ GPU = "vulkan:"
 """How the resources begin of devices that a job may have for itself."""
 SHARE = 1 / 64
 """What a job that shares takes of a GPU."""
+BESIDE = 1 / 8
+"""The same for one that runs nothing there: each of its processes takes some of the memory."""
 SECONDS = 60.0
 
 
@@ -76,7 +78,8 @@ class Job:
     Work of a `kind` on `data`: JSON and bytes, in dictionaries and lists.
 
     `needs` is a resource: `cores`, `interpreter`, `lavapipe`, or a GPU as `vulkan:nvidia-h200`. A
-    GPU has no other job meanwhile unless the job says it may be `shared`, as what is not timed. The
+    GPU has no other job meanwhile unless the job says it may be `shared`, as what is not timed. One
+    that `runs` nothing on the GPU, but has the driver compile, may be beside one that is alone. The
     job may take `seconds`, and `memory` bytes where that is given. Jobs that are `near` each other
     share what a device's process keeps loaded. `note` comes back with it.
     """
@@ -87,6 +90,7 @@ class Job:
     seconds: float = SECONDS
     memory: int | None = None
     shared: bool = False
+    runs: bool = True
     near: str = ""
     note: Any = field(default=None, compare=False)
 
@@ -97,11 +101,13 @@ class Job:
     @property
     def alone(self) -> bool:
         """Whether it takes a whole GPU, and not one of the cores."""
-        return self.needs.startswith(GPU) and not self.shared
+        return self.needs.startswith(GPU) and self.runs and not self.shared
 
     @property
     def share(self) -> float:
         """How much of a GPU it takes."""
+        if not self.runs:
+            return BESIDE
         return 1.0 if self.alone else SHARE
 
     @cached_property

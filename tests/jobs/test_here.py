@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,30 @@ def test_jobs_that_share_a_gpu_take_cores(tmp_path: Path):
         data = {"do": "meet", "folder": str(tmp_path), "count": 4}
         meeting = [Job(FAULTY, data | {"n": n}, "vulkan:gpu", shared=True) for n in range(4)]
         assert all(result.ok for _, result in engine.run(meeting))
+
+
+def test_jobs_that_run_nothing_on_a_gpu_are_beside_the_one_that_has_it(tmp_path: Path):
+    with Here(2, GPUS[:1]) as engine:
+        data = {"do": "meet", "folder": str(tmp_path), "count": 3}
+        jobs = [Job(FAULTY, data | {"n": n}, "vulkan:gpu", runs=n == 0) for n in range(3)]
+        assert [job.alone for job in jobs] == [True, False, False]
+        assert all(result.ok for _, result in engine.run(jobs))
+
+
+def test_results_come_before_the_last_job_is_known():
+    results: list[str] = []
+
+    def more() -> Iterator[Job]:
+        for n in range(1000):
+            if results:
+                return
+            yield job("return", n=n)
+            time.sleep(0.01)
+
+    with Here(1) as engine:
+        for _, result in engine.run(more()):
+            results.append(result.status)
+    assert len(results) < 1000
 
 
 @pytest.mark.parametrize("resource", ["vulkan:none", "nonsense"])

@@ -143,6 +143,21 @@ def test_a_new_default_is_not_warmed_up_on_a_warm_device(measured: Any):
     assert second.keys() == {"reference", "load", "run", "warm-up", "time"}
 
 
+def test_a_driver_compiles_ahead_without_the_buffers(
+    data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    device = Played([(5.0, 0.0, FINE)])
+    loaded: list[Work] = []
+    monkeypatch.setattr(child, "opened", lambda: device)
+    monkeypatch.setattr(device, "unload", lambda it: loaded.append(it.work))  # pyright: ignore
+    kinds.load_ahead(data)
+    (work,) = loaded
+    assert work.kernels == data["work"]["kernels"]
+    assert len(work.steps) == len(data["work"]["steps"])
+    assert {buffer.size for buffer in work.buffers} == {kinds.SMALL}
+    assert {name: len(value) for name, value in work.weights.items()} == {"B": kinds.SMALL}
+
+
 def test_a_wrong_result_is_none(measured: Any):
     with pytest.raises(Wrong, match="BEYOND"):
         measured(Played([(5.0, 0.0, FINE), (3.0, 1.0, FINE)]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl_spirv.jobs.engine import Engine
-from xdsl_spirv.jobs.job import KINDS, Job, Kind, Result
+from xdsl_spirv.jobs.job import GPU, KINDS, Job, Kind, Result
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.tuning.candidates import Source
@@ -19,11 +19,12 @@ from xdsl_spirv.tools.tuning.results import UNMEASURED, Known, Outcome, outcome_
 from xdsl_spirv.tools.tuning.search import STEP, Bench, Options
 
 LIST, PROPOSE, COMPILE = "tune-list", "tune-propose", "tune-compile"
-EXPECT, MEASURE = "tune-expect", "tune-measure"
+EXPECT, LOAD, MEASURE = "tune-expect", "tune-load", "tune-measure"
 KINDS[LIST] = Kind("xdsl_spirv.tools.tuning.kinds:list_contractions")
 KINDS[PROPOSE] = Kind("xdsl_spirv.tools.tuning.kinds:propose_candidates")
 KINDS[COMPILE] = Kind("xdsl_spirv.tools.tuning.kinds:compile_candidate")
 KINDS[EXPECT] = Kind("xdsl_spirv.tools.tuning.kinds:expect")
+KINDS[LOAD] = Kind("xdsl_spirv.tools.tuning.kinds:load_ahead")
 KINDS[MEASURE] = Kind("xdsl_spirv.tools.tuning.kinds:measure", measured=True)
 
 CORE_SECONDS = 120.0
@@ -60,10 +61,12 @@ class DeviceBench(Bench):
         """Do what the first step needs of cores."""
         count = min(STEP, self.options.most)
         self.first = self.propose(source, [], [], count, self.options.most)
-        self._compile(source, list(self.first.subjects))
-        default = self.compiled[next(iter(self.first.subjects))]
-        if not isinstance(default, Result):
-            list(self.engine.run([_exact(source_data(source) | default)], self.store))
+        known = (self.known.find(source.key, s, 0, 0) for s in self.first.subjects)
+        unknown = [s for s, one in zip(self.first.subjects, known, strict=True) if one is None]
+        for schedule in self._loading(source, unknown):
+            if schedule == next(iter(self.first.subjects)):
+                data = {**source_data(source), **self._work(schedule)}
+                list(self.engine.run([_exact(data)], self.store))
 
     def propose(
         self,
@@ -150,11 +153,8 @@ class DeviceBench(Bench):
             self._compile(source, [default])
             compiled = self.compiled[default]
             reference = None if isinstance(compiled, Result) else compiled["work"]
-        for schedule in self._compiling(source, schedules):
-            compiled = self.compiled[schedule]
-            if isinstance(compiled, Result):
-                continue
-            data = {**self._data(source, schedule, runs, turn), **compiled}
+        for schedule in self._loading(source, schedules):
+            data = {**self._data(source, schedule, runs, turn), **self._work(schedule)}
             own = schedule == default
             data |= {"reference": None if own else reference, "is_default": own}
             near = source.key
@@ -190,6 +190,27 @@ class DeviceBench(Bench):
         for job, result in self.engine.run(jobs):
             self.compiled[job.note] = result.value if result.ok else result
             yield job.note
+
+    def _loading(self, source: Source, schedules: Sequence[str]) -> Iterator[str]:
+        """The schedules that can be compiled, each as soon as a GPU's driver has done its part."""
+
+        def jobs() -> Iterator[Job]:
+            for schedule in self._compiling(source, schedules):
+                if not isinstance(self.compiled[schedule], Result):
+                    needs, data = self.resource, {"work": self._work(schedule)["work"]}
+                    yield Job(LOAD, data, needs, CORE_SECONDS, runs=False, note=schedule)
+
+        if self.resource.startswith(GPU):
+            # Whatever comes of it: the measurement tells.
+            yield from (job.note for job, _ in self.engine.run(jobs()))
+        else:
+            yield from (job.note for job in jobs())
+
+    def _work(self, schedule: str) -> Mapping[str, Any]:
+        """A candidate that could be compiled."""
+        compiled = self.compiled[schedule]
+        assert not isinstance(compiled, Result)
+        return compiled
 
     def _refused(self, source: Source, schedule: str, runs: int, turn: int) -> Outcome:
         """The outcome of a candidate that could not be compiled; the store has it, too."""
