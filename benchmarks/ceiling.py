@@ -7,7 +7,9 @@ Products and convolutions on a Vulkan device, beside PyTorch under CUDA graphs i
 24 products and 13 convolutions of ResNet-50, operands uniform in [-1, 1) (8-bit ones in all of
 their range), B a weight, which is packed once and not timed; packing A is. Where weights would not
 sit in a cache, a program multiplies by several matrices that are together larger. Measured are the
-default schedule and each of `--variants` ({"case": ["#schedule...", ...]}). Every result is
+default schedule and each of `--variants` ({"case": ["#schedule...", ...]}), of other matmuls too
+(`matmul 1000x1024x1024 f16 -> f32 as f16`); `variants-h200.json` has some that nobody has measured
+yet. Every result is
 compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact. PyTorch's time
 is a twelfth of a graph of twelve products. Ours are single dispatches between timestamps, each with
 its 3 us of start (`us`, `pack_us`, `ratio`), and a share of twelve products in a submission, each
@@ -19,6 +21,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -182,6 +185,19 @@ def small() -> list[Product]:
     """What a software driver does in seconds."""
     matmuls = [matmul(40, 48, 72, types, "", 2) for types in (F16, F32, S8)]
     return [*matmuls, batched(3, 32, 40, 24), convolution(2, 8, 16)]
+
+
+def named(name: str) -> Product:
+    """One of all groups, or the matmul that the name says; raises `ValueError` for other names."""
+    for group in GROUPS.values():
+        for product in group():
+            if str(product) == name:
+                return product
+    parts = re.fullmatch(r"matmul (\d+)x(\d+)x(\d+) (\w+) -> (\w+)(?: as (\w+))?", name)
+    types = {f"{t[0]} -> {t[2]}": t for t in (F16, F32, BF16, S8)}
+    if parts is None or (kind := types.get(f"{parts[4]} -> {parts[5]}")) is None:
+        raise ValueError(f"{name!r} is none of the cases, and no matmul of known types")
+    return matmul(int(parts[1]), int(parts[2]), int(parts[3]), kind, parts[6] or "")
 
 
 def compiled(product: Product, target: str, schedule: str | None) -> Program | str:
@@ -350,9 +366,9 @@ def main(arguments: list[str] | None = None) -> int:
     beside = json.loads(options.beside.read_text()) if options.beside else {}
     groups = "small" if options.small else options.groups
     chosen = [candidate for group in groups.split(",") for candidate in GROUPS[group]()]
-    chosen = [candidate for candidate in chosen if options.only in str(candidate)]
     if variants:
-        chosen = [candidate for candidate in chosen if str(candidate) in variants]
+        chosen = [named(name) for name in variants]
+    chosen = [candidate for candidate in chosen if options.only in str(candidate)]
     device: Any = open_isolated(options.device)
     records: list[dict[str, Any]] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:

@@ -41,7 +41,7 @@ INSTRUCTIONS = ("coopmat", "dot", "fma")
 RASTERS = ("rows", "columns")
 LAYOUTS = ("rows", "panels", "fragments")
 FIRST = ("load", "store")
-RESULTS = ("fragments", "rows")
+RESULTS = ("fragments", "rows", "components")
 
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:

@@ -5,7 +5,8 @@ A fragment goes directly where its whole tile lies inside the result and the dev
 for cooperative stores holds. In a tile that reaches beyond the result, fragments that lie inside it
 go directly still; the others go through Workgroup memory, one of each subgroup at a time, and each
 invocation stores the elements that lie inside. Barriers stand outside the branches, which differ
-from subgroup to subgroup.
+from subgroup to subgroup. With `result = components` invocations store those of their own
+components that lie inside, where the target says which those are.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan
 
 if TYPE_CHECKING:
+    from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
     from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
@@ -79,6 +81,11 @@ class FragmentTile(ResultTile):
                 MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
             )
         self._scratch_row = builder.times(place.subgroup, self.m) if shape else 0
+        self._components: FragmentComponents | None = None
+        if plan.component_places is not None:
+            from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
+
+            self._components = FragmentComponents(builder, plan.component_places, place.lane)
         self._strips: ResultStrips | None = None
         if plan.stores_rows:
             from xdsl_spirv.passes.kernel.result_strips import ResultStrips
@@ -134,7 +141,8 @@ class FragmentTile(ResultTile):
                 b.add(CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, self.type))
                 for pointer in pointers
             ]
-        return [self._load_through_scratch(source, at) for at in self._corners(numbers)]
+        load = self._load_components if self._components else self._load_through_scratch
+        return [load(source, at) for at in self._corners(numbers)]
 
     def store(
         self,
@@ -193,6 +201,9 @@ class FragmentTile(ResultTile):
         mine: Condition,
     ) -> None:
         b, plan = self.builder, self.plan
+        if self._components is not None:
+            b.when(mine, partial(self._store_components, values, corners))
+            return
         pieces = plan.stored_directly and plan.contraction.epilogue.is_empty
         if self.reuses_sums:
             b.subgroup_barrier()
@@ -215,6 +226,42 @@ class FragmentTile(ResultTile):
             b.subgroup_barrier()
             direct = partial(b.when, mine, partial(self._store_direct, [value], [at]))
             b.when(inside, direct, partial(b.when, reaches, copy))
+
+    def _store_components(
+        self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]
+    ) -> None:
+        """
+        Fragments as a whole where they lie inside the result and may be stored directly, of the
+        others the components that lie inside.
+        """
+        b, components = self.builder, self._components
+        assert components is not None
+        for at, value in zip(corners, values, strict=True):
+
+            def store(at: tuple[Index, Index] = at, value: SSAValue = value) -> None:
+                for row, column, component in components.parts(at, value):
+                    b.when(
+                        self.inside(row, column), partial(self.code.store, row, column, component)
+                    )
+
+            reaching = partial(b.when, self.inside(*at), store)
+            if not self.plan.stored_directly:
+                reaching()
+                continue
+            direct = partial(self._store_direct, [value], [at])
+            b.when(self.fragment_inside(at), direct, reaching)
+
+    def _load_components(self, source: SSAValue, at: tuple[Index, Index]) -> SSAValue:
+        """A fragment of what lies inside of it, and of anything else."""
+        b, components = self.builder, self._components
+        assert components is not None
+
+        def element(row: Index, column: Index) -> SSAValue:
+            inside = self.inside(row, column)
+            place = self.offset(b.select(inside, row, 0), b.select(inside, column, 0))
+            return b.load(source, (place,))
+
+        return components.whole(at, self.zeros()[0], element)
 
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
         """The begin of a fragment, or of the result's first one where it lies outside."""

@@ -25,6 +25,8 @@ def _relies(op: Operation) -> bool:
         return schedule.in_registers
     if not isinstance(schedule, ContractionAttr) or not isinstance(op, LinalgStructuredOperation):
         return False
+    if schedule.result.data == "components":
+        return True
     direct = [isinstance(path, DirectAttr) for path in (schedule.a, schedule.b)]
     return any(direct) and any(
         unpacking is not None and is_direct

@@ -72,6 +72,8 @@ def problems_of(plan: Plan) -> Iterator[str]:
     yield from _stages(plan)
     if plan.stores_rows:
         yield from _rows(plan)
+    if plan.schedule.result.data == "components":
+        yield from _components(plan)
 
 
 def not_listed(types: tuple[str, str, str], target: Target) -> str:
@@ -354,6 +356,18 @@ def _rows(plan: Plan) -> Iterator[str]:
         plan.strip_width,
     ):
         yield f"result = rows: rows of the result are not made of {STRIP_BYTES} bytes"
+
+
+def _components(plan: Plan) -> Iterator[str]:
+    """Why no fragment of the result can be stored component by component."""
+    m, n, _ = plan.schedule.instruction.sizes
+    if not plan.is_cooperative:
+        yield f"result = components is for coopmat, not {plan.schedule.instruction.kind.data}"
+    elif plan.component_places is None:
+        yield (
+            f"result = components: {plan.target.name} does not say where components of {m} x {n} "
+            f"results of {8 * plan.result_bytes} bits lie: give result = fragments"
+        )
 
 
 def _limits(plan: Plan) -> Iterator[str]:

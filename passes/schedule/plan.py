@@ -43,7 +43,7 @@ from xdsl_spirv.passes.schedule.tiles import (
     panel_layout,
     staged_tile,
 )
-from xdsl_spirv.targets import Target
+from xdsl_spirv.targets import Fragment, Target
 
 LONG_LOOP = 4
 """K tiles in a loop that is long enough to be worth code of its own."""
@@ -146,6 +146,17 @@ class Plan:
     def stores_rows(self) -> bool:
         """Whether the result passes through Workgroup memory, to be stored row by row."""
         return self.schedule.result.data == "rows"
+
+    @property
+    def component_places(self) -> Fragment | None:
+        """
+        Where components of results lie, if fragments that reach beyond the result are stored one
+        component after the other; None where they pass through Workgroup memory.
+        """
+        if self.schedule.result.data != "components":
+            return None
+        m, n, _ = self.schedule.instruction.sizes
+        return self.target.fragment("Acc", (m, n), 8 * self.result_bytes)
 
     @property
     def raster_group(self) -> int:
@@ -287,7 +298,7 @@ class Plan:
         Each subgroup has room for one fragment.
         """
         inside = (self.stored_directly and self.whole_tiles) or self.whole_fragments
-        if not self.is_cooperative or inside or self.stores_rows:
+        if not self.is_cooperative or inside or self.stores_rows or self.component_places:
             return None
         m, n, _ = self.schedule.instruction.sizes
         return m * self.schedule.subgroup_count, n

@@ -186,6 +186,24 @@ def test_results_are_stored_row_by_row(types: str, tile: str):
     _check(workload, f"{schedule}, a = {ONE}, b = {ONE}, result = rows", "lavapipe")
 
 
+COMPONENTS = {
+    "edges": ("[16, 32, 16], subgroups = [1, 2]", 40, False),
+    "every fragment, as rows are not aligned": ("[16, 32, 16], subgroups = [1, 2]", 39, False),
+    "slices of K, initial values": ("[16, 16, 32], subgroups = [1, 2, 2]", 36, True),
+}
+
+
+@pytest.mark.parametrize(("tile", "n", "accumulate"), COMPONENTS.values(), ids=COMPONENTS)
+def test_what_reaches_beyond_the_result_is_stored_by_components(
+    tile: str, n: int, accumulate: bool
+):
+    sizes = {"m": 21, "n": n, "k": 33}
+    operands = ("m", "k"), ("k", "n"), ("m", "n")
+    workload = Workload("matmul", sizes, *operands, "f16 -> f32", accumulate=accumulate)
+    schedule = f"workgroup_tile = {tile}, instruction = coopmat 8x8x8, a = {ONE}, b = direct"
+    _check(workload, f"{schedule}, result = components", "lavapipe")
+
+
 WRONG = {
     "result = rows: 21 x 39": f"a = {ONE}, b = {ONE}, result = rows",
     "stage both": f"a = {PANELS}, b = direct, stages = 2",
