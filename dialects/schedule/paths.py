@@ -184,7 +184,8 @@ class WindowAttr(ParametrizedAttribute):
             raise VerifyException("outputs and subgroups must be positive")
 
 
-ROWS_NUMBERS = ("rows", "columns", "lanes", "steps", "bytes", "groups", "digits", "within")
+_COUNTS = ("rows", "columns", "lanes", "steps", "bytes", "groups", "ahead")
+ROWS_NUMBERS = (*_COUNTS, "digits", "within")
 ROWS_NAMES = (*ROWS_NUMBERS, "subgroups")
 
 MOST_BYTES = 16
@@ -193,7 +194,7 @@ MOST_BYTES = 16
 MOST_DIGITS = 3
 """More than binary32 has."""
 
-_DEFAULTS = {"bytes": MOST_BYTES, "groups": 1, "digits": 0, "within": 1}
+_DEFAULTS = {"bytes": MOST_BYTES, "groups": 1, "ahead": 1, "digits": 0, "within": 1}
 
 
 @irdl_attr_definition
@@ -206,9 +207,10 @@ class RowsAttr(ParametrizedAttribute):
     takes K in units of one load, of at most `bytes`, of the operand that streams, and `steps` units
     at a time, so that as many loads are under way. Its columns are the first of `groups` groups,
     which it computes one after the other: where that is all it has of K, what it read of the rows
-    stays in registers. With `digits` the rows' elements become integers of so many bytes where the
-    other operand's are small integers, of which packed dot products are computed. `within` lanes
-    share each unit: all of them load it, and each computes other elements of it.
+    stays in registers, and the loads of `ahead` groups are under way while one is computed. With
+    `digits` the rows' elements become integers of so many bytes where the other operand's are small
+    integers, of which packed dot products are computed. `within` lanes share each unit: all of them
+    load it, and each computes other elements of it.
 
         #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>
     """
@@ -220,6 +222,7 @@ class RowsAttr(ParametrizedAttribute):
     steps: IntAttr
     bytes: IntAttr
     groups: IntAttr
+    ahead: IntAttr
     digits: IntAttr
     within: IntAttr
     subgroups: ArrayAttr[IntAttr]
@@ -235,6 +238,7 @@ class RowsAttr(ParametrizedAttribute):
         groups: int = 1,
         digits: int = 0,
         within: int = 1,
+        ahead: int = 1,
     ):
         super().__init__(
             IntAttr(rows),
@@ -243,6 +247,7 @@ class RowsAttr(ParametrizedAttribute):
             IntAttr(steps),
             IntAttr(bytes),
             IntAttr(groups),
+            IntAttr(ahead),
             IntAttr(digits),
             IntAttr(within),
             ArrayAttr(map(IntAttr, subgroups)),
@@ -257,7 +262,7 @@ class RowsAttr(ParametrizedAttribute):
     @property
     def _numbers(self) -> tuple[IntAttr, ...]:
         positive = self.rows, self.columns, self.lanes, self.steps, self.bytes, self.groups
-        return *positive, self.digits, self.within
+        return *positive, self.ahead, self.digits, self.within
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

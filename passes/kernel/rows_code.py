@@ -102,7 +102,8 @@ class RowsKernel:
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
         """What streams, and the few rows."""
         plan = self.plan
-        few = self._operand(1 - plan.streamed, plan.unit)
+        beside = {plan.reduced[-1]: QUAD} if plan.shares_digits else plan.unit
+        few = self._operand(1 - plan.streamed, beside)
         return self._operand(plan.streamed, plan.unit, plan.schedule.digits.data > 0), few
 
     def _operand(self, number: int, unit: dict[int, int], keeps: bool = False) -> ComputedOperand:
@@ -123,11 +124,15 @@ class RowsKernel:
         b, plan = self.b, self.plan
         groups = plan.schedule.groups.data
         if plan.is_stationary:
-            first = self._read(0)
+            ahead = min(plan.schedule.ahead.data, groups)
+            first = [value for group in range(ahead) for value in self._read(group)]
             parts = self._share_digits() if plan.shares_digits else self._parts_of_own_units()
             parts = parts or self._write_row_sums()
-            read = b.loop(groups - 1, 1, first, self._read_and_add, "group")
-            self._add_group(groups - 1, read)
+            read = b.loop(groups - ahead, 1, first, self._read_and_add, "group")
+            size = len(read) // ahead
+            for number in range(ahead):
+                own = read[number * size : (number + 1) * size]
+                self._add_group(groups - ahead + number, own)
             self.row_sums.write(parts)
         else:
             self._write_row_sums()
@@ -156,15 +161,13 @@ class RowsKernel:
         shared.write(rows)
         parts: list[SSAValue] | None = None
         if self.row_sums.placed and self.plan.partial > 1:
-            parts = self.row_sums.parts_of_units(shared.operand, rows, shared.own)
+            parts = self.row_sums.parts_of_units(self.few, rows, shared.own)
         self.b.barrier()
         return parts
 
     @cached_property
     def shared_digits(self) -> SharedDigits:
-        plan = self.plan
-        operand = self._operand(1 - plan.streamed, {plan.reduced[-1]: QUAD})
-        return SharedDigits(self.b, plan, operand, self._places)
+        return SharedDigits(self.b, self.plan, self.few, self._places)
 
     def _write_row_sums(self) -> list[SSAValue]:
         """
@@ -182,10 +185,12 @@ class RowsKernel:
     # Groups of columns
 
     def _read_and_add(self, group: Index, read: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Compute a group whose loads were written before, behind the next group's loads."""
-        following = self._read(self.b.plus(group, 1))
-        self._add_group(group, read)
-        return following
+        """Compute a group whose loads were written before, behind those of one further on."""
+        ahead = self.plan.schedule.ahead.data
+        following = self._read(self.b.plus(group, ahead))
+        size = len(following)
+        self._add_group(group, read[:size])
+        return [*read[size:], *following]
 
     def _read(self, group: Index) -> Sequence[SSAValue]:
         """What streams of a group of columns."""

@@ -76,6 +76,15 @@ MOST_BITS = 8
 MOST_OF_DIGITS = 2
 """Rows for which making digits is less than what floats of the weights would be."""
 
+SHARING, LEAST_SHARING = 16, 4
+"""Subgroups of a workgroup that make digits together, and those of them that have all of K."""
+
+SHARED_WIDTH = 2
+"""Columns of a group of theirs."""
+
+FEW_GROUPS = 3
+"""Groups of which two are read ahead: more would wait for registers."""
+
 LEAST_IN_GROUPS = 12
 """Columns of an invocation that are worth making digits of its elements of the rows."""
 
@@ -123,6 +132,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if target.residency.subgroups == 1:
         yield from _on_processor(plan, rows, side_by_side, columns)
         return
+    yield from _with_shared_digits(plan, few)
     yield from _in_groups(plan, few)
     if side_by_side > 1:
         yield from _across(plan, few)
@@ -176,6 +186,47 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         along //= 2
 
 
+def _digits_pay(plan: RowsPlan, few: int) -> bool:
+    """Whether integers are multiplied faster than what streams becomes floats."""
+    unpacking = plan.contraction.unpackings[plan.streamed]
+    if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size or few > MOST_OF_DIGITS:
+        return False
+    rates = plan.target.rates
+    dots, products = rates.get("dot", 0), rates.get("fma f32", 0)
+    return plan.total_type == f32 and dots > 0 and dots >= 2 * products
+
+
+def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
+    """
+    The schedule of one row in which several subgroups make digits together, and read units of the
+    largest loads: two columns at a time leave registers for as many subgroups as run side by side.
+
+    There is one where two such workgroups run side by side and what streams has one plane of
+    integers: nothing else was measured.
+    """
+    target, size = plan.target, plan.target.subgroup_size
+    if few > 1 or not _digits_pay(plan, few) or is_dynamic(plan.units) or plan.side_by_side > 1:
+        return
+    planes = [isinstance(leaf.element, IntegerType) for leaf in plan.leaves[plan.streamed]]
+    along = ceil_div(plan.units, size)
+    across = SHARING // along
+    if along < LEAST_SHARING or across < 2 or planes.count(True) != 1:
+        return
+    workgroups = RESIDENT // SHARING
+    results = typical(plan.columns) * typical(plan.contraction.batch)
+    slots = target.compute_units * workgroups * across * SHARED_WIDTH
+    groups = ceil_div(results, slots)
+    ahead = 2 if groups <= FEW_GROUPS else 1
+    grid, bytes = (along, across), plan.schedule.bytes.data
+    schedule = RowsAttr(1, SHARED_WIDTH, size, 1, grid, bytes, groups, MOST_DIGITS, ahead=ahead)
+    sharing = RowsPlan(plan.contraction, schedule, target)
+    if (
+        sharing.shares_digits
+        and sharing.workgroup_bytes * workgroups <= target.residency.memory_bytes
+    ):
+        yield schedule
+
+
 def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
     Schedules of digits, in which the subgroups of a workgroup have all of K between them, and as
@@ -184,13 +235,9 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     Units of 16 elements leave each lane half as many to make digits of as those of 32, in pieces
     that lie half as far apart.
     """
+    if not _digits_pay(plan, few):
+        return
     target, size = plan.target, plan.target.subgroup_size
-    unpacking = plan.contraction.unpackings[plan.streamed]
-    if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size or few > MOST_OF_DIGITS:
-        return
-    dots, products = target.rates.get("dot", 0), target.rates.get("fma f32", 0)
-    if plan.total_type != f32 or dots < 2 * products or not dots:
-        return
     results = typical(plan.columns) * typical(plan.contraction.batch)
     for most in (MOST_SPREAD, MOST_SPREAD // 2):
         bytes, elements = _load(plan, most)

@@ -230,12 +230,13 @@ SCHEDULES = [
     ("nvidia-h200", "rows = 1, columns = 2, lanes = 32, steps = 1, digits = 3, subgroups = [1, 1]"),
     (
         "lavapipe",
-        "rows = 2, columns = 3, lanes = 8, steps = 1, bytes = 8, groups = 2, digits = 3, "
-        "subgroups = [3, 2]",
+        "rows = 2, columns = 3, lanes = 8, steps = 1, bytes = 8, groups = 3, ahead = 2, "
+        "digits = 3, subgroups = [3, 2]",
     ),
     (
         "nvidia-h200",
-        "rows = 3, columns = 2, lanes = 32, steps = 1, groups = 2, digits = 3, subgroups = [1, 3]",
+        "rows = 3, columns = 2, lanes = 32, steps = 1, groups = 2, ahead = 4, digits = 3, "
+        "subgroups = [1, 3]",
     ),
 ]
 

@@ -1,10 +1,10 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=amd-rdna4}' | filecheck %s --check-prefix=OTHER
 
-// Packed weights of one row, where packed dot products are known to be fast: eight subgroups have
-// all of K, and 512 workgroups of seven groups of four columns run side by side.
+// Packed weights of one row, where packed dot products are known to be fast: four subgroups have
+// all of K, four times as many make digits together, and 256 workgroups run side by side.
 
-// CHECK: #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, bytes = 8, groups = 7, digits = 3, subgroups = [8, 1]>
+// CHECK: #schedule.rows<rows = 1, columns = 2, lanes = 32, steps = 1, groups = 7, digits = 3, subgroups = [4, 4]>
 // OTHER: #schedule.rows<rows = 1
 // OTHER-NOT: digits
 func.func @main(%x: tensor<1x128x2x16xf32>, %q: tensor<14336x128x16xi8>, %d: tensor<14336x128xf16>) -> tensor<1x14336xf32> {
@@ -43,9 +43,9 @@ func.func @main(%x: tensor<1x128x2x16xf32>, %q: tensor<14336x128x16xi8>, %d: ten
   func.return %r : tensor<1x14336xf32>
 }
 
-// Of fewer columns groups are of two: four of them are worth digits still.
+// Of fewer columns there are two groups, which are read before the first one is computed.
 
-// CHECK: #schedule.rows<rows = 1, columns = 2, lanes = 32, steps = 1, bytes = 8, groups = 4, digits = 3, subgroups = [8, 1]>
+// CHECK: #schedule.rows<rows = 1, columns = 2, lanes = 32, steps = 1, groups = 2, ahead = 2, digits = 3, subgroups = [4, 4]>
 func.func @narrow(%x: tensor<1x128x2x16xf32>, %q: tensor<4096x128x16xi8>, %d: tensor<4096x128xf16>) -> tensor<1x4096xf32> {
   %room = tensor.empty() : tensor<4096x128x2x16xf32>
   %w = linalg.generic {

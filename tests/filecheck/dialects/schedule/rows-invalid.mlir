@@ -5,7 +5,7 @@
 
 // -----
 
-// CHECK: 'outputs' is not one of rows, columns, lanes, steps, bytes, groups, digits, within, subgroups
+// CHECK: 'outputs' is not one of rows, columns, lanes, steps, bytes, groups, ahead, digits, within, subgroups
 "test.op"() {schedule = #schedule.rows<outputs = 4>} : () -> ()
 
 // -----

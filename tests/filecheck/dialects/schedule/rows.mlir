@@ -9,5 +9,8 @@
 // CHECK: "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, groups = 8, subgroups = [4, 1]>} : () -> ()
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, groups = 8, subgroups = [4, 1]>} : () -> ()
 
+// CHECK: "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, groups = 8, ahead = 2, subgroups = [4, 1]>} : () -> ()
+"test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, groups = 8, ahead = 2, subgroups = [4, 1]>} : () -> ()
+
 // CHECK: "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, digits = 3, subgroups = [4, 1]>} : () -> ()
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, digits = 3, subgroups = [4, 1]>} : () -> ()
