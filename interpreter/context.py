@@ -253,5 +253,6 @@ def _no_constant(name: str) -> Value:
 def symbol_name(reference: Attribute | str) -> str:
     """The last name of a symbol reference."""
     if isinstance(reference, SymbolRefAttr):
-        return reference.string_value().split(".")[-1]
+        nested = reference.nested_references.data
+        return (nested[-1] if nested else reference.root_reference).data
     return reference if isinstance(reference, str) else getattr(reference, "data", str(reference))

@@ -88,7 +88,7 @@ def labels_of_hosts(
 
 
 def _names(kernel: SymbolRefAttr) -> set[str]:
-    return {kernel.root_reference.data, kernel.string_value().rpartition(".")[2]}
+    return {kernel.root_reference.data, *(name.data for name in kernel.nested_references)}
 
 
 def _expanded(labels: Labels, groups: Mapping[str, Labels]) -> Labels:

@@ -15,7 +15,7 @@ from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp
 from xdsl_spirv.dialects.schedule.push_constants import SIZE_BYTES, bytes_of, numbers_of, sizes_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
-from xdsl_spirv.interpreter.context import Context
+from xdsl_spirv.interpreter.context import Context, symbol_name
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, host
 from xdsl_spirv.interpreter.launch import geometry_of, run
@@ -38,7 +38,7 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
     grid = [int(values[v]) for v in (op.gridSizeX, op.gridSizeY, op.gridSizeZ)]
     block = [int(values[v]) for v in (op.blockSizeX, op.blockSizeY, op.blockSizeZ)]
     arguments = [values[v] for v in op.kernelOperands]
-    module_name, entry = op.kernel.string_value().split(".")
+    module_name, entry = op.kernel.root_reference.data, symbol_name(op.kernel)
     module = machine.context.symbol(module_name)
     if isinstance(module, SPIRVModuleOp):
         buffers = {

@@ -4,9 +4,9 @@ Contractions over sliding windows, with neighbours exchanged in registers by rot
     x0 = X[w0 + lane], x1 = X[w0 + size + lane]        once for each row of the windows
     X[w0 + lane + d] = rotate(lane < d ? x1 : x0, d)   for every further element of a window
 
-x1 is left out where no result needs it, and where it is outside for all invocations. The latter is
-also for NVIDIA's compiler (580.159.04): for `lane < d ? 0 : x0` with `x0 = inside ? X[..] : 0` in
-f16 it has read the outer select where the inner one was meant.
+x1 is left out where no result needs it, and where it is outside for all invocations. Halves are
+selected by their bits: NVIDIA's compiler (580.159.04) has otherwise taken `lane < d ? x1 : x0` for
+x0 as well, in sums of halves over windows of two elements.
 
 A subgroup computes `size` neighbours of the result's row; see passes/schedule/window.py. Nothing is
 staged: what the schedule does not exchange, the filters, all invocations read at one address.
@@ -21,7 +21,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, f16, i16
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
@@ -280,7 +280,15 @@ class WindowKernel:
             return b.select(stays, self._rotated(near, distance), self._outside())
         if distance == self.size:
             return far
-        return self._rotated(b.select(b.below(self.lane, distance), far, near), distance)
+        return self._rotated(self._selected(b.below(self.lane, distance), far, near), distance)
+
+    def _selected(self, condition: Condition, x: SSAValue, y: SSAValue) -> SSAValue:
+        """`condition ? x : y`; of halves by their bits, where the target has such integers."""
+        b = self.builder
+        if self.element != f16 or "int16" not in self.plan.target.features:
+            return b.select(condition, x, y)
+        bits = [b.add(arith.BitcastOp(value, i16)) for value in (x, y)]
+        return b.add(arith.BitcastOp(b.select(condition, *bits), f16))
 
     def _rotated(self, value: SSAValue, distance: int) -> SSAValue:
         from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
