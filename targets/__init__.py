@@ -202,6 +202,8 @@ class Target:
     """Whether a subgroup may leave a loop out; lavapipe crashes in what loops inside read."""
     exact_division: bool
     """Whether quotients are correctly rounded; Vulkan allows 2.5 units in the last place."""
+    selected_halves: bool
+    """Whether a product of a half is right where a select of it is multiplied beside it."""
     scalar_results: int
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     features: frozenset[str]
@@ -480,6 +482,7 @@ def _target(fields: _Fields) -> Target:
         keep_loops=fields.flag("keep_loops", default=False),
         idle_subgroups=fields.flag("idle_subgroups", default=True),
         exact_division=fields.flag("exact_division", default=False),
+        selected_halves=fields.flag("selected_halves", default=True),
         scalar_results=(
             fields.positive("scalar_results") if "scalar_results" in fields.data else SCALAR_RESULTS
         ),

@@ -8,7 +8,6 @@ address, and each sees the memory as those before it left it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,7 @@ def segments(items: Array) -> tuple[Array, Array]:
     """A stable order that brings equal items together, and where each run of them begins."""
     order = np.argsort(items, kind="stable")
     ordered = items[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: order.size])
     return order, starts
 
 
@@ -216,9 +215,7 @@ def one_by_one(
     places = Places(batch, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)
     order, starts = segments(places.items)
-    rank = np.arange(order.size) - np.repeat(
-        starts, [end - start for start, end in pairwise([*starts, order.size])]
-    )
+    rank = np.arange(order.size) - np.repeat(starts, np.diff(np.append(starts, order.size)))
     held_before = np.empty(order.size, dtype)
     for turn in range(int(rank.max(initial=-1)) + 1):
         chosen = order[rank == turn]

@@ -4,9 +4,7 @@ Contractions over sliding windows, with neighbours exchanged in registers by rot
     x0 = X[w0 + lane], x1 = X[w0 + size + lane]        once for each row of the windows
     X[w0 + lane + d] = rotate(lane < d ? x1 : x0, d)   for every further element of a window
 
-x1 is left out where no result needs it, and where it is outside for all invocations. Halves are
-selected by their bits: NVIDIA's compiler (580.159.04) has otherwise taken `lane < d ? x1 : x0` for
-x0 as well, in sums of halves over windows of two elements.
+x1 is left out where no result needs it, and where it is outside for all invocations.
 
 A subgroup computes `size` neighbours of the result's row; see passes/schedule/window.py. Nothing is
 staged: what the schedule does not exchange, the filters, all invocations read at one address.
@@ -21,7 +19,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, f16, i16
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
@@ -224,7 +222,7 @@ class WindowKernel:
         window = plan.window
         assert window is not None
         near = self._load(loops, 0)
-        far = self._load(loops, self.size) if self._far_matters() else None
+        far = self._load(loops, self.size) if plan.selects else None
         sums = list(totals)
         for k in range(plan.width):
             value = self._shifted(near, far, k * plan.dilation)
@@ -260,14 +258,6 @@ class WindowKernel:
             fill % (1 << type.width.data) if unsigned else fill, self.element
         )
 
-    def _far_matters(self) -> bool:
-        """Whether a result needs elements beyond the first `size` that are not all outside."""
-        index, shape = self.input_elements.indices[-1], self.input_elements.shape
-        one = self.plan.segments == 1
-        return self.plan.spills(self.plan.reach) and not (
-            one and index.start + self.size >= shape[-1]
-        )
-
     def _shifted(self, near: SSAValue, far: SSAValue | None, distance: int) -> SSAValue:
         """The element `distance` further along the row; without `far`, it is outside there."""
         b = self.builder
@@ -280,15 +270,7 @@ class WindowKernel:
             return b.select(stays, self._rotated(near, distance), self._outside())
         if distance == self.size:
             return far
-        return self._rotated(self._selected(b.below(self.lane, distance), far, near), distance)
-
-    def _selected(self, condition: Condition, x: SSAValue, y: SSAValue) -> SSAValue:
-        """`condition ? x : y`; of halves by their bits, where the target has such integers."""
-        b = self.builder
-        if self.element != f16 or "int16" not in self.plan.target.features:
-            return b.select(condition, x, y)
-        bits = [b.add(arith.BitcastOp(value, i16)) for value in (x, y)]
-        return b.add(arith.BitcastOp(b.select(condition, *bits), f16))
+        return self._rotated(b.select(b.below(self.lane, distance), far, near), distance)
 
     def _rotated(self, value: SSAValue, distance: int) -> SSAValue:
         from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp

@@ -143,6 +143,14 @@ class WindowPlan:
         return distance > 0 and beyond
 
     @property
+    def selects(self) -> bool:
+        """Whether a result needs elements behind its segment that are not all outside."""
+        _, row, _ = self.operands
+        one = self.segments == 1
+        outside = one and row.indices[-1].start + self.target.subgroup_size >= row.shape[-1]
+        return self.spills(self.reach) and not outside
+
+    @property
     def filters(self) -> int | None:
         """The loop of which an invocation takes `outputs` values: the innermost of M."""
         m = self.contraction.groups[1]
@@ -230,6 +238,12 @@ class WindowPlan:
         target = self.target
         if FEATURE not in target.features:
             yield f"{target.name} has no {FEATURE}"
+        halves = self.contraction.types[2] == "f16"
+        if halves and not target.selected_halves and self._selects_a_pair():
+            yield (
+                f"{target.name}'s compiler takes one half for another where windows of two go "
+                f"beyond {target.subgroup_size} elements (selected_halves in its file)"
+            )
         invocations = self.subgroups * target.subgroup_size
         if invocations > target.max_invocations:
             most = target.max_invocations // target.subgroup_size
@@ -242,6 +256,9 @@ class WindowPlan:
                 f"{self.grid[0]} workgroups are more than {target.name}'s {target.max_grid[0]}: "
                 "take more subgroups or outputs"
             )
+
+    def _selects_a_pair(self) -> bool:
+        return self.window is not None and self.width == 2 and self.selects
 
     def _problems_before_grid(self) -> Iterator[bool]:
         count = 1 if self.filters is None else self.sizes[self.filters]

@@ -16,7 +16,7 @@ from xdsl_spirv.serialization.validation.registry import (
     instruction_rule,
     module_rule,
 )
-from xdsl_spirv.serialization.validation.types import OPAQUE, Type, enumerant
+from xdsl_spirv.serialization.validation.types import AGGREGATES, OPAQUE, Type, enumerant
 
 RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
 
@@ -174,6 +174,54 @@ def rounding_modes(m: Module) -> Problems:
         for decoration in given:
             if decoration.name == "FPRoundingMode" and int(decoration.parameters[0]) > 1:
                 yield Problem("the rounding is up or down", "round to even or zero", decoration.at)
+
+
+LAYOUT = ("Block", "BufferBlock", "Offset", "ArrayStride", "MatrixStride")
+
+
+@instruction_rule(
+    "VUL-13",
+    "Vulkan",
+    "What has no explicit layout is of types without one.",
+    "Variable UntypedVariableKHR",
+    vulkan=True,
+)
+def no_layout(m: Module, i: Instruction) -> Problems:
+    pointer = m.types.get(i.type_id)
+    if pointer is None or _takes_layout(m, pointer.storage):
+        return
+    held = m.pointee(pointer) if i.op == "Variable" else m.types.get((*i.words, 0, 0)[4])
+    decorated = _decorated(m, pointer) or (_laid_out(m, held) if held is not None else "")
+    if decorated:
+        yield Problem(
+            f"the variable is in {pointer.storage}, but its type has {decorated}",
+            f"give it a type of its own without {decorated}",
+        )
+
+
+def _takes_layout(m: Module, storage: str) -> bool:
+    """Whether types in a storage class may have an explicit layout."""
+    match storage:
+        case "Workgroup":
+            return "WorkgroupMemoryExplicitLayoutKHR" in m.capabilities
+        case "Private" | "Function":
+            return m.version <= (1, 4)
+        case _:
+            return storage != "UniformConstant"
+
+
+def _decorated(m: Module, type_: Type) -> str:
+    """The first decoration of a layout that a type itself has."""
+    return next((d.name for d in m.decorations.get(type_.id, ()) if d.name in LAYOUT), "")
+
+
+def _laid_out(m: Module, type_: Type) -> str:
+    """The first decoration of a layout of an aggregate or of one in it."""
+    if type_.kind not in AGGREGATES:
+        return ""
+    parts = type_.members if type_.kind == "Struct" else (type_.element,)
+    within = (_laid_out(m, part) for part in parts if part is not None)
+    return _decorated(m, type_) or next(filter(None, within), "")
 
 
 @module_rule(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import f16
+from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler.compiler import compile_module
@@ -208,6 +209,28 @@ def test_what_no_result_needs_is_not_loaded(width: int, padding: int, rows: int)
     filters = window.window[1]
     loads = [op for op in decode(code.binary).walk() if isinstance(op, LoadOp)]
     assert sum(op.result.type == f16 for op in loads) == filters + rows
+
+
+@pytest.mark.parametrize(
+    ("columns", "width", "types", "refused"),
+    [
+        (2, 45, ("f16", "f16"), True),
+        (2, 31, ("f16", "f16"), False),
+        (3, 45, ("f16", "f16"), False),
+        (2, 45, ("f16", "f32"), False),
+    ],
+)
+def test_halves_that_a_driver_mixes_up(
+    columns: int, width: int, types: tuple[str, str], refused: bool
+):
+    """Wrong on an H200: windows of two halves, one of which may come from the next segment."""
+    window = Window(1, None, 4, width, (3, columns), 1, 1, 0, types, 1, 1, False, False)
+    if refused:
+        with pytest.raises(DiagnosticException, match="selected_halves"):
+            compile_module(parse_text(window.text()), "nvidia-h200")
+        compile_module(parse_text(window.text(scheduled=False)), "nvidia-h200")
+    else:
+        compile_module(parse_text(window.text()), "nvidia-h200")
 
 
 def test_depthwise_convolutions_are_scheduled_so():
