@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan import open_isolated
 
 CHECKED = 64
+UNIT = 32
+"""Elements of the largest load of four bits."""
+UNITS_OF_DEVICE = 132
+"""Compute units of an H200, which the schedules of `--sweep` are made for."""
 TOLERANCE = 2e-3
 """Of a result, relative to the sum of its products' sizes: f16 is never summed in."""
 
@@ -131,6 +135,21 @@ def swept(case: Case) -> Iterator[str]:
             yield (
                 f"#schedule.rows<rows = 1, columns = {columns}, lanes = 32, steps = {steps}, "
                 f"bytes = {bytes}, subgroups = [{along}, {4 // along}]>"
+            )
+    if case.rows == 1 and case.format != "f16":
+        yield from digits_shared(case)
+
+
+def digits_shared(case: Case) -> Iterator[str]:
+    """The same where subgroups make the digits of a row of packed weights together."""
+    along = ceil(case.k / UNIT / 32)
+    for across, columns, ahead in product((2, 4, 8), (1, 2, 4), (1, 2)):
+        workgroups = UNITS_OF_DEVICE * (32 // (along * across))
+        groups = ceil(case.n / (workgroups * across * columns)) if workgroups else 0
+        if groups > ahead:
+            yield (
+                f"#schedule.rows<rows = 1, columns = {columns}, lanes = 32, steps = 1, "
+                f"groups = {groups}, ahead = {ahead}, digits = 3, subgroups = [{along}, {across}]>"
             )
 
 
