@@ -89,8 +89,8 @@ def source_of(case: str) -> tuple[Any, dict[str, Any], Callable[[Mapping[str, An
     proto = minilm.build(32, 128)
     known = minilm.SENTENCES
     inputs = minilm.tokens([known[n % len(known)] for n in range(32)], 128)
-    alike = model_of("minilm").meaning
-    return half(proto, ()) if variant == "f16" else proto, inputs, alike
+    same_meaning = model_of("minilm").meaning
+    return half(proto, ()) if variant == "f16" else proto, inputs, same_meaning
 
 
 def prepare(case: str, folder: Path, target: str) -> str:

@@ -206,7 +206,7 @@ def box(results: Results) -> str:
     return "text in " + " ".join(str(int(end) // 8) for end in ends)
 
 
-def alike(results: Results) -> str:
+def nearest_rows(results: Results) -> str:
     """Which two of the sentences mean the same."""
     vectors = results["sentence_embedding"]
     near = vectors @ vectors.T - 2 * np.eye(len(vectors))
@@ -273,7 +273,7 @@ MODELS = [
         "model/model.safetensors",
         lambda: sentences(0),
         lambda: [sentences(number) for number in (1, 2, 3)],
-        alike,
+        nearest_rows,
         ("tokenizers",),
         ("f32", "f16", "tensor", "channel", "dynamic"),
     ),

@@ -63,7 +63,7 @@ class Folder:
         self.function = function
         self.module = module
         self.known = Known()
-        self.made: list[Operation] = []
+        self.folded: list[Operation] = []
         for index, array in known_weights(function).items():
             self.known[function.body.block.args[index]] = array
 
@@ -99,7 +99,7 @@ class Folder:
             if results is None:
                 return
             self.known.update(zip(op.results, results, strict=True))
-        self.made.append(op)
+        self.folded.append(op)
 
     def _constant(self, op: arith.ConstantOp) -> Any:
         value = op.value
@@ -158,8 +158,8 @@ class Folder:
 
         What an operation reads that stays one counts as read, too.
         """
-        folded = dict.fromkeys(self.made)
-        for op in reversed(self.made):
+        folded = dict.fromkeys(self.folded)
+        for op in reversed(self.folded):
             for result in op.results:
                 if all(use.operation in folded for use in result.uses):
                     continue
@@ -169,7 +169,7 @@ class Folder:
                     continue
                 result.replace_all_uses_with(replacement)
                 self.known[replacement] = self.known[result]
-        for op in reversed(self.made):
+        for op in reversed(self.folded):
             if all(not result.uses for result in op.results):
                 Rewriter.erase_op(op)
 

@@ -85,8 +85,8 @@ def argument_name(value: SSAValue, index: int) -> str:
     noted, hint, block = _noted(value, index, NAME), value.name_hint, value.owner
     if noted or hint is None or not isinstance(block, Block):
         return noted or hint or f"arg{index}"
-    alike = sum(argument.name_hint == hint for argument in block.args[:index])
-    return f"{hint}_{alike}" if alike else hint
+    namesakes = sum(argument.name_hint == hint for argument in block.args[:index])
+    return f"{hint}_{namesakes}" if namesakes else hint
 
 
 def argument_type(value: SSAValue, index: int) -> str:

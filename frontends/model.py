@@ -86,7 +86,7 @@ def annotate(
 def _attributes(
     values: Sequence[Value], sizes: Mapping[str, Sequence[str]] | None = None
 ) -> ArrayAttr[Attribute]:
-    found: list[Attribute] = []
+    entries: list[Attribute] = []
     for value in values:
         attributes: dict[str, Attribute] = {
             NAME: StringAttr(value.name),
@@ -95,5 +95,5 @@ def _attributes(
         names = (sizes or {}).get(value.name, ())
         if any(names):
             attributes[SIZES] = ArrayAttr(map(StringAttr, names))
-        found.append(DictionaryAttr(attributes))
-    return ArrayAttr(found)
+        entries.append(DictionaryAttr(attributes))
+    return ArrayAttr(entries)

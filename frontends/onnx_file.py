@@ -273,12 +273,12 @@ def fix_dimensions(
             open_names.update(names)
             if kept & set(names):
                 continue
-            found = next((sizes[name] for name in names if name in sizes), None)
-            if found is None and given is not None:
-                found = sizes[names[0]] = given[position]
-            if found is not None:
+            size = next((sizes[name] for name in names if name in sizes), None)
+            if size is None and given is not None:
+                size = sizes[names[0]] = given[position]
+            if size is not None:
                 field.Clear()
-                field.dim_value = found
+                field.dim_value = size
     for name in dims:
         if name not in open_names and "." not in name:
             raise FrontendError(
@@ -318,14 +318,14 @@ def open_dimensions(model: Model) -> dict[str, set[str]]:
 
     A size of 0 is one, as onnxruntime has it.
     """
-    found: dict[str, set[str]] = {}
+    places_of: dict[str, set[str]] = {}
     for value in inputs_of(model):
         _require_tensor(value)
         for position, field in enumerate(value.type.tensor_type.shape.dim):
             if not field.HasField("dim_value") or field.dim_value < 0:
-                places = found.setdefault(dimension_name(value, position), set())
+                places = places_of.setdefault(dimension_name(value, position), set())
                 places.add(f"{value.name}.{position}")
-    return found
+    return places_of
 
 
 def refuse_open_dimensions(model: Model, kept: Collection[str] = ()) -> None:

@@ -86,8 +86,8 @@ def _linalg(text: str, timeout: float) -> str:
 
 
 def _tool() -> Path:
-    found = importlib.util.find_spec("torch_mlir")
-    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+    package = importlib.util.find_spec("torch_mlir")
+    for folder in (package.submodule_search_locations or ()) if package is not None else ():
         tool = Path(folder, "_mlir_libs", TOOL)
         if tool.is_file():
             return tool
@@ -119,12 +119,12 @@ def _interface(text: str, function: FuncOp) -> tuple[list[Value], list[Value]]:
 
 def _values(name: str, text: str, types: list[Attribute]) -> list[Value]:
     written = re.findall(r"tensor<([^>]*)>", text)
-    found: list[Value] = []
+    values: list[Value] = []
     for number, type in enumerate(types):
         if not isinstance(type, TensorType):
             raise FrontendError(f"{name}{number} is of type {type}", "@main", "use arrays")
         element = str(type.element_type)
         if len(written) == len(types) and (sign := UNSIGNED.search(written[number])):
             element = sign[0]
-        found.append(Value(f"{name}{number}", element, tuple(type.get_shape())))
-    return found
+        values.append(Value(f"{name}{number}", element, tuple(type.get_shape())))
+    return values

@@ -92,8 +92,8 @@ def _lowered(exported: Any) -> Any:
 
 def _lines(operation: Any) -> Iterator[str]:
     """The line of Python behind every operation, outer before inner: `net.py:12`."""
-    found = LINE.findall(str(operation.location))
-    file, line = found[-1] if found else ("", "")
+    places = LINE.findall(str(operation.location))
+    file, line = places[-1] if places else ("", "")
     yield f"{file.rpartition('/')[2]}:{line}" if file else ""
     for region in operation.regions:
         for block in region:
@@ -134,9 +134,10 @@ def _assembled(exported: Any, module: ModuleOp, state: Mapping[str, str]) -> Imp
 
 def _computes_in_doubles(exported: Any) -> bool:
     """Whether a tensor of the program is of float64; torch-mlir's own LayerNorm would be, too."""
-    found = [node.meta.get("val") for node in exported.graph.nodes]
-    flat = [each for val in found for each in (val if isinstance(val, list | tuple) else (val,))]
-    return any(str(getattr(each, "dtype", "")) == "torch.float64" for each in flat)
+    values = [node.meta.get("val") for node in exported.graph.nodes]
+    groups = (value if isinstance(value, list | tuple) else (value,) for value in values)
+    flat = [tensor for group in groups for tensor in group]
+    return any(str(getattr(tensor, "dtype", "")) == "torch.float64" for tensor in flat)
 
 
 def _value(name: str, example: Any, type: Attribute) -> Value:

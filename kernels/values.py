@@ -290,7 +290,7 @@ def value_of(value: Number, type: Type) -> Value:
     return value
 
 
-def alike(*values: Number) -> tuple[Value, ...]:
+def of_one_type(*values: Number) -> tuple[Value, ...]:
     """Values of one type: numbers take that of the others, which must be the same."""
     known = [value for value in values if isinstance(value, Value)]
     if not known:
@@ -307,7 +307,7 @@ def alike(*values: Number) -> tuple[Value, ...]:
 
 def binary(symbol: str, left: Number, right: Number) -> Value:
     """What an operator gives."""
-    a, b = alike(left, right)
+    a, b = of_one_type(left, right)
     type = a.type
     column = 3 if type.is_boolean else 2 if type.is_float else 0 if type.is_signed else 1
     kind = _BY_TYPE[symbol][column]

@@ -106,13 +106,13 @@ class Finder:
     ):
         """The reader's tables: words of types, types of values, numbers of constants, by id."""
         self.types, self.value_types, self.constants = types, value_types, constants
-        self.found: set[Use] = set()
+        self.uses: set[Use] = set()
         self._finders = _finders()
 
     def look(self, words: list[int]) -> None:
         finder = self._finders.get(words[0] & 0xFFFF)
         if finder is not None:
-            self.found.update(use for use in finder(self, words) if use is not None)
+            self.uses.update(use for use in finder(self, words) if use is not None)
 
     def is_number(self, type: int) -> bool:
         words = self.types.get(type, [0])
@@ -252,7 +252,7 @@ class _Reader:
         """A type's words by its id."""
         self.matrices: dict[int, _Matrix] = {}
         self.value_types: dict[int, int] = {}
-        self.found: set[CooperativeMatrixProperty] = set()
+        self.multiplied: set[CooperativeMatrixProperty] = set()
         self.offsets: dict[int, dict[int, int]] = {}
         self.uses = Finder(self.types, self.value_types, self.constants)
         self.blocks: set[int] = set()
@@ -281,7 +281,7 @@ class _Reader:
             self.version,
             frozenset(self.capabilities),
             frozenset(self.extensions),
-            frozenset(self.found),
+            frozenset(self.multiplied),
             {
                 name: EntryPointNeeds(
                     self.sizes.get(function),
@@ -289,7 +289,7 @@ class _Reader:
                 )
                 for function, name, interface in self.entries
             },
-            frozenset(self.uses.found),
+            frozenset(self.uses.uses),
             {number: self._constant_bytes(id) for id, number in self.specialized.items()},
         )
 
@@ -389,7 +389,7 @@ class _Reader:
             key: self._component(kind, bool(mask & operands[SIGNED[key]].value))
             for key, kind in (("a", a), ("b", b), ("c", c), ("result", result))
         }
-        self.found.add(
+        self.multiplied.add(
             CooperativeMatrixProperty(
                 *(result.rows, result.columns, a.columns),
                 *(names["a"], names["b"], names["c"], names["result"]),

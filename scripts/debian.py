@@ -162,17 +162,17 @@ def fetch(
     suite: str, packages: list[str], prefix: Path, lay_out: Callable[[Path, Path], None]
 ) -> None:
     """
-    Replace `prefix` by what `lay_out(unpacked, made)` makes of the unpacked packages.
+    Replace `prefix` by what `lay_out(unpacked, staging)` makes of the unpacked packages.
 
     Raises `Unavailable` with the cause, leaving nothing behind, if this machine cannot have it.
     """
     machine()
     prefix.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=prefix.parent, prefix=f"{prefix.name}-new-") as folder:
-        made = Path(folder, "prefix")
-        lay_out(download(suite, packages, Path(folder, "apt")), made)
+        staging = Path(folder, "prefix")
+        lay_out(download(suite, packages, Path(folder, "apt")), staging)
         shutil.rmtree(prefix, ignore_errors=True)
-        os.rename(made, prefix)
+        os.rename(staging, prefix)
 
 
 def main(

@@ -73,7 +73,7 @@ def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
     layer = not arguments.no_layer
     packages = PACKAGES + ([LAYER_PACKAGE] if layer else [])
     debian.fetch(
-        arguments.suite, packages, prefix, lambda unpacked, made: lay_out(unpacked, made, layer)
+        arguments.suite, packages, prefix, lambda unpacked, into: lay_out(unpacked, into, layer)
     )
 
 

@@ -26,7 +26,7 @@ COLOURS = {
 def tracks(phases: Sequence[Phase]) -> dict[str, list[Phase]]:
     """The phases of each track, in the order in which they are shown; none that is empty."""
     by_track = {track: [p for p in phases if p.track == track] for track in TITLES}
-    return {track: found for track, found in by_track.items() if found}
+    return {track: phases for track, phases in by_track.items() if phases}
 
 
 def phase_label(explanation: ExplanationData, phase: Phase) -> str:

@@ -51,8 +51,8 @@ def rows_of(explanation: ExplanationData, order: str = "order", group: bool = Fa
     """
     groups: dict[object, list[ExplainedLayer]] = {}
     for entry in explanation.layers:
-        alike = (entry.kernel, entry.function, entry.once, entry.layer.schedule)
-        groups.setdefault(alike if group else entry.dispatch, []).append(entry)
+        kind = (entry.kernel, entry.function, entry.once, entry.layer.schedule)
+        groups.setdefault(kind if group else entry.dispatch, []).append(entry)
     times = [_time(explanation, entry) for entry in explanation.layers]
     whole = sum(time for time in times if time is not None)
     rows: list[Row] = []

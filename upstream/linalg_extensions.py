@@ -237,7 +237,7 @@ class ExtendedLinalg(DialectOnDemand):
     def __init__(self, dialect: Dialect):
         mapped = {f"linalg.{n}": partial(_mapped, n, line) for n, line in MAPPED.items()}
         self.makers = {**mapped, **NAMED}
-        self.made: dict[str, type[Operation]] = {}
+        self.declared: dict[str, type[Operation]] = {}
         replaced = {GenericOp.name, *self.makers}
         others = [op for op in dialect.operations if op.name not in replaced]
         super().__init__(
@@ -256,6 +256,6 @@ class ExtendedLinalg(DialectOnDemand):
         return [*self._operations, *self._attributes]
 
     def _operation(self, name: str) -> type[Operation]:
-        if name not in self.made:
-            self.made[name] = self.makers[name]()
-        return self.made[name]
+        if name not in self.declared:
+            self.declared[name] = self.makers[name]()
+        return self.declared[name]

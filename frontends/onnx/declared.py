@@ -205,11 +205,11 @@ def deduced(
     if all(t is None or t.known is not None for t in inputs[1 if len(inputs) > 1 else 0 :]):
         return []
     try:
-        found = [data for data in deduce(inputs, sizes or (), attributes) if _fits(inputs, data)]
+        fitting = [data for data in deduce(inputs, sizes or (), attributes) if _fits(inputs, data)]
     except (ArithmeticError, IndexError, TypeError, ValueError):
         # The result is not declared as one of the operator, or sizes of operands are open.
         return []
-    return found if len(found) == 1 or operator in (*OF_AXES, "Col2Im") else []
+    return fitting if len(fitting) == 1 or operator in (*OF_AXES, "Col2Im") else []
 
 
 def _fits(inputs: Inputs, data: Data) -> bool:

@@ -162,7 +162,7 @@ class Nodes(TensorBuilder):
         if not possible:
             return self._imported(node, domain, inputs, attributes)
         given = [with_data(inputs, data) for data in possible]
-        results = [self._imported(node, domain, each, attributes) for each in given]
+        results = [self._imported(node, domain, operands, attributes) for operands in given]
         if len(results) == 1:
             return results[0]
         number, operands = max(possible[0]), cast("Sequence[Tensor]", inputs)
@@ -437,7 +437,7 @@ def element_numbered(number: int) -> Any:
 def attributes_of(node: Any) -> dict[str, Any]:
     """Attributes as Python values: text as `str`, tensors as arrays, graphs as they are."""
     onnx: Any = import_module("onnx")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for attribute in node.attribute:
         value = onnx.helper.get_attribute_value(attribute)
         if isinstance(value, bytes):
@@ -446,8 +446,8 @@ def attributes_of(node: Any) -> dict[str, Any]:
             value = array_of(value)
         elif attribute.type == attribute.STRINGS:
             value = [text.decode() for text in value]
-        found[attribute.name] = value
-    return found
+        values[attribute.name] = value
+    return values
 
 
 def has_graph(node: Any) -> bool:

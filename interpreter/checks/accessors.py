@@ -37,19 +37,19 @@ class Accessors:
         shape = batch.shape
         self.grid = batch.geometry.grid
         self.lanes_each, self.subgroups_each = batch.lanes, batch.subgroups
-        self.each = batch.subgroups * batch.lanes
+        self.per_workgroup = batch.subgroups * batch.lanes
         self.invocations, self.count = batch.geometry.invocations, batch.geometry.workgroups
         self.first = batch.first
-        first = batch.first * self.each
+        first = batch.first * self.per_workgroup
         self.lanes = first + np.arange(prod(shape), dtype=np.int64).reshape(shape)
         self.subgroups = SUBGROUP | (self.lanes[:, :, :1] // batch.lanes)
-        self.workgroups = WORKGROUP | (self.lanes[:, :1, :1] // self.each)
+        self.workgroups = WORKGROUP | (self.lanes[:, :1, :1] // self.per_workgroup)
 
     def group_of(self, codes: Array) -> Array:
         """The workgroup of each code; -1 for several."""
         codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
-        group = np.where(kind == LANE, number // self.each, number)
+        group = np.where(kind == LANE, number // self.per_workgroup, number)
         group = np.where(kind == SUBGROUP, number // self.subgroups_each, group)
         return np.where(kind == SEVERAL, -1, group)
 
@@ -64,14 +64,14 @@ class Accessors:
         """An invocation for each code: the first of a group."""
         kind, number = codes & KIND, codes & NUMBER
         lane = np.where(kind == SUBGROUP, number * self.lanes_each, number)
-        lane = np.where(kind == WORKGROUP, number * self.each, lane)
+        lane = np.where(kind == WORKGROUP, number * self.per_workgroup, lane)
         return np.where(kind == SEVERAL, -1, lane)
 
     def wider(self, code: int) -> list[int]:
         """The codes of the groups that hold whom one stands for, the smallest first."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
-            return [SUBGROUP | number // self.lanes_each, WORKGROUP | number // self.each]
+            return [SUBGROUP | number // self.lanes_each, WORKGROUP | number // self.per_workgroup]
         return [WORKGROUP | number // self.subgroups_each] if kind == SUBGROUP else []
 
     def members(self, code: int) -> list[int]:
@@ -80,7 +80,7 @@ class Accessors:
         if kind == SUBGROUP:
             start = number * self.lanes_each
             lanes = range(start, start + self.lanes_each)
-            return [lane for lane in lanes if lane % self.each < self.invocations]
+            return [lane for lane in lanes if lane % self.per_workgroup < self.invocations]
         if kind == WORKGROUP:
             start = number * self.subgroups_each
             return [SUBGROUP | n for n in range(start, start + self.subgroups_each)]
@@ -102,7 +102,7 @@ class Accessors:
             return SAME_INVOCATION
         if a // self.lanes_each == b // self.lanes_each:
             return SAME_SUBGROUP
-        return SAME_WORKGROUP if a // self.each == b // self.each else SAME_DEVICE
+        return SAME_WORKGROUP if a // self.per_workgroup == b // self.per_workgroup else SAME_DEVICE
 
     @staticmethod
     def are_one_invocation(a: Array, b: Array) -> Array:
@@ -133,7 +133,7 @@ class Accessors:
         """A code in words."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
-            workgroup, lane = divmod(number, self.each)
+            workgroup, lane = divmod(number, self.per_workgroup)
             return f"invocation {lane} of workgroup {self.workgroup(workgroup)}"
         if kind == SUBGROUP:
             workgroup, subgroup = divmod(number, self.subgroups_each)

@@ -198,7 +198,7 @@ class Knowledge:
         pairs = ((f.release, f.acquire) for f in self.failures)
         if (release.op, op) not in pairs:
             self.failures.append(Failure(release.op, op, why))
-        per_workgroup = self.tables.accessors.each
+        per_workgroup = self.tables.accessors.per_workgroup
         for failure in self.failures:
             if failure.release is release.op and failure.acquire is op:
                 failure.between.add((release.lane // per_workgroup, lane // per_workgroup))

@@ -105,7 +105,7 @@ class Tables:
         column = self.columns.get(code)
         if column is None:
             if len(self.codes) >= PARTIES and code & KIND == LANE:
-                return self.column(WORKGROUP | code // self.accessors.each)
+                return self.column(WORKGROUP | code // self.accessors.per_workgroup)
             column = self.columns[code] = len(self.codes)
             self.codes.append(code)
         return column

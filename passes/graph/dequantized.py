@@ -306,8 +306,8 @@ def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
     if number is None:
         assert shift.zero is not None
         source, signed = without_extensions(shift.zero)
-        alike = source.type == element and signed == shift.signed and not shift.negated
-        if not alike or not isinstance(source, BlockArgument):
+        is_same_shift = source.type == element and signed == shift.signed and not shift.negated
+        if not is_same_shift or not isinstance(source, BlockArgument):
             return None
         values = inner.op.inputs[source.index]
         if not isinstance(values.type, TensorType) or values.type.get_num_dims():

@@ -207,7 +207,7 @@ class _Distribution:
         if not self.columns:
             self._stored_by_one([place])
         else:
-            self.lanes.each(total, lambda ns, inside: self._store_columns([place], ns, inside))
+            self.lanes.in_turn(total, lambda ns, inside: self._store_columns([place], ns, inside))
         code.group = None
 
     @property
@@ -236,7 +236,7 @@ class _Distribution:
         lanes = replace(lanes.at(b.depth), beside=beside, elements=elements)
         self.code.group = lanes
         if self.columns:
-            lanes.each(
+            lanes.in_turn(
                 prod(self.column_shape),
                 lambda ns, stored: self._store_columns(places, ns, b.both(inside, stored)),
             )

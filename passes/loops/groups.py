@@ -127,7 +127,7 @@ class Lanes:
         """The same, for rows that the scopes up to `depth` decide."""
         return replace(self, depth=depth)
 
-    def each(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:
+    def in_turn(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:
         """
         body(numbers, inside) for all numbers below `total`, a few neighbours at a time; where
         `inside` does not hold the numbers are some that exist, and nothing may be stored.

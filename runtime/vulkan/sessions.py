@@ -64,11 +64,11 @@ class FunctionPlan:
         manifest = program.manifest
         self.prefix = f"{manifest.function}/"
         self.own = [b for b in manifest.buffers if b.kind not in (*SHARED, "scalar")]
-        self.alike: dict[tuple[tuple[Number, ...], str], tuple[Buffer, list[str]]] = {}
+        self.same_kind: dict[tuple[tuple[Number, ...], str], tuple[Buffer, list[str]]] = {}
         """Buffers of one shape and type: the first, and the names of all."""
         for b in self.own:
-            _, alike = self.alike.setdefault((b.shape, b.type), (b, []))
-            alike.append(self.name(b))
+            _, same_kind = self.same_kind.setdefault((b.shape, b.type), (b, []))
+            same_kind.append(self.name(b))
         self.scalars = [b.name for b in manifest.inputs if b.kind == "scalar"]
         self.names = sorted({n for b in manifest.inputs for n in b.shape if isinstance(n, str)})
         self.names += self.scalars
@@ -176,7 +176,7 @@ class FunctionPlan:
         wanted: dict[str, int] = {}
         if dims not in self.fitting:
             roomy = self._roomy(sizes)
-            for buffer, names in self.alike.values():
+            for buffer, names in self.same_kind.values():
                 size = self._most(buffer, sizes)
                 if any(size > self.placed[name] for name in names):
                     wanted |= dict.fromkeys(names, max(size, self._most(buffer, roomy)))
@@ -191,7 +191,7 @@ class FunctionPlan:
         dims = [name for name in self.names if name not in self.scalars]
         roomy = {**sizes, **{name: 1 << max(sizes[name] - 1, 0).bit_length() for name in dims}}
         try:
-            for buffer, _ in self.alike.values():
+            for buffer, _ in self.same_kind.values():
                 self.bytes(buffer, roomy)
         except ProgramError:
             return sizes
@@ -263,10 +263,10 @@ class VulkanSession(Session):
         self.device: Any = device
         self.owns = owns
         self.loaded: Any = None
-        self.plans: dict[str, FunctionPlan] = {}
+        self.functions: dict[str, FunctionPlan] = {}
         first = 0
         for name, function in program.functions.items():
-            self.plans[name] = FunctionPlan(function, first)
+            self.functions[name] = FunctionPlan(function, first)
             first += len(function.manifest.dispatches)
         try:
             self.loaded = device.load(self._work())
@@ -278,7 +278,7 @@ class VulkanSession(Session):
         """All functions as one piece of work, each buffer as small as it can be."""
         buffers: dict[str, WorkBuffer] = {}
         manifest = self.program.manifest
-        for plan in self.plans.values():
+        for plan in self.functions.values():
             for b in plan.program.manifest.buffers:
                 if b.kind == "scalar":
                     continue
@@ -289,16 +289,16 @@ class VulkanSession(Session):
         return Work(
             buffers=tuple(buffers.values()),
             kernels={name: code.binary for name, code in self.program.code.items()},
-            steps=tuple(step for plan in self.plans.values() for step in plan.steps()),
+            steps=tuple(step for plan in self.functions.values() for step in plan.steps()),
             subgroup_size=manifest.subgroup_size,
             target=manifest.target,
             component_map=manifest.component_map,
             weights={n: bytes_of(np.asarray(a)) for n, a in values.items() if n in buffers},
-            routines={name: plan.routine for name, plan in self.plans.items()},
+            routines={name: plan.routine for name, plan in self.functions.items()},
         )
 
     def _prepare(self, function: Program, sizes: Sizes) -> None:
-        plan = self.plans[function.manifest.function]
+        plan = self.functions[function.manifest.function]
         if larger := plan.larger(sizes):
             self.device.place(self.loaded, larger)
             plan.placed |= larger
@@ -310,7 +310,7 @@ class VulkanSession(Session):
         sizes: Sizes,
         checks: Checks | None,
     ) -> dict[str, Array]:
-        plan = self.plans[function.manifest.function]
+        plan = self.functions[function.manifest.function]
         numbers = plan.values(sizes)
         following = plan.expected(sizes)
         given = {plan.prefix + n: bytes_of(a) for n, a in inputs.items() if n not in plan.scalars}

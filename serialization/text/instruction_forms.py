@@ -306,19 +306,19 @@ class Forms:
         self.margin = margin
         self.pad = pad
         self.known: dict[int, Form] = {}
-        self.made = 0
+        self.count = 0
 
     def sort(self, rows: Iterable[list[int]], start: int) -> list[Form]:
         """The forms that a window of instructions, the first of which is `start`, consists of."""
-        if self.made > MAX_FORMS:
-            self.known, self.made = {}, 0
+        if self.count > MAX_FORMS:
+            self.known, self.count = {}, 0
         known = self.known
         forms: list[Form] = []
         for place, words in enumerate(rows, start):
             form = known.get(words[0])
             if form is None:
                 form = known[words[0]] = self._form(words, place)
-                self.made += 1
+                self.count += 1
             if form.deciding:
                 key = tuple([words[p] for p in form.deciding])
                 inner = form.inner.get(key)
@@ -329,7 +329,7 @@ class Forms:
                         form.shape, len(words) - 1, Decided(decided, self.symbols, place)
                     )
                     self._lay_out(inner, len(words) - 1, laid_out)
-                    self.made += 1
+                    self.count += 1
                 form = inner
             if not form.places:
                 forms.append(form)

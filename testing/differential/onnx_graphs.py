@@ -71,7 +71,7 @@ class RandomGraph:
     read: set[str] = field(default_factory=set[str])
     open_sizes: bool = False
     """Whether dimensions of the sizes in `OPEN` are left open."""
-    fixed: float = 0.5
+    static_share: float = 0.5
     """How often a tensor that may be an input is a constant."""
     edges: bool = False
     """Whether values are NaN, infinities, denormals and extremes."""
@@ -101,7 +101,7 @@ class RandomGraph:
     def either(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
         """An input or a constant, by chance; what has an open size is an input."""
         is_open = self.open_sizes and bool(set(np.shape(array)) & set(OPEN))
-        if is_open or self.rng.random() >= self.fixed:
+        if is_open or self.rng.random() >= self.static_share:
             return self.input(array, remake)
         return self.constant(array)
 

@@ -98,7 +98,7 @@ def several(g: RandomGraph) -> None:
     records = _ordinary(only_chains=True)
     record = chosen(g.rng, records)
     g.opset = opset_of(g.rng, record)
-    g.fixed = float(g.rng.choice([0.2, 0.5, 0.8]))
+    g.static_share = float(g.rng.choice([0.2, 0.5, 0.8]))
     pool: list[Value] = []
     length = int(g.rng.choice(LENGTHS))
     for _ in range(60):
@@ -120,7 +120,7 @@ def _newest(g: RandomGraph) -> list[Value]:
 def open_sizes(g: RandomGraph) -> None:
     """One or several operators of inputs whose sizes are open."""
     g.open_sizes = True
-    g.fixed = 0.6
+    g.static_share = 0.6
     if g.rng.random() < 0.6:
         records = [r for r in _ordinary() if r.name not in DATA]
         record = chosen(g.rng, records)
@@ -142,7 +142,7 @@ def control(g: RandomGraph) -> None:
 def quantized(g: RandomGraph) -> None:
     """An operator between DequantizeLinear and QuantizeLinear, as exporters write it."""
     g.opset = int(g.rng.integers(13, NEWEST + 1))
-    g.fixed = 1.0
+    g.static_share = 1.0
     QUANTIZED[int(g.rng.integers(len(QUANTIZED)))](g, QDQ(g))
 
 

@@ -341,7 +341,7 @@ def _space_to_depth(d: Draw) -> None:
 
 def _range(d: Draw) -> None:
     """Of constants: data that the caller gives decides no shape."""
-    d.graph.fixed = 1.0
+    d.graph.static_share = 1.0
     start, delta = d.number(-5, 5), d.pick((1, 2, -1, -3))
     values = [start, start + delta * d.number(-1, 6) + d.number(0, 1), delta]
     d.add(*(Operand(np.array(v).astype(d.dtype()), lambda _: np.array(0)) for v in values))

@@ -147,7 +147,7 @@ class Batch:
     done: int = 0
     seconds: float = 0.0
     outcomes: Counter[str] = field(default_factory=Counter[str])
-    found: list[list[Any]] = field(default_factory=list[list[Any]])
+    damages: list[list[Any]] = field(default_factory=list[list[Any]])
     grown: list[list[Any]] = field(default_factory=list[list[Any]])
 
     def stretch(self) -> None:
@@ -185,7 +185,7 @@ class Batch:
         self.outcomes[outcome] += 1
         SEEN.update(lines)
         if trace:
-            self.found.append([damaged, trace])
+            self.damages.append([damaged, trace])
         elif lines:
             self.grown.append([damaged, [list(line) for line in lines]])
 
@@ -200,7 +200,7 @@ def fuzz(data: Mapping[str, Any]) -> dict[str, Any]:
     batch, begun = Batch(data), time.monotonic()
     batch.stretch()
     while (
-        batch.found
+        batch.damages
         and not batch.seconds
         and batch.done < data["count"]
         and time.monotonic() - begun < HANGS
@@ -208,7 +208,7 @@ def fuzz(data: Mapping[str, Any]) -> dict[str, Any]:
         batch.stretch()
     return {
         "outcomes": dict(batch.outcomes),
-        "found": batch.found,
+        "found": batch.damages,
         "grown": batch.grown,
         "done": batch.done,
         "seconds": round(batch.seconds, 4),

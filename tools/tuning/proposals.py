@@ -151,8 +151,8 @@ class Pricing:
     def _nearest(self, decisions: Mapping[str, str]) -> Candidate | None:
         """The rated candidate that decides most alike; the first of several."""
         own = set(decisions.items())
-        alike = max(self._decided, key=lambda pair: len(pair[0] & own), default=None)
-        return alike[1] if alike else None
+        nearest = max(self._decided, key=lambda pair: len(pair[0] & own), default=None)
+        return nearest[1] if nearest else None
 
 
 def propose(

@@ -86,9 +86,9 @@ def padded(
         b.refuse(f"{x} has fewer elements than are taken away", "take away fewer")
     x = b.slice(x, before, sizes, [1] * x.rank)
     low, high = ([n + _negative(n) for n in amounts] for amounts in (low, high))
-    fixed = [n for n in (*low, *high) if isinstance(n, int)]
-    if mode == "constant" and len(fixed) == 2 * x.rank and number.numbers is not None:
-        return b.pad(x, fixed[: x.rank], fixed[x.rank :], number.numbers.item())
+    static = [n for n in (*low, *high) if isinstance(n, int)]
+    if mode == "constant" and len(static) == 2 * x.rank and number.numbers is not None:
+        return b.pad(x, static[: x.rank], static[x.rank :], number.numbers.item())
     wide = [a + s + c for a, s, c in zip(low, x.sizes, high, strict=True)]
     moved = [i for i in range(x.rank) if (low[i], high[i]) != (0, 0)]
     if 0 in x.sizes and mode == "constant":

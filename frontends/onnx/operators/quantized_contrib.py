@@ -434,8 +434,8 @@ def _weights(
     elif zeros.element.is_float:
         parameters.append(b.reshape(zeros, [rows, blocks]))
     else:
-        each = unpacked(b, b.reshape(zeros, [rows, -(-blocks * bits // 8)]), bits)
-        parameters.append(b.slice(each, [0, 0], [rows, blocks], [1, 1]))
+        whole = unpacked(b, b.reshape(zeros, [rows, -(-blocks * bits // 8)]), bits)
+        parameters.append(b.slice(whole, [0, 0], [rows, blocks], [1, 1]))
     sizes: list[Size] = list(codes.sizes)
     if groups is not None:
         sizes = [rows, blocks * size]
@@ -474,9 +474,9 @@ def gather_block_quantized(
     packed = _known_table(x, scales, zeros, bits, block_size) if blocked == 1 else None
     if packed is not None:
         gather = {n: of_onnx(b, "Gather", t, indices, axis=0) for n, t in packed.planes.items()}
-        found = dequantize(b, packed.format, gather, scales.element)
-        sizes = [*found.sizes[:-1], packed.columns]
-        return b.slice(found, [0] * found.rank, sizes, [1] * found.rank)
+        rows = dequantize(b, packed.format, gather, scales.element)
+        sizes = [*rows.sizes[:-1], packed.columns]
+        return b.slice(rows, [0] * rows.rank, sizes, [1] * rows.rank)
     if zeros is None and x.element == U8:
         zeros = Tensor.of(np.array(1 << (bits - 1), np.uint8))
     elif zeros is not None and zeros.element == U8 and bits < 8:

@@ -183,12 +183,12 @@ class Recurrence:
         for direction, backwards in enumerate(self.directions):
             given = self.projected(direction)
             held = states(direction)
-            made: list[Tensor | None] = [None] * self.steps
+            by_step: list[Tensor | None] = [None] * self.steps
             for n in range(self.steps):
                 at = self.steps - 1 - n if backwards else n
                 new = step(direction, self.step_of(given, at), held)
-                held, made[at] = self._within(at, new, held)
-            outputs.append(self._stacked([t for t in made if t is not None], 0))
+                held, by_step[at] = self._within(at, new, held)
+            outputs.append(self._stacked([t for t in by_step if t is not None], 0))
             finals.append(held)
         count = len(finals[0])
         whole = self._stacked(outputs, 1)

@@ -239,8 +239,8 @@ def _position(b: Nodes, x: Tensor, axis: int, greatest: bool, last: bool) -> Ten
         """Whether a NaN that was met may still be replaced: only by a later NaN."""
         return best.equals(best)
 
-    found = b.generic([(x, list(range(x.rank)))], outputs, x.rank, body, [axis])[1]
-    wide = b.convert(found, I64)
+    positions = b.generic([(x, list(range(x.rank)))], outputs, x.rank, body, [axis])[1]
+    wide = b.convert(positions, I64)
     return b.reshape(wide, [1 if i == axis else s for i, s in enumerate(x.sizes)])
 
 
@@ -402,10 +402,10 @@ def _declare_groups(since: int) -> None:
             b.refuse(f"{channels} channels in {num_groups} groups", "use a multiple")
         apart = [n, num_groups, depth, *x.sizes[2:]]
         result = normalized(b, b.reshape(x, apart), range(2, len(apart)), epsilon)[0]
-        each = [num_groups, 1 if since < 21 else depth, *[1] * (x.rank - 2)]
+        shape = [num_groups, 1 if since < 21 else depth, *[1] * (x.rank - 2)]
         result = b.convert(result, x.element)
-        result = b.elementwise(lambda s, w, x: x * w, b.reshape(scale, each), result)
-        result = b.elementwise(lambda s, w, x: x + w, b.reshape(bias, each), result)
+        result = b.elementwise(lambda s, w, x: x * w, b.reshape(scale, shape), result)
+        result = b.elementwise(lambda s, w, x: x + w, b.reshape(bias, shape), result)
         return b.reshape(result, x.sizes)
 
     del function

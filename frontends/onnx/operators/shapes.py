@@ -318,10 +318,10 @@ def split(
         parts = sizes_in(b, split, "sizes")
     else:
         count = num_outputs or len(b.node.output)
-        each = ceil_div(whole, count)
-        parts = [each] * (count - 1) + [whole - each * (count - 1)]
-        if isinstance(whole, int) and isinstance(each, int):
-            parts = [max(0, min(each, whole - i * each)) for i in range(count)]
+        part = ceil_div(whole, count)
+        parts = [part] * (count - 1) + [whole - part * (count - 1)]
+        if isinstance(whole, int) and isinstance(part, int):
+            parts = [max(0, min(part, whole - i * part)) for i in range(count)]
     b.insist_natural(parts[-1])
     b.insist_equal(sum(parts, start=0), whole)
     results: list[Tensor] = []

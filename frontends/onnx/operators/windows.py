@@ -150,16 +150,16 @@ def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Siz
 def padded(b: Nodes, x: Tensor, window: Window, number: float) -> Tensor:
     """The image with the window's padding; a negative amount takes elements away."""
     low, high = ([0] * (x.rank - len(p)) + p for p in (window.low, window.high))
-    fixed = [n for n in (*low, *high) if isinstance(n, int)]
-    if len(fixed) < 2 * x.rank:
+    static = [n for n in (*low, *high) if isinstance(n, int)]
+    if len(static) < 2 * x.rank:
         sizes = [a + s + c for a, s, c in zip(low, x.sizes, high, strict=True)]
         around = b.fill(number, sizes, x.element)
         return Tensor(x.element, sizes, b.insert_slice(x, around, low, [1] * x.rank))
-    starts = [max(0, -n) for n in fixed[: x.rank]]
-    ends = [max(0, -n) for n in fixed[x.rank :]]
+    starts = [max(0, -n) for n in static[: x.rank]]
+    ends = [max(0, -n) for n in static[x.rank :]]
     sizes = [s - f - e for s, f, e in zip(x.sizes, starts, ends, strict=True)]
     cut = b.slice(x, starts, sizes, [1] * x.rank)
-    amounts = [max(0, n) for n in fixed]
+    amounts = [max(0, n) for n in static]
     return b.pad(cut, amounts[: x.rank], amounts[x.rank :], number)
 
 

@@ -44,7 +44,7 @@ def _on_pairs(compute: Callable[..., Part | list[Pair]]) -> Compute:
 
 
 def _bitwise(words: Words, op: Operation, parts: Parts) -> Part:
-    return words.each(type(op), *_pairs(parts))
+    return words.word_by_word(type(op), *_pairs(parts))
 
 
 def _shift(words: Words, op: Operation, parts: Parts) -> Part:
@@ -71,12 +71,12 @@ def _bit_field(words: Words, op: Operation, parts: Parts) -> Part | None:
 
 def _bit_count(words: Words, _: Operation, parts: Parts) -> Part:
     (value,), code = _pairs(parts), words.code
-    return code.add(arithmetic.IAddOp(*words.each(bit.BitCountOp, value)))
+    return code.add(arithmetic.IAddOp(*words.word_by_word(bit.BitCountOp, value)))
 
 
 def _bit_reverse(words: Words, _: Operation, parts: Parts) -> Part:
     (value,) = _pairs(parts)
-    low, high = words.each(bit.BitReverseOp, value)
+    low, high = words.word_by_word(bit.BitReverseOp, value)
     return Pair(high, low)
 
 

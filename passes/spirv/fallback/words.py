@@ -70,7 +70,7 @@ class Words:
 
     # Bits
 
-    def each(self, kind: type[Operation], *pairs: Pair) -> Pair:
+    def word_by_word(self, kind: type[Operation], *pairs: Pair) -> Pair:
         """An operation that does not carry from one bit to another."""
         words = zip(*pairs, strict=True)
         return Pair(*(self.code.add(kind.create(operands=w, result_types=[i32])) for w in words))

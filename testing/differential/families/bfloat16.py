@@ -89,8 +89,8 @@ def _from_float(k: Kernel, count: int) -> None:
     type = Type(scalar, count)
     if scalar == "f32":
         bits = k.rng.integers(0, 1 << 32, (k.invocations, count), np.uint32)
-        ties = k.rng.choice(np.array(TIES, np.uint32), bits.shape)
-        values = np.where(k.rng.random(bits.shape) < 0.3, ties, bits).view(np.float32)
+        halfway = k.rng.choice(np.array(TIES, np.uint32), bits.shape)
+        values = np.where(k.rng.random(bits.shape) < 0.3, halfway, bits).view(np.float32)
         value, _ = k.input(type, values)
     else:
         value, _ = k.input(type)
