@@ -31,8 +31,7 @@ from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.workloads import TYPES, Tail, Workload, element_type, tensor, workload
-from xdsl_spirv.upstream.linalg_extensions import MAPPED
-from xdsl_spirv.upstream.linalg_named import CONTRACTIONS, QUANTIZED
+from xdsl_spirv.upstream.linalg_extensions import CONTRACTIONS, MAPPED, QUANTIZED
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Generator: TypeAlias = np.random.Generator

@@ -5,7 +5,7 @@ Lists the passes from `linalg` on tensors to SPIR-V, in their order: what `compi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from xdsl.context import Context
@@ -14,7 +14,8 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.passes.analysis.target import load_target
 from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
-from xdsl_spirv.universe import NEEDS, UNIVERSE
+from xdsl_spirv.targets import TargetError, load
+from xdsl_spirv.universe import GRANTED, NEEDS, UNIVERSE
 from xdsl_spirv.upstream.passes_on_demand import PassOnDemand, run
 
 Passes = Sequence[PassOnDemand | ModulePass]
@@ -23,7 +24,19 @@ MemberT = TypeVar("MemberT", PassOnDemand, ModulePass, PassOnDemand | ModulePass
 
 
 def _pass(name: str, **arguments: object) -> PassOnDemand:
-    return PassOnDemand(name, UNIVERSE.all_passes[name], NEEDS.get(name, ()), arguments)
+    return PassOnDemand(name, UNIVERSE.all_passes[name], NEEDS.get(name), arguments)
+
+
+def _as_needed(name: str, target: str) -> PassOnDemand:
+    """A pass that a target may have no use for, whatever a module contains."""
+    member = _pass(name, as_needed=True)
+    try:
+        features = load(target).features
+    except TargetError:
+        # Whoever runs the list refuses the target, with a place.
+        return member
+    granted = {content for f, known in GRANTED[name].items() if f in features for content in known}
+    return replace(member, needs=[need for need in member.needs or () if need not in granted])
 
 
 def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...]:
@@ -64,9 +77,9 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("loops-to-invocations"),
         _pass("kernel-to-spirv"),
         _pass("spirv-bfloat16-to-bits", as_needed=True),
-        _pass("spirv-int64-to-words", as_needed=True),
-        _pass("spirv-small-storage-to-words", as_needed=True),
-        _pass("spirv-small-integers-to-32-bits", as_needed=True),
+        _as_needed("spirv-int64-to-words", target),
+        _as_needed("spirv-small-storage-to-words", target),
+        _as_needed("spirv-small-integers-to-32-bits", target),
         _pass("spirv-split-entry-points"),
         _pass("spirv-share-kernels"),
         _pass("spirv-update-vce"),

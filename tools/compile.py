@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.program import check_place
 from xdsl_spirv.tools.program_options import functions_of, jobs_of, limits_of
-from xdsl_spirv.tools.report import note_row
 
 if TYPE_CHECKING:
     from xdsl_spirv.tools.trace import Trace
@@ -49,8 +48,11 @@ def compile(arguments: argparse.Namespace) -> int:
     for dispatch in (dispatch for function in functions for dispatch in function.dispatches):
         size = len(program.code[dispatch.kernel].binary)
         grid = "x".join(map(str, dispatch.grid))
-        row = {"kernel": dispatch.kernel, "entry_point": dispatch.entry_point}
-        note_row("dispatches", {**row, "grid": dispatch.grid, "spirv_bytes": size})
+        if arguments.json:
+            from xdsl_spirv.tools.report import note_row
+
+            row = {"kernel": dispatch.kernel, "entry_point": dispatch.entry_point}
+            note_row("dispatches", {**row, "grid": dispatch.grid, "spirv_bytes": size})
         print(
             f"{dispatch.kernel}.{dispatch.entry_point}: {grid} workgroups, {size} bytes of SPIR-V"
         )

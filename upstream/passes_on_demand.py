@@ -38,8 +38,8 @@ class PassOnDemand:
     factory: Callable[[], type[ModulePass]]
     """Imports the pass."""
 
-    needs: Collection[str] = ()
-    """Whoever has none of these `contents` is not changed by the pass; without any, who knows."""
+    needs: Collection[str] | None = None
+    """Whoever has none of these `contents` is not changed by the pass; None: nobody can tell."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -60,13 +60,12 @@ def run(
     with stage("compiling") as progress:
         for member in passes:
             progress.step(member.name)
-            if isinstance(member, PassOnDemand) and member.needs and known is None:
+            needs = member.needs if isinstance(member, PassOnDemand) else None
+            if needs is not None and known is None:
                 known = contents(module, names)
-            if not isinstance(member, PassOnDemand):
-                member.apply(ctx, module)
-                known = None
-            elif known is None or not member.needs or not known.isdisjoint(member.needs):
-                member.load().apply(ctx, module)
+            if needs is None or known is None or not known.isdisjoint(needs):
+                loaded = member.load() if isinstance(member, PassOnDemand) else member
+                loaded.apply(ctx, module)
                 known = None
             if observe is not None:
                 observe(member.name, module)

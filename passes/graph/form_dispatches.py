@@ -59,7 +59,6 @@ from xdsl_spirv.passes.analysis.pointwise import (
     sizes,
 )
 from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, resolve_sizes
-from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is_zero, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
 
@@ -261,10 +260,13 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
     there: so fewer bytes are written, and read again for every tile.
     """
     owner = operand.owner
-    if isinstance(owner, linalg.ops.GenericOp) and unpacks(owner):
-        if contraction.unpacking(0 if operand is contraction.a else 1) is not None:
-            group.add(owner)
-        return
+    if isinstance(owner, linalg.ops.GenericOp):
+        from xdsl_spirv.passes.analysis.unpacking import unpacks
+
+        if unpacks(owner):
+            if contraction.unpacking(0 if operand is contraction.a else 1) is not None:
+                group.add(owner)
+            return
     padded: tensor.PadOp | None = None
     if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
         padded = owner

@@ -25,8 +25,8 @@ from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.addresses import address_along
-from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.elements import components_of
+from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention_lanes import (
     FIRST,
     OUTER,

@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.spirv.group import (
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import Elements
-from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N

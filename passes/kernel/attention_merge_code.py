@@ -23,9 +23,9 @@ from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.addresses import address_along
 from xdsl_spirv.passes.kernel.attention_elements import moved_type
-from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.elements import components_of
+from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.targets import Target
 

@@ -15,8 +15,8 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.addresses import address_along
 from xdsl_spirv.passes.kernel.packed import Share, fragment_type
+from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, IntegerType, f
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.inline_bodies import constant_of
+from xdsl_spirv.passes.kernel.elements import constant_of
 
 Known: TypeAlias = dict[Hashable, Any]
 """What was computed already and can be seen."""

@@ -36,7 +36,7 @@ from xdsl_spirv.passes.kernel.bit_fields import (
     fields_of,
     known_number,
 )
-from xdsl_spirv.passes.kernel.inline_bodies import (
+from xdsl_spirv.passes.kernel.elements import (
     components_of,
     constant_of,
     unpack_elements,

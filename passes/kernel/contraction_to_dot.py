@@ -22,7 +22,7 @@ from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.collective import lower_collectives
 from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
-from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 
 PACKED_4X8 = PackedVectorFormat.PackedVectorFormat4x8Bit

@@ -30,8 +30,7 @@ from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives
-from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.elements import ElementCode, components_of
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan

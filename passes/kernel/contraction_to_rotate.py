@@ -37,9 +37,9 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.addresses import address_along
 from xdsl_spirv.passes.kernel.collective import lower_roots
 from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
 
 NAME = "contraction-to-rotate"

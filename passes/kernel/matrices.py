@@ -29,8 +29,7 @@ from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import Access, ElementCode
-from xdsl_spirv.passes.kernel.inline_bodies import constant_of
+from xdsl_spirv.passes.kernel.elements import Access, ElementCode, constant_of
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 
 MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {

@@ -59,8 +59,6 @@ from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_ty
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import plan
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
-from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
 from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.equality import is_same
 
@@ -234,10 +232,14 @@ def _shape_of(
 ) -> _Shape:
     """Raises `ScheduleDoesNotFit` where the schedule does not."""
     if isinstance(schedule, WindowAttr):
+        from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
+
         window = WindowPlan(contraction, schedule, target)
         check_window(window)
         return _Shape(window.grid, window.block)
     if isinstance(schedule, RowsAttr):
+        from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
+
         rows = RowsPlan(contraction, schedule, target)
         check_rows(rows)
         return _Shape(rows.grid, rows.block)

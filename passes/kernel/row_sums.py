@@ -24,7 +24,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
-from xdsl_spirv.passes.kernel.inline_bodies import components_of, inline_body
+from xdsl_spirv.passes.kernel.elements import components_of, inline_body
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 

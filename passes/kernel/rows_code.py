@@ -32,11 +32,11 @@ from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.addresses import address_along
 from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.integer_products import RowDigits
+from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.kernel.row_sums import RowSums
 from xdsl_spirv.passes.kernel.shared_digits import SharedDigits
 from xdsl_spirv.passes.kernel.subgroup_reduction import (

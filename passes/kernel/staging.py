@@ -33,8 +33,8 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.addresses import Address, address_along, origin
-from xdsl_spirv.passes.kernel.inline_bodies import apply_prologue, pack_elements, unpack_elements
+from xdsl_spirv.passes.kernel.elements import apply_prologue, pack_elements, unpack_elements
+from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile
 

@@ -37,7 +37,7 @@ from xdsl_spirv.dialects.spirv.conversion import (
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Unpacking
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.inline_bodies import components_of, constant_of
+from xdsl_spirv.passes.kernel.elements import components_of, constant_of
 
 FOUR_BYTES = VectorType(i8, [VECTOR])
 

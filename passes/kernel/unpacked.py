@@ -20,9 +20,9 @@ from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.addresses import Address, address_along, origin
-from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.packed import as_one
+from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
 from xdsl_spirv.passes.kernel.staging import CHUNK, TileInMemory
 from xdsl_spirv.passes.kernel.unit_code import UnitCode
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div

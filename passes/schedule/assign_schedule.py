@@ -47,18 +47,18 @@ from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
+    FEW_FOR_MATRICES,
     LOOPS,
     ROTATE,
     ROWS,
     Decisions,
     Limits,
+    no_few_rows,
+    no_window,
     path_of,
 )
 from xdsl_spirv.passes.schedule.plan import Plan, plan
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
-from xdsl_spirv.passes.schedule.rows_candidates import FEW_FOR_MATRICES, rows_or_reason
 from xdsl_spirv.passes.schedule.tuned import lookup
-from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
 from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.equality import is_same
 
@@ -148,9 +148,13 @@ class AssignSchedulePass(ModulePass):
                 path, reason = path_of(given) or "", "its schedule was given"
                 choices.decisions.note(op, path, reason, taken=True)
             elif isinstance(given, WindowAttr):
+                from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
+
                 check_window(WindowPlan(contraction, given, target))
                 choices.decisions.note(op, ROTATE, "its schedule was given", taken=True)
             elif isinstance(given, RowsAttr):
+                from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
+
                 check_rows(RowsPlan(contraction, given, target))
                 choices.decisions.note(op, ROWS, "its schedule was given", taken=True)
             else:
@@ -204,7 +208,7 @@ def _needs_none(op: Operation) -> bool:
 def _nearest(contraction: Contraction, given: Attribute, target: Target) -> str:
     """The schedule that fits and is most like one that does not, as the end of a refusal."""
     if isinstance(given, WindowAttr):
-        window = window_or_reason(contraction, target)
+        window = _window_or_reason(contraction, target)
         return f"; {window} fits" if isinstance(window, WindowAttr) else ""
     if not isinstance(given, ContractionAttr):
         return ""
@@ -250,7 +254,7 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
         decisions.note(op, path, f"measured to be the fastest on {target.name}", taken=True)
         return known
     if not decisions.bars(op, ROTATE):
-        window = window_or_reason(contraction, target)
+        window = _window_or_reason(contraction, target)
         if isinstance(window, WindowAttr):
             reason = "a depthwise convolution: tiles would be nearly empty"
             decisions.note(op, ROTATE, reason, taken=True)
@@ -265,11 +269,27 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
     return cheapest(contraction, target, decisions)[1]
 
 
+def _window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | str:
+    """As `window_or_reason`, which is imported for what may be a depthwise convolution."""
+    reason = no_window(contraction)
+    if reason:
+        return reason
+    from xdsl_spirv.passes.schedule.window import window_or_reason
+
+    return window_or_reason(contraction, target)
+
+
 def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) -> RowsAttr | str:
     """
     A schedule of few rows, or why there is none: cooperative matrices, too, where rates are known
     by which they are faster.
     """
+    reason = no_few_rows(contraction, target)
+    if reason:
+        return reason
+    from xdsl_spirv.passes.schedule.rows import RowsPlan
+    from xdsl_spirv.passes.schedule.rows_candidates import rows_or_reason
+
     rows = rows_or_reason(contraction, target)
     matrices = target.measured_copy is not None and target.residency.subgroups > 1
     if isinstance(rows, str) or not matrices or not target.properties_for(contraction.types):

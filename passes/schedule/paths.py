@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Operation
@@ -25,6 +26,11 @@ from xdsl_spirv.dialects.schedule import (
     RowsAttr,
     WindowAttr,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.analysis.contraction import Contraction
+    from xdsl_spirv.targets import Target
 
 COOPERATIVE_MATRIX, ROTATE, ROWS = "cooperative-matrix", "rotate", "rows"
 DOT, FMA = "dot", "fma"
@@ -34,6 +40,24 @@ PATHS = (COOPERATIVE_MATRIX, ROTATE, ROWS, DOT, FMA)
 
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
 """Other kernels: no contraction, a copy of an operand into fragments, and a whole attention."""
+
+FEW = 32
+"""Rows up to which a contraction has few: beyond, operands are read often enough to be staged."""
+
+FEW_ON_UNITS = 16
+"""The same on a device that hides what staging waits for."""
+
+FEW_FOR_MATRICES = 8
+"""
+The same where such a device also multiplies cooperative matrices of these types, and its target
+file does not say how fast.
+"""
+
+MUCH = 4
+"""Times as many columns as rows make one operand stream, and the other one small."""
+
+MOST_FILTERS = 8
+"""Filters of one channel up to which a convolution is depthwise: a matrix would be mostly empty."""
 
 KINDS = {"coopmat": COOPERATIVE_MATRIX, "dot": DOT, "fma": FMA}
 
@@ -47,6 +71,33 @@ def path_of(schedule: Attribute) -> str | None:
     return (
         KINDS.get(schedule.instruction.kind.data) if isinstance(schedule, ContractionAttr) else None
     )
+
+
+def no_few_rows(contraction: Contraction, target: Target) -> str:
+    """Why a contraction has no few rows, by its sizes alone; empty where it has."""
+    few, many = sorted((typical(contraction.m), typical(contraction.n)))
+    most = _most_rows(contraction, target)
+    if few > most:
+        return f"{few} rows are not few: up to {most} are, on {target.name}"
+    if few > 1 and many < MUCH * few:
+        return f"{few} x {many} results: no operand is much larger than the other"
+    return ""
+
+
+def _most_rows(contraction: Contraction, target: Target) -> int:
+    if target.residency.subgroups == 1:
+        return FEW
+    on_matrices = target.properties_for(contraction.types) and target.measured_copy is None
+    return FEW_FOR_MATRICES if on_matrices else FEW_ON_UNITS
+
+
+def no_window(contraction: Contraction) -> str:
+    """Why a contraction is no depthwise convolution, by its sizes alone; empty where it is one."""
+    if contraction.batch == 1:
+        return "no depthwise convolution: there is no channel by itself"
+    if typical(contraction.m) > MOST_FILTERS:
+        return f"{contraction.m} rows for each batch fill tiles: windows pay up to {MOST_FILTERS}"
+    return ""
 
 
 @dataclass(frozen=True)

@@ -16,23 +16,9 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, ty
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import no_few_rows
 from xdsl_spirv.passes.schedule.rows import BUSY, MOST_ELEMENTS, RowsPlan, check_rows
 from xdsl_spirv.targets import Target
-
-FEW = 32
-"""Rows up to which a contraction has few: beyond, operands are read often enough to be staged."""
-
-FEW_ON_UNITS = 16
-"""The same on a device that hides what staging waits for."""
-
-FEW_FOR_MATRICES = 8
-"""
-The same where such a device also multiplies cooperative matrices of these types, and its target
-file does not say how fast.
-"""
-
-MUCH = 4
-"""Times as many columns as rows make one operand stream, and the other one small."""
 
 MOST_ROWS = 8
 """Rows that an invocation has: with more, registers run short."""
@@ -94,12 +80,10 @@ LEAST_IN_NARROW_GROUPS = 8
 
 def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
     """A schedule of few rows where the contraction has few, or why there is none."""
-    few, many = sorted((typical(contraction.m), typical(contraction.n)))
-    most = _most_rows(contraction, target)
-    if few > most:
-        return f"{few} rows are not few: up to {most} are, on {target.name}"
-    if few > 1 and many < MUCH * few:
-        return f"{few} x {many} results: no operand is much larger than the other"
+    reason = no_few_rows(contraction, target)
+    if reason:
+        return reason
+    few = min(typical(contraction.m), typical(contraction.n))
     problem = "no schedule of rows"
     for schedule in candidates(RowsPlan(contraction, RowsAttr(), target), few):
         plan = RowsPlan(contraction, schedule, target)
@@ -110,13 +94,6 @@ def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
             continue
         return schedule
     return problem
-
-
-def _most_rows(contraction: Contraction, target: Target) -> int:
-    if target.residency.subgroups == 1:
-        return FEW
-    on_matrices = target.properties_for(contraction.types) and target.measured_copy is None
-    return FEW_FOR_MATRICES if on_matrices else FEW_ON_UNITS
 
 
 def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:

@@ -39,8 +39,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction,
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.assign_schedule import choose_rows
-from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
-from xdsl_spirv.passes.schedule.rows_candidates import MUCH
+from xdsl_spirv.passes.schedule.paths import MUCH, ROWS, Decisions, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 

@@ -16,7 +16,7 @@ from math import prod
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import WindowAttr
-from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -26,6 +26,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import no_window
 from xdsl_spirv.passes.schedule.plan import ceil_div
 from xdsl_spirv.targets import Target
 
@@ -272,8 +273,6 @@ def check_window(plan: WindowPlan) -> None:
 
 
 OUTPUTS = (8, 4, 2, 1)
-MOST_FILTERS = 8
-"""Filters of one channel up to which a convolution is depthwise: a matrix would be mostly empty."""
 
 SUBGROUPS = 4
 
@@ -291,11 +290,9 @@ def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | s
     Each channel is a batch there, and has so few filters that tiles of M rows would be nearly
     empty. Measured on lavapipe, the kernel is 20 times as fast as multiply-adds from staged tiles.
     """
-    if contraction.batch == 1:
-        return "no depthwise convolution: there is no channel by itself"
-    filters = typical(contraction.m)
-    if filters > MOST_FILTERS:
-        return f"{contraction.m} rows for each batch fill tiles: windows pay up to {MOST_FILTERS}"
+    reason = no_window(contraction)
+    if reason:
+        return reason
     problem = ""
     for outputs in OUTPUTS:
         plan = WindowPlan(contraction, WindowAttr(outputs, SUBGROUPS), target)

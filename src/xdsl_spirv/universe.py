@@ -131,6 +131,19 @@ What a module has if a pass changes it (see upstream/passes_on_demand.py). A pip
 not load a pass for a module without any of it; a pass that is not here runs on every module.
 """
 
+GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
+    "spirv-int64-to-words": {"int64": ("i64", "si64", "ui64")},
+    "spirv-small-storage-to-words": {
+        "storage-8-bit": ("i8", "si8", "ui8"),
+        "storage-16-bit": ("i16", "si16", "ui16", "f16"),
+    },
+    "spirv-small-integers-to-32-bits": {
+        "int8": ("i8", "si8", "ui8"),
+        "int16": ("i16", "si16", "ui16"),
+    },
+}
+"""What such a pass leaves as it is for a target that has a feature, of what is in `NEEDS`."""
+
 TARGETS: dict[str, str] = {
     "spirv-assembly": "serialization.text.target:SPIRVAssembly",
     "spirv-run": "tools.run_target:SPIRVRun",

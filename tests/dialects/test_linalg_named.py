@@ -14,8 +14,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xdsl_spirv.runtime import ProgramError
 from xdsl_spirv.runtime.modules import parse_text, text_of
-from xdsl_spirv.upstream.linalg_extensions import MAPPED
-from xdsl_spirv.upstream.linalg_named import CONTRACTIONS, POOLINGS, QUANTIZED
+from xdsl_spirv.upstream.linalg_extensions import CONTRACTIONS, MAPPED, POOLINGS, QUANTIZED
 
 MATMULS = {name: line for name, line in MAPPED.items() if line is not None}
 LINES = {**CONTRACTIONS, **QUANTIZED, **POOLINGS, **MATMULS}

@@ -25,7 +25,7 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.upstream.linalg_named import QUANTIZED
+from xdsl_spirv.upstream.linalg_extensions import QUANTIZED
 
 Validate = Callable[..., None]
 PASSES = "linalg-quantized-to-contraction,linalg-to-contraction"
