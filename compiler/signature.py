@@ -8,7 +8,7 @@ those that a concatenation does not join. Sizes that are always equal get one na
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, cf, tensor
@@ -170,37 +170,17 @@ def names_of(function: FuncOp) -> Names:
     }
     if not keys and not scalars:
         return Names()
-    parents = {key: key for key in keys}
-    numbers: list[tuple[Key, int, Operation]] = []
-    others: list[tuple[Size, Size, Operation]] = []
-
-    def root(key: Key) -> Key:
-        while parents[key] != key:
-            key = parents[key]
-        return key
-
+    equalities = _Equalities(keys)
     for left, right, op in _equal_sizes(function):
-        first, second = _key(left, parents), _key(right, parents)
-        if first is not None and second is not None:
-            low, high = sorted((root(first), root(second)))
-            parents[high] = low
-        elif first is not None and not is_dynamic(right):
-            numbers.append((first, right, op))
-        elif second is not None and not is_dynamic(left):
-            numbers.append((second, left, op))
-        else:
-            others.append((left, right, op))
+        equalities.add(left, right, op)
+    static, others = equalities.numbers()
     names = Names()
     names.of |= scalars
     by_root: dict[Key, Number] = dict(scalars)
-    static: dict[Key, int] = {}
-    for key, size, op in numbers:
-        if static.setdefault(root(key), size) != size:
-            others.append((static[root(key)], size, op))
     for key in keys:
-        representative = root(key)
+        representative = equalities.root(key)
         if representative not in by_root:
-            equal = [k for k in keys if root(k) == representative]
+            equal = [k for k in keys if equalities.root(k) == representative]
             wanted = next(filter(None, (_given_name(arguments[k[0]], k) for k in equal)), "")
             index, dimension = representative
             wanted = wanted or f"{argument_name(arguments[index], index)}_{dimension}"
@@ -219,6 +199,44 @@ def names_of(function: FuncOp) -> Names:
 
         names.limits = limits_of(function, names.name)
     return names
+
+
+class _Equalities:
+    """Which dynamic sizes are equal to each other and to numbers."""
+
+    def __init__(self, keys: Sequence[Key]):
+        self.parents = {key: key for key in keys}
+        self._numbers: list[tuple[Key, int, Operation]] = []
+        self._others: list[tuple[Size, Size, Operation]] = []
+
+    def root(self, key: Key) -> Key:
+        """The size that stands for all that are equal to one."""
+        while self.parents[key] != key:
+            key = self.parents[key]
+        return key
+
+    def add(self, left: Size, right: Size, op: Operation) -> None:
+        """An operation asks that two sizes are equal."""
+        first, second = _key(left, self.parents), _key(right, self.parents)
+        if first is not None and second is not None:
+            low, high = sorted((self.root(first), self.root(second)))
+            self.parents[high] = low
+        elif first is not None and not is_dynamic(right):
+            self._numbers.append((first, right, op))
+        elif second is not None and not is_dynamic(left):
+            self._numbers.append((second, left, op))
+        else:
+            self._others.append((left, right, op))
+
+    def numbers(self) -> tuple[dict[Key, int], list[tuple[Size, Size, Operation]]]:
+        """The number of each root that has one, and the pairs that remain to be checked."""
+        static: dict[Key, int] = {}
+        contradictions: list[tuple[Size, Size, Operation]] = []
+        for key, size, op in self._numbers:
+            known = static.setdefault(self.root(key), size)
+            if known != size:
+                contradictions.append((known, size, op))
+        return static, self._others + contradictions
 
 
 def _given_name(argument: BlockArgument, key: Key) -> str:

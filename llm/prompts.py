@@ -4,12 +4,10 @@ What a model is asked, as tokens: known to fit before anything long starts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from xdsl_spirv.frontends.gguf.metadata import read_metadata
 from xdsl_spirv.llm.chat import Chat, Message
 from xdsl_spirv.llm.tokenizer import Tokenizer
 from xdsl_spirv.llm.vocabulary import vocabulary_of
@@ -27,11 +25,6 @@ class Prompts:
         self.metadata = metadata
         self.place = place
         self.tokenizer = Tokenizer(vocabulary_of(metadata, place), place)
-
-    @staticmethod
-    def of_file(path: str | os.PathLike[str]) -> Prompts:
-        """Those of a GGUF file, of which the header is read."""
-        return Prompts(read_metadata(path), os.fspath(path))
 
     @cached_property
     def chat(self) -> Chat:

@@ -83,10 +83,9 @@ def _assigned(node: ast.AST) -> Iterator[str]:
 
 
 def _parses(node: ast.ClassDef) -> bool:
-    """Whether an operation or a base reads its own syntax; formats consist of directives."""
-    bases = " ".join(map(ast.unparse, node.bases))
-    methods = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
-    return "parse" in methods and "Directive" not in bases
+    """Whether an operation or a base reads its own syntax: a class method, in directives not."""
+    methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef)]
+    return any(m.name == "parse" and m.decorator_list for m in methods)
 
 
 def of_this_tree() -> dict[str, Any]:

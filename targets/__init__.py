@@ -444,6 +444,8 @@ def _target(fields: _Fields) -> Target:
     provenance = fields.fields("provenance")
     subgroup, workgroup = fields.fields("subgroup_size"), fields.fields("workgroup")
     residency = fields.fields("residency")
+    copy = "copy_bytes_per_second"
+    measured_copy = fields.positive(copy) if copy in fields.data else None
     return Target(
         name=fields.text("name"),
         description=fields.text("description", ""),
@@ -464,16 +466,8 @@ def _target(fields: _Fields) -> Target:
             "max_bytes"
         ),
         cooperative_matrix=tuple(_property(p) for p in fields.objects("cooperative_matrix")),
-        copy_bytes_per_second=(
-            fields.positive("copy_bytes_per_second")
-            if "copy_bytes_per_second" in fields.data
-            else DEFAULT_COPY
-        ),
-        measured_copy=(
-            fields.positive("copy_bytes_per_second")
-            if "copy_bytes_per_second" in fields.data
-            else None
-        ),
+        copy_bytes_per_second=measured_copy or DEFAULT_COPY,
+        measured_copy=measured_copy,
         corrections=_corrections(fields) if "corrections" in fields.data else {},
         store_rates=fields.numbers("store_rates") if "store_rates" in fields.data else {},
         streams=fields.numbers("streams") if "streams" in fields.data else {},

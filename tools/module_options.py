@@ -113,6 +113,11 @@ def interpret(command: argparse.ArgumentParser) -> None:
 
 def debugging(command: argparse.ArgumentParser) -> None:
     """The options of checks and debugging."""
+    _checks(command)
+    _stepping(command)
+
+
+def _checks(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--check",
         "--sanitize",
@@ -145,6 +150,9 @@ def debugging(command: argparse.ArgumentParser) -> None:
         help="findings that are intended, by rule and by a part of their text (repeat)",
     )
     command.add_argument("--check-json", metavar="FILE", help="write the findings as JSON")
+
+
+def _stepping(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--max-steps", type=int, metavar="N", help="stop after so many executed blocks"
     )

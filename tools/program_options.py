@@ -136,6 +136,27 @@ def explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--profile", metavar="FILE", help="show the times that `run --time N --profile FILE` wrote"
     )
+    _beside(command)
+    command.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="for a device (300), or the interpreter"
+    )
+    command.add_argument(
+        "--in-process", action="store_true", help="use a Vulkan driver in this process"
+    )
+    command.add_argument(
+        "--input",
+        dest="inputs",
+        action="append",
+        default=[],
+        metavar="NAME=x.npy",
+        help="an input's value with --device (random where none is given)",
+    )
+    media(command)
+    command.set_defaults(random=None)
+
+
+def _beside(command: argparse.ArgumentParser) -> None:
+    """What is compared with, and files for other viewers."""
     command.add_argument(
         "--against",
         metavar="MODEL|DIR",
@@ -155,22 +176,6 @@ def explain(command: argparse.ArgumentParser) -> None:
         metavar="FILE.json",
         help="also write what nodes take as node data of Model Explorer",
     )
-    command.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="for a device (300), or the interpreter"
-    )
-    command.add_argument(
-        "--in-process", action="store_true", help="use a Vulkan driver in this process"
-    )
-    command.add_argument(
-        "--input",
-        dest="inputs",
-        action="append",
-        default=[],
-        metavar="NAME=x.npy",
-        help="an input's value with --device (random where none is given)",
-    )
-    media(command)
-    command.set_defaults(random=None)
 
 
 def run(command: argparse.ArgumentParser) -> None:
@@ -196,6 +201,39 @@ def run(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--no-compare", action="store_true", help="of a model: do not compare with onnxruntime"
     )
+    _on_a_device(command)
+    command.add_argument(
+        "--unsafe",
+        action="store_true",
+        help="believe that a program's kernels are valid and what its manifest says they are",
+    )
+    command.add_argument(
+        "--compare-layers",
+        action="store_true",
+        help="run every dispatch on what the reference has for its inputs, and stop at the first "
+        "that differs: its node, dispatch and kernel",
+    )
+    command.add_argument("--function", help="of a program of several: which one to run")
+    command.add_argument(
+        "--load-state", metavar="FILE", help="begin with the states that --save-state wrote"
+    )
+    command.add_argument(
+        "--save-state", metavar="FILE", help="write the program's states after the run"
+    )
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="compare with the linalg reference; exit 1 beyond the error bound",
+    )
+    command.add_argument(
+        "--sanitize",
+        metavar="NAMES",
+        help="look for undefined behaviour, as `interpret --check`: all, races, bounds, ...",
+    )
+    inputs(command)
+
+
+def _on_a_device(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--device",
         metavar="NAME",
@@ -228,35 +266,6 @@ def run(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use a Vulkan driver in this process, which a bad kernel may crash",
     )
-    command.add_argument(
-        "--unsafe",
-        action="store_true",
-        help="believe that a program's kernels are valid and what its manifest says they are",
-    )
-    command.add_argument(
-        "--compare-layers",
-        action="store_true",
-        help="run every dispatch on what the reference has for its inputs, and stop at the first "
-        "that differs: its node, dispatch and kernel",
-    )
-    command.add_argument("--function", help="of a program of several: which one to run")
-    command.add_argument(
-        "--load-state", metavar="FILE", help="begin with the states that --save-state wrote"
-    )
-    command.add_argument(
-        "--save-state", metavar="FILE", help="write the program's states after the run"
-    )
-    command.add_argument(
-        "--check",
-        action="store_true",
-        help="compare with the linalg reference; exit 1 beyond the error bound",
-    )
-    command.add_argument(
-        "--sanitize",
-        metavar="NAMES",
-        help="look for undefined behaviour, as `interpret --check`: all, races, bounds, ...",
-    )
-    inputs(command)
 
 
 def generate(command: argparse.ArgumentParser) -> None:

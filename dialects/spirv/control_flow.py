@@ -337,19 +337,9 @@ class LoopOp(Construct):
         )
 
     @property
-    def entry_block(self) -> Block:
-        """The block that branches to the header. The operation must be verified."""
-        return self.body.blocks[0]
-
-    @property
     def header_block(self) -> Block:
         """The block that every iteration begins with. The operation must be verified."""
         return self.body.blocks[1]
-
-    @property
-    def continue_block(self) -> Block:
-        """The block that branches back to the header. The operation must be verified."""
-        return list(self.body.blocks)[-2]
 
     def verify_(self) -> None:
         self._verify_merge()

@@ -222,8 +222,6 @@ class _Reader:
         properties = self._properties(version[:2], extensions)
         chain = features.Chain(features.available(version[:2], extensions))
         self.call("vkGetPhysicalDeviceFeatures2", self.handle, chain.address)
-        memory = PhysicalDeviceMemoryProperties()
-        self.call("vkGetPhysicalDeviceMemoryProperties", self.handle, pointer(memory))
         subgroup: PhysicalDeviceSubgroupProperties = self.parts[PhysicalDeviceSubgroupProperties]
         ids: PhysicalDeviceIDProperties = self.parts[PhysicalDeviceIDProperties]
         own: dict[str, int] = {"subgroupSupportedOperations": subgroup.supportedOperations}
@@ -231,6 +229,7 @@ class _Reader:
             version[:2], extensions, chain.on(), own | dict(self._float_controls())
         )
         driver, driver_version = self._driver(properties.driverVersion)
+        memory_types, heaps = self._memory()
         return DeviceInfo(
             index=index,
             name=text_of(properties.deviceName),
@@ -256,19 +255,24 @@ class _Reader:
                 PhysicalDeviceMaintenance3Properties
             ].maxMemoryAllocationSize,
             queue=self._queue(),
-            memory_types=tuple(
-                MemoryTypeInfo(t.propertyFlags, t.heapIndex)
-                for t in memory.memoryTypes[: memory.memoryTypeCount]
-            ),
-            heaps=tuple(
-                Heap(h.size, bool(h.flags & MemoryHeap.DEVICE_LOCAL))
-                for h in memory.memoryHeaps[: memory.memoryHeapCount]
-            ),
+            memory_types=memory_types,
+            heaps=heaps,
             compute_units=self._compute_units(),
             accelerated_dot=self._accelerated_dot(),
             matrices=self._matrices(extensions),
             flexible_matrices=self._flexible_matrices(offer),
             offer=offer,
+        )
+
+    def _memory(self) -> tuple[tuple[MemoryTypeInfo, ...], tuple[Heap, ...]]:
+        """The types of memory, and the heaps that they are taken from."""
+        memory = PhysicalDeviceMemoryProperties()
+        self.call("vkGetPhysicalDeviceMemoryProperties", self.handle, pointer(memory))
+        types = memory.memoryTypes[: memory.memoryTypeCount]
+        heaps = memory.memoryHeaps[: memory.memoryHeapCount]
+        return (
+            tuple(MemoryTypeInfo(t.propertyFlags, t.heapIndex) for t in types),
+            tuple(Heap(h.size, bool(h.flags & MemoryHeap.DEVICE_LOCAL)) for h in heaps),
         )
 
     def _properties(

@@ -29,7 +29,6 @@ from xdsl_spirv.serialization.raw.words import GENERATOR, MAX_ID_BOUND
 from xdsl_spirv.serialization.text.assembly_operands import NAME, RESULT, Encoder, Ids, OperandError
 
 _TOKEN = re.compile(r'(?:"(?:\\[\s\S]|[^"\\])*"|[^\s;"])+|;[^\n]*|"')
-_INSTRUCTION = re.compile(r"Op[A-Z]")
 _HEADER = {
     "version": re.compile(r"; Version: ([0-9]{1,3})\.([0-9]{1,3})\s*"),
     "generator": re.compile(r"; Generator: (.*); ([0-9]{1,5})\s*"),

@@ -27,8 +27,6 @@ from xdsl_spirv.serialization.validation.registry import (
 )
 from xdsl_spirv.serialization.validation.types import Type
 
-VULKAN_ONLY = "VulkanMemoryModel"
-
 UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn PointSize"})
 """What glslang names in every shader of its stage, used or not."""
 

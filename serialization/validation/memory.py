@@ -79,8 +79,6 @@ NOT_INITIALIZED = frozenset(
     {"StorageBuffer", "Uniform", "UniformConstant", "PushConstant", "PhysicalStorageBuffer"}
 )
 
-OPAQUE_STORAGE = frozenset({"UniformConstant", "Function", "Private"})
-
 
 @instruction_rule(
     "MEM-02",

@@ -56,9 +56,6 @@ INT_SHAPE = Want(
 FLOAT_SHAPE = Want(
     "a float of the shape of {r}", lambda t, r: t.base == "Float" and t.shape() == r.shape()
 )
-BOOL_SHAPE = Want(
-    "a Boolean of the shape of {r}", lambda t, r: t.base == "Bool" and t.shape() == r.shape()
-)
 COMPONENT = Want("of the component type of {r}", lambda t, r: t is r.scalar)
 INT_CONVERTED = Want(
     "an integer of the shape of {r}", lambda t, r: t.base == "Int" and _converts(t, r)

@@ -31,7 +31,6 @@ OPAQUE = frozenset(
         "TensorARM",
     }
 )
-AGGREGATES = frozenset({"Array", "RuntimeArray", "Struct"})
 
 
 @lru_cache(maxsize=1024)
