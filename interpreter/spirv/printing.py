@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 
-from xdsl_spirv.dialects.spirv import raw
+from xdsl_spirv.dialects.spirv import SPIRV, raw
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -41,16 +41,28 @@ def _extended_set(op: raw.Carried) -> str | None:
     return first.data
 
 
+def _not_executed(op: raw.RawOp) -> InterpreterError:
+    """Says why: the dialect lacks the instruction, or not with such operands."""
+    instruction = op.instruction.data
+    if f"spirv.{instruction.removeprefix('Op')}" in SPIRV.names:
+        return InterpreterError(
+            f"{instruction} does not take such operands or give such a result",
+            op,
+            "the module is not valid: `xdsl-spirv validate` says more",
+        )
+    return InterpreterError(
+        f"{instruction} is carried only and has no semantics in a kernel",
+        op,
+        "tests/interpreter/test_coverage.py lists what is not executed, and why",
+    )
+
+
 @action(raw.RawOp)
 def carried(op: raw.RawOp, context: Context) -> Function | None:
     """Nothing, but for DebugPrintf; what is not NonSemantic has no meaning here."""
     name = _extended_set(op)
     if name is None or not name.startswith("NonSemantic."):
-        raise InterpreterError(
-            f"{op.instruction.data} is carried only and has no semantics in a kernel",
-            op,
-            "tests/interpreter/test_coverage.py lists what is not executed, and why",
-        )
+        raise _not_executed(op)
     if name != DEBUG_PRINTF:
         return None
     pieces = list(_pieces(_format(op, context), op))

@@ -71,6 +71,26 @@ def test_atomics(kernel: Any) -> None:
     assert found.tolist() == [*range(16), *[0] * 16]
 
 
+@pytest.mark.parametrize(
+    "atomic",
+    [
+        "AtomicIAdd <Device> <Relaxed> {0}, %one",
+        "AtomicExchange <Device> <Relaxed> {0}, %one",
+        "AtomicCompareExchange <Device> <Relaxed> <Relaxed> {0}, %one, %zero",
+        "AtomicSMax <Device> <Relaxed> {0}, %one",
+    ],
+)
+def test_atomics_of_which_none_is_inside(kernel: Any, atomic: str) -> None:
+    counters = kernel.buffer("i32", np.zeros(16, np.int32))
+    seen = kernel.buffer("i32", np.full(32, -1, np.int32))
+    behind = kernel.op(f"spirv.IAdd %id, {kernel.constant(16)} : i32")
+    pointer = kernel.pointer(counters, behind)
+    kernel.store(seen, kernel.op(f"spirv.{atomic.format(pointer)} : {VECTORS}"))
+    counted, found = kernel.run(robust=True)
+    assert not counted.any()
+    assert not found.any()
+
+
 @pytest.mark.parametrize("checked", [False, True])
 def test_cooperative_tiles(kernel: Any, checked: bool) -> None:
     """A tile of which the last row, and half of the one before it, lie outside."""
