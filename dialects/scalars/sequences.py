@@ -268,9 +268,13 @@ def asinh(v: Values, x: SSAValue) -> SSAValue:
 
 
 def acosh(v: Values, x: SSAValue) -> SSAValue:
-    """log1p(t + sqrt(2t + t^2)), t = x - 1; beyond 2^20 log(x) + log(2)."""
+    """
+    log1p(t + sqrt(t) sqrt(t + 2)), t = x - 1; beyond 2^20 log(x) + log(2).
+
+    The root of t is NaN where x is below 1, that of t (t + 2) is not below -1.
+    """
     t = v.sub(x, v.number(1.0))
-    root = v.op(glsl.GLSqrtOp, v.fma(t, t, v.add(t, t)))
+    root = v.mul(v.op(glsl.GLSqrtOp, t), v.op(glsl.GLSqrtOp, v.add(t, v.number(2.0))))
     near = log1p(v, v.add(t, root))
     far = v.add(log(v, x), v.number(0.6931471805599453))
     return v.select(v.less(x, v.number(2.0**20)), near, far)

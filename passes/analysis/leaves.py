@@ -150,8 +150,8 @@ def leaf_of(placed: Placed, sizes: Sequence[Size]) -> Leaf:
         for e, size in zip(placed.map.results, placed.shape, strict=True)
     ]
     for index, size in zip(indices, shape, strict=True):
-        if not _stays_inside(index, size, sizes):
-            raise NotFused("an operand is padded")
+        if _leaves(index, size, sizes):
+            raise NotFused("an operand is read outside")
     outer = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     pairs = list(zip(outer, indices, strict=True))
     strides = (sum(s * index.factors[loop] for s, index in pairs) for loop in range(len(sizes)))
@@ -159,6 +159,12 @@ def leaf_of(placed: Placed, sizes: Sequence[Size]) -> Leaf:
     return Leaf(placed, sum(s * index.start for s, index in pairs), tuple(alone))
 
 
-def _stays_inside(index: Linear, size: Size, sizes: Sequence[Size]) -> bool:
+def _leaves(index: Linear, size: Size, sizes: Sequence[Size]) -> bool:
+    """
+    Whether an index certainly leaves a dimension.
+
+    A kernel knows of its open sizes only what they are called: what its operations mean, that
+    every element read exists, is what bounds indices along them. A padding is an operation.
+    """
     least, greatest = index.span(sizes)
-    return surely_below(-1, least) and surely_below(greatest, size)
+    return surely_below(least, 0) or surely_below(size - 1, greatest)

@@ -38,7 +38,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.passes.analysis.sizes import is_given, resolve_sizes
+from xdsl_spirv.passes.analysis.pointwise import empty_like
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused, operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 
@@ -101,12 +102,12 @@ def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | No
     value, type = op.operands[0], op.results[0].type if op.results else None
     if not isinstance(type, TensorType) or not is_computed(value) or not _is_movable(value):
         return None
-    if -1 in type.get_shape() or value.type != type.element_type:
+    if value.type != type.element_type:
         return None
     body = Block(arg_types=[value.type, value.type])
     body.add_op(linalg.ops.YieldOp(body.args[0]))
     rank = type.get_num_dims()
-    empty = tensor.EmptyOp([], type)
+    empty = empty_like(op.results[0], op)
     generic = linalg.ops.GenericOp(
         [value],
         [empty.tensor],
@@ -116,7 +117,6 @@ def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | No
         [type],
     )
     generic.location = op.location
-    Rewriter.insert_op(empty, InsertPoint.before(op))
     Rewriter.replace_op(op, generic)
     return generic
 
@@ -133,7 +133,8 @@ def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     sizes, low = source.get_shape(), op.static_low.get_values()
     element = type.element_type
     outside = not isinstance(value.owner, Operation) or value.owner.parent_op() is not op
-    if -1 in sizes or min((*low, *op.static_high.get_values()), default=0) < 0 or not outside:
+    high = op.static_high.get_values()
+    if min((*low, *high), default=0) < 0 or not outside:
         return None
     if isinstance(element, IntegerType):
         zero = arith.ConstantOp(IntegerAttr(0, element))
@@ -147,13 +148,14 @@ def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     body = Block(arg_types=[element, value.type, element])
     build = Builder(InsertPoint.at_end(body))
     inside: SSAValue | None = None
-    for axis, (start, size, whole) in enumerate(zip(low, sizes, type.get_shape(), strict=True)):
-        place = build.insert(linalg.ops.IndexOp(axis)).result if size != whole else None
-        for predicate, end in (("sge", start), ("slt", start + size)):
-            if place is None or end in (0, whole):
-                continue
-            bound = build.insert(arith.ConstantOp.from_int_and_width(end, IndexType()))
-            here = build.insert(arith.CmpiOp(place, bound.result, predicate)).result
+    code = SizeCode(Builder(InsertPoint.before(op)).insert)
+    for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+        end = before + extent(op.source, axis)
+        bounds = [("sge", before)] * (before > 0) + [("slt", end)] * (after > 0)
+        place = build.insert(linalg.ops.IndexOp(axis)).result if bounds else None
+        for predicate, bound in bounds:
+            assert place is not None
+            here = build.insert(arith.CmpiOp(place, code.value(bound), predicate)).result
             inside = here if inside is None else build.insert(arith.AndIOp(inside, here)).result
     chosen: SSAValue = body.args[0]
     if inside is not None:
@@ -161,7 +163,7 @@ def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     build.insert(linalg.ops.YieldOp(chosen))
     rank = type.get_num_dims()
     identity = AffineMapAttr(AffineMap.identity(rank))
-    empty = tensor.EmptyOp([], type)
+    empty = empty_like(op.result, op)
     generic = linalg.ops.GenericOp(
         [padded.result, value],
         [empty.tensor],
@@ -171,7 +173,7 @@ def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
         [type],
     )
     padded.location = generic.location = op.location
-    Rewriter.insert_op([zero, padded, empty], InsertPoint.before(op))
+    Rewriter.insert_op([zero, padded], InsertPoint.before(op))
     Rewriter.replace_op(op, generic)
     return generic
 

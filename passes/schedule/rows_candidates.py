@@ -26,6 +26,12 @@ MOST_ROWS = 8
 MOST_SUMS = 32
 """Sums of an invocation."""
 
+MOST_INTEGER_SUMS = 16
+"""
+The same of integers on a processor: the code that quantizes each sum costs more to write and to
+compile than what a larger tile saves.
+"""
+
 UNDER_WAY = 4
 """Loads of an invocation that are under way at a time."""
 
@@ -262,11 +268,13 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     while side_by_side > 1 and rows * side_by_side > MOST_SUMS:
         # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
         side_by_side //= 2
+    most = MOST_INTEGER_SUMS if isinstance(plan.total_type, IntegerType) else MOST_SUMS
+    rows = ceil_div(rows, ceil_div(rows * side_by_side, most))
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
         bytes, unit = _load(plan, max(MOST_WRITTEN // own, side_by_side), side_by_side)
         enough = columns >= own * plan.target.subgroup_size * 4
-        if width > 1 and (rows * own > MOST_SUMS or own * unit > MOST_WRITTEN or not enough):
+        if width > 1 and (rows * own > most or own * unit > MOST_WRITTEN or not enough):
             continue
         twice = 2 * own * unit <= MOST_WRITTEN and typical(plan.units) > 1
         yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes=bytes)

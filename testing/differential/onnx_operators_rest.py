@@ -219,7 +219,8 @@ def _attention(d: Draw) -> None:
     d.add(
         *(d.values(i, s) for i, s in enumerate(shapes)),
         mask,
-        is_causal=(0, 1),
+        # What is hidden is not computed; in the definition its NaN stays.
+        is_causal=(0,) if d.graph.edges else (0, 1),
         scale=(0.5,),
         softcap=(2.0,),
         **named,
@@ -448,6 +449,9 @@ def _scan(d: Draw) -> None:
         [_declared(f"{p}s", state.array), _declared(f"{p}x", state.array)],
         [_declared(f"{p}n", state.array), _declared(f"{p}y", state.array)],
     )
+    directions = [d.number(0, 1)]
+    # onnxruntime divides by 0 where it turns a result without elements.
+    along = d.number(0, 1) if 0 not in inner else 0
     _add_with_graph(
         d,
         [state, x],
@@ -456,8 +460,8 @@ def _scan(d: Draw) -> None:
         body=body,
         num_scan_inputs=1,
         scan_input_axes=[axis],
-        scan_input_directions=[d.number(0, 1)],
-        scan_output_axes=[d.number(0, 1)],
+        scan_input_directions=directions,
+        scan_output_axes=[along],
         scan_output_directions=[d.number(0, 1)],
     )
 

@@ -91,7 +91,13 @@ def products(g: Graphs) -> None:
 
 
 def places(g: Graphs) -> None:
-    """Slices backwards from beyond the end; both orders of channels in a block."""
+    """Slices backwards from beyond the end; orders of channels in a block; truth values added."""
+    for reduction in ("add", "mul"):
+        graph = g.add(18)
+        truths = graph.input(np.array([True, True, False, False]))
+        into = graph.constant(np.array([[0], [1], [2], [3]]))
+        new = graph.input(np.array([True, False, True, False]))
+        graph.node("ScatterND", truths, into, new, reduction=reduction)
     for start, end, step in (
         (1000, -1000, -1),
         (5, -6, -2),
@@ -126,7 +132,9 @@ def reductions(g: Graphs) -> None:
 
 
 def not_a_number(g: Graphs) -> None:
-    """Min, Max, Clip, Relu and Sign keep it, and bound infinities."""
+    """Min, Max, Clip, Relu and Sign keep it, and bound infinities; Acosh makes it far below 1."""
+    graph = g.add()
+    graph.node("Acosh", graph.input(np.array([-1e20, -5992.1, -1, 0.5, 1, 1.5, 3e20], np.float32)))
     x = np.array([np.nan, 1, np.inf, -np.inf, -0.3, 2], np.float32)
     y = np.array([0, np.nan, 3, 4, np.nan, 1], np.float32)
     for kind in ("Max", "Min"):

@@ -112,6 +112,12 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         [{"n": 3, "m": 3}],
         [{"n": 1, "m": 3}],
     ),
+    "Conv of few channels": (
+        "(float[1, 1, n] x) => (float[1, 3, a] z) <float[3, 1, 2] w = {1, 2, 3, 4, 5, 6}>"
+        "{ z = Conv(x, w) }",
+        [{"n": 2}, {"n": 13}],
+        [],
+    ),
     "Split": (
         "(float[n] x) => (float[2] z, float[3] w) <int64[2] s = {2, 3}> { z, w = Split(x, s) }",
         [{"n": 5}],
@@ -191,19 +197,29 @@ def test_what_is_refused_names_the_size(body: str, message: str) -> None:
         import_onnx(model_of(body), dynamic=True)
 
 
-@pytest.mark.parametrize(("inputs", "weights"), [(np.int8, np.uint8), (np.uint8, np.int8)])
-def test_bytes_of_two_signs(inputs: Any, weights: Any):
-    """One operand takes the other's sign, whatever its sizes are."""
+@pytest.mark.parametrize(
+    ("inputs", "weights", "given"),
+    [(np.int8, np.uint8, False), (np.uint8, np.int8, False), (np.int8, np.int8, True)],
+)
+def test_integer_convolutions(inputs: Any, weights: Any, given: bool):
+    """
+    One operand takes the other's sign, whatever its sizes are; a zero point that is an input
+    stands around the operand.
+    """
     helper = onnx.helper
     number = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
     shape = {"kernel_shape": [3, 1], "pads": [1, 0, 0, 0], "strides": [3, 2]}
     chance = np.random.default_rng(3)
     kernel = chance.integers(0, 120, (3, 2, 3, 1)).astype(weights)
-    constants = {"w": kernel, "zero": np.array(3, inputs)}
+    zero = {"zero": np.array(3, inputs)}
+    constants = {"w": kernel} if given else {"w": kernel, **zero}
     graph = helper.make_graph(
         [helper.make_node("ConvInteger", ["x", "w", "zero"], ["y"], **shape)],
         "graph",
-        [helper.make_tensor_value_info("x", number, [1, 2, "n", "m"])],
+        [
+            helper.make_tensor_value_info("x", number, [1, 2, "n", "m"]),
+            *(helper.make_tensor_value_info(name, number, []) for name in zero if given),
+        ],
         [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [1, 3, "a", "b"])],
         [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
@@ -213,9 +229,10 @@ def test_bytes_of_two_signs(inputs: Any, weights: Any):
     evaluator = onnx.reference.ReferenceEvaluator(model)
     for sizes in ((17, 17), (5, 8)):
         x = chance.integers(0, 120, (1, 2, *sizes)).astype(inputs)
-        (name,) = (buffer.name for buffer in program.manifest.inputs)
-        (result,) = run(program, {name: x}).values()
-        np.testing.assert_array_equal(result, evaluator.run(None, {"x": x})[0])
+        data = {"x": x, **(zero if given else {})}
+        names = (buffer.name for buffer in program.manifest.inputs)
+        (result,) = run(program, dict(zip(names, data.values(), strict=True))).values()
+        np.testing.assert_array_equal(result, evaluator.run(None, data)[0])
 
 
 FAR = 1 << 62

@@ -169,14 +169,17 @@ def test_right_on_the_interpreter(seed: int, spirv_val: str):
         assert [layer.path for layer in program.layers] == ["rows"], product
 
 
-@pytest.mark.parametrize("element", ["f16", "i8"])
-def test_sums_of_an_invocation(element: str):
-    """An invocation on a processor has 32 sums, however many elements a load would have."""
+@pytest.mark.parametrize(("element", "grid"), [("f16", (1, 16, 1)), ("i8", (2, 16, 1))])
+def test_sums_of_an_invocation(element: str, grid: tuple[int, int, int]):
+    """
+    An invocation on a processor has 32 sums, 16 of integers, however many elements a load would
+    have.
+    """
     total = "i32" if element == "i8" else "f32"
     product = Product(8, 512, 8, (element, total), True, False, "", False, False)
     program = compiled(product, "lavapipe")
     (launch,) = program.manifest.dispatches
-    assert launch.grid == (1, 512 // (4 * 8), 1)
+    assert launch.grid == grid
     inputs = product.inputs(program, 0)
     (result,) = run(program, inputs).values()
     assert np.array_equal(result, product.expected(inputs))

@@ -68,8 +68,8 @@ def gather_nd(b: Nodes, x: Tensor, indices: Tensor, /, *, batch_dims: int = 0) -
 
 COMBINE: dict[str, Callable[[Scalars, Number, Number], Number]] = {
     "none": lambda s, old, new: new,
-    "add": lambda s, old, new: old + new,
-    "mul": lambda s, old, new: old * new,
+    "add": lambda s, old, new: old | new if old.element.is_bool else old + new,
+    "mul": lambda s, old, new: old & new if old.element.is_bool else old * new,
     "max": lambda s, old, new: s.maximum(old, new),
     "min": lambda s, old, new: s.minimum(old, new),
 }
