@@ -84,7 +84,8 @@ class ScheduleCandidate:
     `rates` are what large contractions reach with it, in TFLOPS by types
     (`f16 -> f32`); where they are given, it is for these types only. `alone` are what a contraction
     reaches that has one workgroup for each compute unit, `streams` the TB/s in which weights that
-    no cache holds are read, where that is not the target's.
+    no cache holds are read, where that is not the target's. `edges` is the way of results instead
+    of `result` where fragments reach beyond the result at its edges.
     """
 
     tile: tuple[int, int]
@@ -104,6 +105,7 @@ class ScheduleCandidate:
     first: str = "load"
     result: str = "fragments"
     streams: dict[str, float] = field(default_factory=dict)
+    edges: str = ""
 
 
 @dataclass(frozen=True)
@@ -423,6 +425,7 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
         fields.text("first", "load"),
         fields.text("result", "fragments"),
         fields.numbers("streams") if "streams" in fields.data else {},
+        fields.text("edges", ""),
     )
 
 

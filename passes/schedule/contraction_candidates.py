@@ -6,6 +6,7 @@ fragments, with the ways in which operands can reach them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from math import lcm, prod
 
@@ -19,7 +20,7 @@ from xdsl_spirv.dialects.schedule import (
     StagedAttr,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     element_type,
@@ -32,7 +33,7 @@ from xdsl_spirv.passes.schedule.paths import (
     DOT,
     FMA,
 )
-from xdsl_spirv.passes.schedule.plan import ceil_div
+from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.targets import ScheduleCandidate, Target
 
@@ -110,18 +111,25 @@ def _candidates(
             ]
             for path_a, path_b in product(*choices):
                 grid, group, first = candidate.subgroups, candidate.group, candidate.first
-                schedule = ContractionAttr(
-                    tile,
-                    grid,
-                    instruction,
-                    path_a,
-                    path_b,
-                    stages,
-                    group=group,
-                    first=first,
-                    result=candidate.result,
-                )
+                ways = tile, grid, instruction, path_a, path_b, stages
+                make = partial(ContractionAttr, *ways, group=group, first=first)
+                schedule = make(result=candidate.result)
+                if candidate.edges and _has_edges(plan(contraction, schedule, target)):
+                    schedule = make(result=candidate.edges)
                 yield Candidate(schedule, rate, alone, stream)
+
+
+def _has_edges(planned: Plan) -> bool:
+    """
+    Whether fragments reach beyond the result in the last of several rows or columns of tiles.
+
+    Others are stored as they are: results that need more than that pass through Workgroup memory.
+    """
+    contraction, (tile_m, tile_n, _) = planned.contraction, planned.schedule.tile
+    if is_dynamic(contraction.m) or is_dynamic(contraction.n) or planned.scratch_shape is None:
+        return False
+    several = contraction.m > tile_m and contraction.n > tile_n
+    return several and planned.stored_directly and contraction.epilogue.is_empty
 
 
 def _whole(

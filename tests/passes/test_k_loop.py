@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
@@ -13,9 +15,12 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.analysis.contraction import contraction_of
+from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.targets import load
 from xdsl_spirv.testing.workloads import Workload
 
 TILE = "workgroup_tile = [16, 16, 16], subgroups = [2, 1], instruction = coopmat 8x8x8"
@@ -202,6 +207,37 @@ def test_what_reaches_beyond_the_result_is_stored_by_components(
     workload = Workload("matmul", sizes, *operands, "f16 -> f32", accumulate=accumulate)
     schedule = f"workgroup_tile = {tile}, instruction = coopmat 8x8x8, a = {ONE}, b = direct"
     _check(workload, f"{schedule}, result = components", "lavapipe")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "result"),
+    [
+        ((1000, 1024, 512), "components"),
+        ((1024, 1004, 512), "components"),
+        ((1008, 1008, 512), "fragments"),
+        ((1024, 1001, 512), "fragments"),
+        ((40, 1000, 512), "fragments"),
+    ],
+    ids=["rows", "columns", "whole fragments", "rows are not aligned", "all are edges"],
+)
+def test_edges_go_as_the_target_says(sizes: tuple[int, int, int], result: str):
+    text = Workload(
+        "matmul", dict(zip("mnk", sizes, strict=True)), ("m", "k"), ("k", "n"), ("m", "n")
+    ).text()
+    ctx = context()
+    module = parse_text(text, "workload", ctx)
+    passes = Universe.get_multiverse().all_passes
+    PassPipeline.parse_spec(passes, "linalg-to-contraction,form-dispatches").apply(ctx, module)
+    contraction = next(
+        contraction_of(op)
+        for op in module.walk()
+        if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp)
+    )
+    _, candidates = next(candidates_of(contraction, load("nvidia-h200")))
+    schedules = (candidate.schedule for candidate in candidates)
+    ways = {s.result.data for s in schedules if s.tile == (64, 128, 256) and s.slices == 2}
+    assert result in ways
+    assert ("components" in ways) == (result == "components")
 
 
 WRONG = {
