@@ -19,6 +19,7 @@ SCALARS = frozenset({"Int", "Float", "Bool"})
 COOPERATIVE = frozenset({"CooperativeMatrixKHR", "CooperativeMatrixNV"})
 VECTORS = frozenset({"Vector", "CooperativeVectorNV", "VectorIdEXT"})
 POINTERS = frozenset({"Pointer", "UntypedPointerKHR"})
+AGGREGATES = frozenset({"Array", "RuntimeArray", "Struct"})
 OPAQUE = frozenset(
     {
         "AccelerationStructureKHR",
