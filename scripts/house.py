@@ -83,9 +83,9 @@ def _assigned(node: ast.AST) -> Iterator[str]:
 
 
 def _parses(node: ast.ClassDef) -> bool:
-    """Whether an operation or a base reads its own syntax: a class method, in directives not."""
+    """Whether an operation or a base reads its own syntax; `parse` of a directive is no `cls`'s."""
     methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef)]
-    return any(m.name == "parse" and m.decorator_list for m in methods)
+    return any(m.name == "parse" and m.args.args[0].arg == "cls" for m in methods)
 
 
 def of_this_tree() -> dict[str, Any]:

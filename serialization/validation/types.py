@@ -32,6 +32,7 @@ OPAQUE = frozenset(
         "TensorARM",
     }
 )
+AGGREGATES = frozenset({"Array", "RuntimeArray", "Struct"})
 
 
 @lru_cache(maxsize=1024)
