@@ -32,7 +32,6 @@ OPAQUE = frozenset(
         "TensorARM",
     }
 )
-AGGREGATES = frozenset({"Array", "RuntimeArray", "Struct"})
 
 
 @lru_cache(maxsize=1024)
