@@ -215,7 +215,8 @@ def one_by_one(
     places = Places(batch, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)
     order, starts = segments(places.items)
-    rank = np.arange(order.size) - np.repeat(starts, np.diff(np.append(starts, order.size)))
+    lengths: Array = np.diff(starts, append=order.size)
+    rank = np.arange(order.size) - np.repeat(starts, lengths)
     held_before = np.empty(order.size, dtype)
     for turn in range(int(rank.max(initial=-1)) + 1):
         chosen = order[rank == turn]
