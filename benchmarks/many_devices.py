@@ -155,7 +155,13 @@ def measured(
 ) -> dict[str, Any]:
     """The first candidates of each contraction, compiled and measured; how long it took."""
     (resource,) = [name for name in engine.resources() if name == options.resource]
-    limits = Options(options.runs, options.candidates, until_gain=0.0, prune=False)
+    limits = Options(
+        options.runs,
+        options.candidates,
+        until_gain=0.0,
+        prune=False,
+        load_ahead=options.load_ahead,
+    )
 
     def search(source: Source) -> Counter[str]:
         bench = DeviceBench(engine, resource, limits, store)
@@ -212,6 +218,9 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=28, help="of all workers (%(default)s)")
     parser.add_argument("--at-once", type=int, default=16, help="searches (%(default)s)")
     parser.add_argument("--first", choices=("one", "all"), default="one", help="(%(default)s)")
+    parser.add_argument(
+        "--load-ahead", action="store_true", help="the driver compiles in other processes"
+    )
     parser.add_argument("--undisturbed", action="store_true", help="nothing goes wrong")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()

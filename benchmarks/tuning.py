@@ -145,6 +145,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--ahead", action="store_true", help="compile the first step of all before measuring"
     )
+    parser.add_argument(
+        "--load-ahead", action="store_true", help="the driver compiles in other processes"
+    )
     parser.add_argument("--seconds", type=float, default=230, help="for all of it (%(default)g)")
     parser.add_argument("--candidates", type=int, default=48, help="a contraction (%(default)s)")
     parser.add_argument("--runs", type=int, default=18, help="timed for each (%(default)s)")
@@ -196,6 +199,7 @@ def searched(
         options.timeout,
         until_gain=options.until_gain,
         cheap_seconds=options.cheap_seconds,
+        load_ahead=options.load_ahead,
     )
     with engine_of(options) as engine, Store(options.store) as store:
         ((resource, devices),) = engine.resources().most_common(1)

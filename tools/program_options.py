@@ -402,6 +402,11 @@ def tune(command: argparse.ArgumentParser) -> None:
         help="also time what the driver says spills registers or fills a compute unit's memory",
     )
     command.add_argument(
+        "--load-ahead",
+        action="store_true",
+        help="have the driver compile kernels in other processes first, for its cache on disk",
+    )
+    command.add_argument(
         "--replay", metavar="STORE", help="search among what a store holds, without a device"
     )
     command.add_argument(

@@ -65,6 +65,7 @@ def tune(arguments: argparse.Namespace) -> int:
         timeout=_positive(arguments.timeout, "--timeout"),
         seconds=None if arguments.seconds is None else _positive(arguments.seconds, "--seconds"),
         prune=not arguments.no_prune,
+        load_ahead=arguments.load_ahead,
         until_gain=_share(arguments.until_gain),
     )
     if arguments.replay is not None:

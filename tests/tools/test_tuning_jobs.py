@@ -21,7 +21,7 @@ from xdsl_spirv.runtime.vulkan.work import Work
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning import kinds
-from xdsl_spirv.tools.tuning.bench import DeviceBench, source_data
+from xdsl_spirv.tools.tuning.bench import COMPILE, EXPECT, LOAD, PROPOSE, DeviceBench, source_data
 from xdsl_spirv.tools.tuning.kinds import WARM_UP_SECONDS
 from xdsl_spirv.tools.tuning.search import Options
 from xdsl_spirv.tools.tuning.together import sources_of
@@ -190,8 +190,11 @@ def test_without_a_right_default_a_time_stands_alone(measured: Any):
     assert result["reference"] == 0.0
 
 
+@dataclass
 class Inline(Engine):
     """Performs jobs here, as if they had come from elsewhere."""
+
+    kinds: Counter[str] = field(default_factory=Counter[str])
 
     def place(self, resource: str) -> Place:
         return Place(resource)
@@ -201,6 +204,7 @@ class Inline(Engine):
 
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         for job in jobs:
+            self.kinds[job.kind] += 1
             value = child.function_of(KINDS[job.kind].function)(from_bytes(to_bytes(job.data)))
             yield job, Result("ok", from_bytes(to_bytes(value)))
 
@@ -217,6 +221,22 @@ def test_the_default_is_proposed_first(data: dict[str, Any]):
     bench = DeviceBench(Inline(), "lavapipe", Options())
     source = kinds.source_of(data)
     assert list(bench.propose(source, [], [], 6, 12).subjects) == names
+
+
+@pytest.mark.parametrize(
+    ("resource", "ahead", "loads"),
+    [("vulkan:x", True, 3), ("vulkan:x", False, 0), ("lavapipe", True, 0)],
+)
+def test_a_step_is_prepared_on_cores(
+    resource: str, ahead: bool, loads: int, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(child, "opened", lambda: Played([(5.0, 0.0, FINE)]))
+    engine = Inline()
+    bench = DeviceBench(engine, resource, Options(most=3, load_ahead=ahead))
+    bench.prepare(kinds.source_of(data))
+    assert engine.kinds == {PROPOSE: 1, COMPILE: 3, EXPECT: 1} | ({LOAD: loads} if loads else {})
+    assert len(bench.compiled) == 3
+    assert bench.propose(kinds.source_of(data), [], [], 3, 3) is bench.first
 
 
 def test_what_cannot_be_compiled_is_refused(data: dict[str, Any]):

@@ -218,6 +218,20 @@ def test_a_search_ends_where_little_is_to_gain():
     assert len(satisfied.run()) < len(outcomes)
 
 
+def test_steps_that_bring_less_than_they_promise_are_believed_less():
+    learned = Learned()
+    assert learned.believed(3.0) == pytest.approx(3.0)
+    learned.settle(3.0, 10.0, 10.0)
+    assert 0 < learned.believed(3.0) < 0.15
+    # One that keeps what it promised makes up for it in part; more than that is no reason for more.
+    trusting = Learned()
+    trusting.settle(0.1, 10.0, 5.0)
+    assert trusting.believed(0.1) == pytest.approx(0.1)
+    before = learned.believed(0.2)
+    learned.settle(0.2, 10.0, 8.0)
+    assert before < learned.believed(0.2) < 0.2
+
+
 @pytest.mark.parametrize("world", "ef")
 def test_contractions_learn_from_one_another(world: str):
     learned = Learned()

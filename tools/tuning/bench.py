@@ -192,7 +192,7 @@ class DeviceBench(Bench):
             yield job.note
 
     def _loading(self, source: Source, schedules: Sequence[str]) -> Iterator[str]:
-        """The schedules that can be compiled, each as soon as a GPU's driver has done its part."""
+        """The schedules that can be compiled, each as soon as all is done that is done ahead."""
 
         def jobs() -> Iterator[Job]:
             for schedule in self._compiling(source, schedules):
@@ -200,7 +200,7 @@ class DeviceBench(Bench):
                     needs, data = self.resource, {"work": self._work(schedule)["work"]}
                     yield Job(LOAD, data, needs, CORE_SECONDS, runs=False, note=schedule)
 
-        if self.resource.startswith(GPU):
+        if self.options.load_ahead and self.resource.startswith(GPU):
             # Whatever comes of it: the measurement tells.
             yield from (job.note for job, _ in self.engine.run(jobs()))
         else:

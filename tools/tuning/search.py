@@ -4,8 +4,9 @@ long.
 
 A step takes the candidates that are expected to gain most (`proposals.py`) and halves them: all get
 a few runs, the best third of them more, the best third of those all runs. After each step the
-search says what it found and what the next one is expected to gain; it ends where that is less
-than `until_gain`, or where candidates or time are used up. At last the best are measured once more.
+search says what it found and what the next one is expected to gain, by what earlier steps brought
+of what they promised; it ends where that is less than `until_gain`, or where candidates or time are
+used up. At last the best are measured once more.
 Every time counts beside that of the default schedule, measured before and after it.
 """
 
@@ -16,7 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, expm1, log, log1p
 
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.tools.tuning.candidates import Source
@@ -34,6 +35,8 @@ FINALISTS = 3
 """Candidates that are measured a second time."""
 REMEMBERED = 150
 """Measurements of other contractions that a proposal is made with."""
+DOUBTED = 0.1
+"""A gain, as a logarithm, that is expected in vain before expectations count half."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Options:
     """
     Limits of a search: `runs` of a candidate that is worth all of them, the `most` candidates of a
     contraction, `seconds` for it, `timeout` of a run, and the gain below which it ends. Runs that
-    take no longer than `cheap_seconds` together are cheap beside loading a candidate.
+    take no longer than `cheap_seconds` together are cheap beside loading a candidate. With
+    `load_ahead` a GPU's driver compiles kernels in other processes, before they are measured.
     """
 
     runs: int = 20
@@ -51,6 +55,7 @@ class Options:
     prune: bool = True
     until_gain: float = 0.01
     cheap_seconds: float = 0.01
+    load_ahead: bool = False
 
 
 class Bench(ABC):
@@ -76,14 +81,34 @@ class Bench(ABC):
 
 @dataclass
 class Learned:
-    """What the searches of all contractions have measured, for one another."""
+    """
+    What the searches of all contractions have measured, for one another.
+
+    `promised` and `kept` are the sums of the gains that steps were expected to bring and that they
+    brought, as logarithms. Estimates of schedules that no target's file has rates for may be far
+    too low; what steps brought says how much to expect of the next one.
+    """
 
     measurements: list[Measured] = field(default_factory=list[Measured])
     lock: threading.Lock = field(default_factory=threading.Lock)
+    promised: float = 0.0
+    kept: float = 0.0
 
     def add(self, subject: Subject, seconds: float, runs: int) -> None:
         with self.lock:
             self.measurements.append((subject, seconds, runs))
+
+    def settle(self, promised: float, before: float, after: float) -> None:
+        """Take a step into account: the gain it promised, and the best time before and after it."""
+        with self.lock:
+            self.promised += log1p(promised)
+            self.kept += max(0.0, log(before / after))
+
+    def believed(self, promised: float) -> float:
+        """A gain that is promised, by what became of earlier ones."""
+        with self.lock:
+            share = (self.kept + DOUBTED) / (max(self.promised, self.kept) + DOUBTED)
+        return expm1(log1p(promised) * share)
 
     def beside(self, contraction: str) -> list[Measured]:
         """The latest of other contractions."""
@@ -122,7 +147,11 @@ class Search:
         end = None if self.options.seconds is None else time.monotonic() + self.options.seconds
         for step, proposals in enumerate(self._steps()):
             if step:
+                before = best_of(list(self.outcomes.values()))
                 self._halve(list(proposals.subjects))
+                after = best_of(list(self.outcomes.values()))
+                if before and after and proposals.expected_gain:
+                    self.learned.settle(proposals.expected_gain, before.latest, after.latest)
             else:
                 default, *others = proposals.subjects
                 self._measure([default], self.options.runs)
@@ -144,7 +173,7 @@ class Search:
                 min(STEP, room),
                 self.options.most,
             )
-            expected = proposals.expected_gain
+            expected = proposals.expected_gain and self.learned.believed(proposals.expected_gain)
             if not proposals.subjects:
                 self.say(f"{self.source.key}: no other candidate is known")
                 return
