@@ -25,6 +25,7 @@ SEEDED = [
     ("group", 0),
     ("rotate", 0),
     ("shared", 0),
+    ("muladd", 10284),
 ]
 
 

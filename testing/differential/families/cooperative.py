@@ -129,7 +129,8 @@ def load(k: Kernel, kind: Kind, values: Array | None = None) -> str:
     data[where.index(tiles(k))] = values
     element = kind.scalar if where.vector == 1 else f"vector<{where.vector}x{kind.scalar}>"
     buffer = k.buffer(element, data.view(kind.stored), where.vector)
-    if k.rng.random() < 0.3:
+    # Few wide elements are not enough for each invocation to copy one.
+    if k.rng.random() < 0.3 and where.tile // where.vector % k.machine.subgroup == 0:
         return _through_workgroup(k, buffer, where)
     pointer = k.pointer(buffer, subgroup_start(k, where))
     stride = _stride(k, where, any_values)
