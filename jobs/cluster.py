@@ -117,7 +117,8 @@ class Cluster(Engine):
                 return Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
             except (OSError, ValueError, ImportError) as error:
                 if time.monotonic() > end or isinstance(error, ValueError):
-                    raise no_scheduler(self.address) from error
+                    remedy = "start one with `dask scheduler`, or give local"
+                    raise no_scheduler(self.address, remedy) from error
 
     def _meet(self) -> None:
         """Wait for workers, and compare their code and devices with what is known."""

@@ -132,17 +132,15 @@ async def _serve(address: str, cores: int, devices: Sequence[Place], patience: f
                 # Dask has one of its own around most of them.
                 cause = error.__cause__ or error
                 if isinstance(cause, (OSError, asyncio.TimeoutError, ValueError)):
-                    raise no_scheduler(address) from error
+                    raise no_scheduler(address, "start one with `dask scheduler`") from error
                 raise
             await worker.finished()
         waits = patience
 
 
-def no_scheduler(address: str) -> ProgramError:
+def no_scheduler(address: str, remedy: str) -> ProgramError:
     """The error of an address at which nobody answers."""
-    return ProgramError(
-        f"there is no scheduler at {address}", "", "start one with `dask scheduler`, or give local"
-    )
+    return ProgramError(f"there is no scheduler at {address}", "", remedy)
 
 
 def work(
