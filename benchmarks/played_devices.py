@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -52,7 +52,7 @@ def work(data: Mapping[str, Any]) -> list[float]:
 
 
 @contextmanager
-def workers(count: int, cores: int) -> Iterator[Cluster]:
+def workers(count: int, cores: int) -> Generator[Cluster]:
     """An engine with so many workers, each with a device."""
     folder = Path(__file__).resolve().parent
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -76,7 +76,9 @@ class Cluster(Engine):
     """The workers of the scheduler at an address."""
 
     def __init__(self, address: str, workers: LocalWorkers | None = None):
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in ("distributed", "distributed.client"):
+            # Dask sets the level of each; what is lost is said here.
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         self.address = address
         self._workers = workers
         self._lock = threading.RLock()
