@@ -4,10 +4,15 @@ Products of many rows with weights in blocks, in GPU time, beside the same in f1
     python benchmarks/packed_weights.py --target nvidia-h200 -o benchmarks/results/h200-packed.json
     .lavapipe/run python benchmarks/packed_weights.py --target lavapipe --small
 
-A program multiplies the rows by several matrices of the same sizes, one after the other. Weights
-are f16, or lie in planes of a GGUF format and are dequantized into f16 in the kernel; the rows are
-f16, sums f32. Measured are the default schedule and each of `--schedules`:
-`["#schedule.contraction<...>", ...]`, or a few of tiles that did well if it is `few`.
+A program multiplies the rows by as many matrices of the same sizes as no cache holds, one after the
+other. Weights are f16, or lie in planes of a GGUF format and are dequantized into f16 in the
+kernel; the rows are f16, sums f32. Measured are the default schedule and each of `--schedules`:
+`["#schedule.contraction<...>", ...]`, or a few of tiles that did well if it is `few`; with
+`--variants`, `{"case": [...]}`, only those cases with their schedules
+(`variants-packed-h200.json`: of prompts, which nobody has measured yet). `2 parts` before one cuts
+the product along K, across workgroups. All are compiled before
+the first is timed. `us` is a product by itself, `pack_us` of f16 weights brought into fragments;
+`following_us` is a product where each waits for the one before, as in PyTorch's graph.
 64 columns of every result are compared with numpy in binary64.
 """
 
@@ -15,17 +20,21 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+import re
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_runs import CUDA, WARM_UP, parser_of, torch, torch_median
+from device_runs import CUDA, WARM_UP, graph_us, parser_of, torch
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Block, Region
 
@@ -34,8 +43,14 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.blocks import FORMATS, dequantize
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import F16, F32, Tensor
+from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
+from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
-from xdsl_spirv.runtime.vulkan import open_isolated
+from xdsl_spirv.runtime.modules import context
+from xdsl_spirv.runtime.vulkan.device import open_device
+
+CACHED = 96 << 20
+"""Bytes of weights that are surely more than a cache holds."""
 
 CHECKED = 64
 TOLERANCE = 4e-3
@@ -135,13 +150,43 @@ def drawn(n: int, k: int, format: str) -> dict[str, Any]:
     return Case(0, n, k, format, 1).planes(np.random.default_rng(1))
 
 
-def measure(device: Any, case: Case, target: str, schedule: str | None) -> dict[str, Any]:
-    record: dict[str, Any] = {"case": str(case), "schedule": schedule or "default"}
+def compiled(case: Case, schedule: str | None, target: str) -> Any:
+    """A program, or what went wrong."""
     planes = drawn(case.n, case.k, case.format)
+    try:
+        if schedule is None or not (cut := re.fullmatch(r"(\d+) parts ?(.*)", schedule)):
+            return compile_module(case.module(planes, schedule), target)
+        module = case.module(planes, None)
+        LinalgToContractionPass().apply(context(), module)
+        SplitReductionsPass(parts=int(cut[1])).apply(context(), module)
+        reduction = IteratorTypeAttr.reduction()
+        for op in module.walk():
+            if isinstance(op, GenericOp) and len(op.inputs) == 2 and cut[2]:
+                if reduction in op.get_iterator_types():
+                    op.attributes["schedule"] = parse_schedule(cut[2])
+        return compile_module(module, target)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:300]
+
+
+@cache
+def expected(case: Case) -> tuple[Any, ...]:
+    """The rows, some columns of the product, what these are, and by how much they may differ."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(case.rows, case.k)).astype(np.float16)
+    columns = rng.integers(0, case.n, CHECKED)
+    w = numbers(case.format, drawn(case.n, case.k, case.format), columns)
+    rows = x.astype(np.float64)
+    return x, columns, rows @ w.T, TOLERANCE * (abs(rows) @ abs(w).T)
+
+
+def measure(device: Any, case: Case, schedule: str | None, program: Any) -> dict[str, Any]:
+    record: dict[str, Any] = {"case": str(case), "schedule": schedule or "default"}
+    if isinstance(program, str):
+        return record | {"error": program}
+    planes = drawn(case.n, case.k, case.format)
+    x, columns, exact, allowed = expected(case)
     try:
-        program = compile_module(case.module(planes, schedule), target)
         record["chosen"] = sorted({layer.schedule for layer in program.layers})
         names = [buffer.name for buffer in program.manifest.inputs]
         given = [
@@ -150,73 +195,101 @@ def measure(device: Any, case: Case, target: str, schedule: str | None) -> dict[
         inputs = dict(zip(names, [x, *given * case.count], strict=True))
         program = program.function().at(inputs)
         results = device.execute(program, inputs)
-        columns = rng.integers(0, case.n, CHECKED)
-        w, rows = numbers(case.format, planes, columns), x.astype(np.float64)
-        exact, allowed = rows @ w.T, TOLERANCE * (abs(rows) @ abs(w).T)
         record["ok"] = all(
             bool((abs(result[:, columns] - exact) <= allowed).all()) for result in results.values()
         )
         times = device.times(program, 15, WARM_UP)
+        following = np.median(device.times_of_runs(program, 2, 15)) / 2 / case.count
     except Exception as error:
         record["error"] = f"{type(error).__name__}: {error}"[:300]
         return record
-    nanoseconds = sum(t.median for t in times) / case.count
+    timed = list(zip(times, program.manifest.dispatches, strict=True))
+    packing = [t.median for t, d in timed if d.entry_point.startswith("pack_")]
+    nanoseconds = (sum(t.median for t in times) - sum(packing)) / case.count
     record["us"] = round(nanoseconds / 1e3, 2)
+    record["pack_us"] = round(sum(packing) / case.count / 1e3, 2)
+    record["following_us"] = round(float(following) / 1e3, 2)
     record["tflops"] = round(2e-3 * case.rows * case.n * case.k / nanoseconds, 1)
     return record
 
 
 def by_torch(case: Case) -> dict[str, Any]:
-    """PyTorch's product in f16."""
+    """PyTorch's products in f16, replayed from a graph."""
     x = torch.randn(case.rows, case.k, dtype=torch.float16, device="cuda")
-    w = torch.randn(case.n, case.k, dtype=torch.float16, device="cuda")
-    milliseconds = torch_median(torch, lambda: torch.nn.functional.linear(x, w))
-    tflops = round(2e-9 * case.rows * case.n * case.k / milliseconds, 1)
-    return {"case": f"{case} by torch", "us": round(1e3 * milliseconds, 2), "tflops": tflops}
+    count = max(2, CACHED // (2 * case.n * case.k))
+    weights = [
+        torch.randn(case.n, case.k, dtype=torch.float16, device="cuda") for _ in range(count)
+    ]
+
+    def run() -> None:
+        for w in weights:
+            torch.nn.functional.linear(x, w)
+
+    us = graph_us(run) / count
+    tflops = round(2e-6 * case.rows * case.n * case.k / us, 1)
+    return {"case": f"{case.rows}x{case.n}x{case.k} by torch", "us": round(us, 2), "tflops": tflops}
+
+
+def cases(small: bool) -> list[Case]:
+    """All that are measured."""
+    llama = ((14336, 4096), (28672, 4096), (4096, 14336), (6144, 4096), (4096, 4096))
+    formats = ("f16", "Q4_1", "Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K")
+    return [
+        Case(rows, n, k, format, 2 if small else max(2, CACHED * 2 // (n * k)), open)
+        for n, k in (((64, 256),) if small else llama)
+        for format in formats
+        for rows in ((48,) if small else (2048, 1024, 512, 128, 64, 32, 16))
+        for open in (False, True)
+        if not open or format in ("f16", "Q4_1")
+    ]
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--schedules", help="a JSON file, or few")
+    parser.add_argument("--variants", type=Path, help='JSON: {"case": ["#schedule...", ...]}')
     options = parser.parse_args(arguments)
     schedules: list[str] = []
     if options.schedules:
         few = options.schedules == "few"
         schedules = FEW if few else json.loads(Path(options.schedules).read_text())
+    variants = json.loads(options.variants.read_text()) if options.variants else None
     begin = time.monotonic()
-    device: Any = open_isolated(options.device)
     records: list[dict[str, Any]] = []
-    sizes = ((64, 256),) if options.small else ((14336, 4096), (4096, 14336), (4096, 4096))
-    formats = ("f16", "Q4_1", "Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K")
-    all_cases = [
-        Case(rows, n, k, format, 2, open)
-        for n, k in sizes
-        for format in formats
-        for rows in ((48,) if options.small else (512, 128, 64, 32, 16))
-        for open in (False, True)
-        if not open or format in ("f16", "Q4_1")
+    chosen = [case for case in cases(options.small) if options.only in str(case)]
+    if variants is not None:
+        chosen = [case for name in variants for case in chosen if str(case) == name]
+    tried = [
+        (case, schedule)
+        for case in chosen
+        for schedule in (None, *(schedules if variants is None else variants[str(case)]))
     ]
-    for case in [case for case in all_cases if options.only in str(case)]:
-        if CUDA and case.format == "f16" and not case.open:
+    compile_one = partial(compiled, target=options.target)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        programs = list(pool.map(compile_one, *zip(*tried, strict=True)))
+    print(f"compiled {len(programs)} in {time.monotonic() - begin:.1f} s", flush=True)
+    if CUDA:
+        for case in {(case.rows, case.n, case.k): case for case in chosen}.values():
             records.append(by_torch(case))
             print(json.dumps(records[-1]), flush=True)
-        for schedule in (None, *schedules):
-            if time.monotonic() - begin > options.seconds:
-                break
-            records.append(measure(device, case, options.target, schedule))
-            print(json.dumps(records[-1]), flush=True)
-            if "error" in records[-1]:
-                device.close()
-                device = open_isolated(options.device)
-        if options.output is not None:
-            document = {
-                "what": "packed weights",
-                "target": options.target,
-                "device": getattr(getattr(device, "info", None), "name", options.device),
-                "date": datetime.date.today().isoformat(),
-                "records": records,
-            }
-            options.output.write_text(json.dumps(document, indent=1))
+    device: Any = open_device(options.device)
+    for (case, schedule), program in zip(tried, programs, strict=True):
+        if time.monotonic() - begin > options.seconds:
+            break
+        records.append(measure(device, case, schedule, program))
+        print(json.dumps(records[-1]), flush=True)
+        if "error" in records[-1] and not isinstance(program, str):
+            device.close()
+            device = open_device(options.device)
+    if options.output is not None:
+        document = {
+            "what": "packed weights",
+            "target": options.target,
+            "device": getattr(getattr(device, "info", None), "name", options.device),
+            "date": datetime.date.today().isoformat(),
+            "records": records,
+        }
+        options.output.write_text(json.dumps(document, indent=1))
     device.close()
     return 0 if all(record.get("ok", True) for record in records) else 1
 

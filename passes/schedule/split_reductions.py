@@ -9,6 +9,16 @@ and what followed the contraction follows the sum. A result of 64 x 64 is one wo
 device of a hundred units computes on one of them; in 16 parts it keeps 16 busy, for the traffic of
 the sums. Whether that pays is estimated as schedules are (see `cost`).
 
+An operand in packed planes is cut by whole blocks, and an open M stays open; nobody has measured
+such cuts, so that only `parts` makes them:
+
+    %w = linalg.generic (n, b, h, j) of %q[n, b, j]
+    sum over b, h, j of %x[m, 32 * b + 16 * h + j] * %w[n, b, h, j]
+                                      ->
+    %q' = tensor.expand_shape %q : [n, s, b', j]
+    %w' = linalg.generic (n, s, b', h, j) of %q'
+    sum over b', h, j of %x[m, 32 * (size * s + b') + 16 * h + j] * %w'[n, s, b', h, j]
+
 Sums of floats are taken in another order, as any schedule may; partial ones are kept in the
 result's type, so only binary32 and integers are cut, and only where the sum begins at 0.
 """
@@ -40,7 +50,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, static
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -104,7 +114,7 @@ class SplitReductionsPass(ModulePass):
             parts = self.parts if cut.divides(self.parts) else 1
         else:
             limits = Limits(self.only, self.barred)
-            parts = _best(cut, target, limits) if target is not None else 1
+            parts = _best(cut, target, limits) if target is not None and cut.is_estimated else 1
         if parts > 1:
             _replace(cut, parts)
 
@@ -118,6 +128,13 @@ class _Cut:
     loop: int
     """In the order of the operation's own loops."""
     size: int
+    unpacked: int | None = None
+    """The operand that is computed from packed planes, A (0) or B (1); the loop counts blocks."""
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether anybody has measured such cuts, so that an estimate may choose."""
+        return self.unpacked is None and not self.contraction.is_dynamic
 
     def divides(self, parts: int) -> bool:
         return self.size % parts == 0 and self.size > parts
@@ -131,17 +148,23 @@ def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
         contraction = contraction_of(op)
     except NotAContraction:
         return None
-    if contraction.is_dynamic or not all(map(_is_plain, op.inputs)):
+    if any(map(is_dynamic, (contraction.batch, contraction.n, contraction.k))):
         return None
-    loops = [
-        (size, loop)
-        for loop, size in _reduced(op)
-        if all(_indexes_one_dimension(op, i, loop) for i in (0, 1))
-    ]
+    unpacked = next((at for at in (0, 1) if contraction.unpacking(at) is not None), None)
+    if unpacked is not None:
+        loops = _loop_over_blocks(op, unpacked)
+    elif all(map(_is_plain, op.inputs)):
+        loops = [
+            (size, loop)
+            for loop, size in _reduced(op)
+            if all(_indexes_one_dimension(op, i, loop) for i in (0, 1))
+        ]
+    else:
+        loops = []
     if not loops:
         return None
     size, loop = max(loops)
-    return _Cut(op, contraction, loop, size)
+    return _Cut(op, contraction, loop, size, unpacked)
 
 
 def _sums_from_zero(op: linalg.ops.GenericOp) -> bool:
@@ -170,7 +193,7 @@ def _reduced(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
         if kind == IteratorTypeAttr.reduction():
             for value, map in zip(op.operands, maps, strict=True):
                 if (dim := _dimension(map, loop)) is not None:
-                    yield loop, static(shape_of(value))[dim]
+                    yield loop, *static([shape_of(value)[dim]])
                     break
 
 
@@ -281,13 +304,20 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
     ops: list[Operation] = []
     operands: list[SSAValue] = []
     maps: list[AffineMap] = []
-    for value, attribute in zip(op.inputs, op.get_indexing_maps(), strict=False):
-        dim = _dimension(attribute.data, loop)
-        assert dim is not None
-        expanded = _expanded(value, dim, parts)
-        ops.append(expanded)
-        operands.append(expanded.result)
-        moved = attribute.data.replace_dims_and_symbols(shifted, [], count + 1, 0)
+    # In an operand that stays as it is, both loops of the cut count through one dimension.
+    both = [*shifted]
+    both[loop] = AffineDimExpr(0) * (cut.size // parts) + AffineDimExpr(loop + 1)
+    for number, value in enumerate(op.inputs):
+        map_ = op.get_indexing_maps().data[number].data
+        dim = _dimension(map_, loop)
+        is_cut = number == cut.unpacked
+        if dim is None or not (is_cut or _is_static(value)):
+            operands.append(value)
+            maps.append(map_.replace_dims_and_symbols(both, [], count + 1, 0))
+            continue
+        ops += _with_loop_cut(value, dim, parts) if is_cut else [_expanded(value, dim, parts)]
+        operands.append(ops[-1].results[0])
+        moved = map_.replace_dims_and_symbols(shifted, [], count + 1, 0)
         results = (*moved.results[:dim], AffineDimExpr(0), *moved.results[dim:])
         maps.append(AffineMap(count + 1, 0, results))
     out = op.get_indexing_maps().data[-1].data.replace_dims_and_symbols(shifted, [], count + 1, 0)
@@ -297,7 +327,9 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
     partial = TensorType(final.element_type, [parts, *final.get_shape()])
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)
-    empty = tensor.EmptyOp([], partial)
+    whole = fill.outputs[0].owner
+    assert isinstance(whole, tensor.EmptyOp)
+    empty = tensor.EmptyOp(whole.dynamic_sizes, partial)
     zeros = linalg.ops.FillOp([fill.inputs[0]], [empty.tensor], [partial])
     product = linalg.ops.GenericOp(
         operands,
@@ -308,6 +340,68 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
         [partial],
     )
     return [*ops, empty, zeros, product, _sum_of(product.results[0], op.outputs[0], final)]
+
+
+def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int, int]]:
+    """
+    The size and the number of the outermost loop of K, if the operand may be cut there.
+
+    It may not if its values depend on the loop's count, or the loop counts through units' elements.
+    """
+    source, map_ = op.inputs[operand].owner, op.get_indexing_maps().data[operand].data
+    assert isinstance(source, linalg.ops.GenericOp)
+    first = list(op.get_iterator_types()).index(IteratorTypeAttr.reduction())
+    loops = [e.position for e in map_.results if isinstance(e, AffineDimExpr)]
+    if first not in loops or loops[-1] == first:
+        return []
+    dim = loops.index(first)
+    indices = (i for i in source.body.block.ops if isinstance(i, linalg.ops.IndexOp))
+    if any(index.dim.value.data == dim for index in indices):
+        return []
+    (size,) = static([shape_of(op.inputs[operand])[dim]])
+    return [(size, first)]
+
+
+def _with_loop_cut(value: SSAValue, dim: int, parts: int) -> list[Operation]:
+    """The operations of an operand whose loop `dim` is two, over `parts` and within one."""
+    op = value.owner
+    assert isinstance(op, linalg.ops.GenericOp)
+    *reads, _ = (attribute.data for attribute in op.get_indexing_maps())
+    count = len(op.iterator_types) + 1
+    moved = [AffineDimExpr(d + (d >= dim)) for d in range(count - 1)]
+    ops: list[Operation] = []
+    planes: list[SSAValue] = []
+    maps: list[AffineMap] = []
+    for plane, read in zip(op.inputs, reads, strict=True):
+        results = [*read.replace_dims_and_symbols(moved, [], count, 0).results]
+        if AffineDimExpr(dim) in read.results:
+            at = read.results.index(AffineDimExpr(dim))
+            ops.append(_expanded(plane, at, parts))
+            plane = ops[-1].results[0]
+            results.insert(at, AffineDimExpr(dim))
+        planes.append(plane)
+        maps.append(AffineMap(count, 0, (*results,)))
+    shape = list(static(shape_of(value)))
+    shape[dim : dim + 1] = [parts, shape[dim] // parts]
+    assert isinstance(value.type, TensorType)
+    empty = tensor.EmptyOp([], TensorType(value.type.element_type, shape))
+    body = op.body.clone()
+    for index in body.block.ops:
+        if isinstance(index, linalg.ops.IndexOp) and index.dim.value.data > dim:
+            index.dim = IntegerAttr(index.dim.value.data + 1, index.dim.type)
+    unpack = linalg.ops.GenericOp(
+        planes,
+        [empty.tensor],
+        body,
+        ArrayAttr(map(AffineMapAttr, (*maps, AffineMap.identity(count)))),
+        ArrayAttr([IteratorTypeAttr.parallel()] * count),
+        [empty.tensor.type],
+    )
+    return [*ops, empty, unpack]
+
+
+def _is_static(value: SSAValue) -> bool:
+    return not any(map(is_dynamic, shape_of(value)))
 
 
 def _expanded(value: SSAValue, dim: int, parts: int) -> tensor.ExpandShapeOp:

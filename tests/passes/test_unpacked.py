@@ -21,8 +21,11 @@ from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import F16, F32, U8, Element, Tensor
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
+from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime import Program, run
+from xdsl_spirv.runtime.modules import context
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -166,6 +169,24 @@ def test_fragments_are_computed_by_those_that_hold_them(
     assert program.manifest.component_map == target
     assert len(program.manifest.dispatches) == 1
     check(program, m or 35, numbers(format, planes), 2.0**-9, "interpreter")
+
+
+@pytest.mark.parametrize(
+    ("name", "m", "k", "parts"), [("Q4_1", None, 192, 3), ("Q4_K", 17, 1024, 2)]
+)
+def test_cut_along_k(name: str, m: int | None, k: int, parts: int) -> None:
+    format = FORMATS[name]
+    planes = planes_of(format, 24, k)
+    imported = model(format, m, planes, F16, False)
+    for each in (LinalgToContractionPass(), SplitReductionsPass("nvidia-h200", parts)):
+        each.apply(context(), imported.module)
+    program = compile(imported, "nvidia-h200")
+    assert [layer.path for layer in program.layers] == ["cooperative-matrix", "loops"]
+    checks = Checks.all()
+    x = np.random.default_rng(1).normal(0, 1, (m or 17, k)).astype(np.float32)
+    run(program, {"x": x}, checks=checks)
+    assert not checks.report, str(checks.report)
+    check(program, m or 17, numbers(format, planes), 2.0**-9, "interpreter")
 
 
 def test_computed_fragments_under_all_checks() -> None:

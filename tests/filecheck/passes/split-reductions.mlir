@@ -60,3 +60,49 @@ func.func private @others(%d: tensor<8x64xf16>, %e: tensor<64x8xf16>, %f: tensor
   } -> tensor<8x8xf32>
   func.return %2, %5 : tensor<8x8xf16>, tensor<8x8xf32>
 }
+
+// -----
+
+// Rows of an open number times weights in packed planes: whole blocks to each part, whose number counts in the planes, and with
+// the block's in K. Without `parts` it stays whole.
+
+// CHECK-LABEL: @packed
+// CHECK-NOT:   tensor.expand_shape
+// FOUR-LABEL:  @packed
+// FOUR:        [[Q:%.*]] = tensor.expand_shape %q {{.*}} : tensor<16x128x16xi8> into tensor<16x4x32x16xi8>
+// FOUR-NEXT:   [[D:%.*]] = tensor.expand_shape %d {{.*}} : tensor<16x128xf16> into tensor<16x4x32xf16>
+// FOUR:        [[W:%.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>], {{.*}} ins([[Q]], [[D]]
+// FOUR:        linalg.index 3 : index
+// FOUR:        [[E:%.*]] = tensor.empty(%m) : tensor<4x?x16xf32>
+// FOUR:        [[P:%.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d1, ((((d0 * 1024) + (d3 * 32)) + (d4 * 16)) + d5))>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d2, d0, d3, d4, d5)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2)>], {{.*}} ins(%x, [[W]]
+// FOUR:        linalg.generic {{.*}} ins([[P]] : tensor<4x?x16xf32>)
+func.func @packed(%x: tensor<?x4096xf16>, %q: tensor<16x128x16xi8>, %d: tensor<16x128xf16>) -> tensor<?x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %first = arith.constant 0 : index
+  %m = tensor.dim %x, %first : tensor<?x4096xf16>
+  %packed = tensor.empty() : tensor<16x128x2x16xf16>
+  %w = linalg.generic {indexing_maps = [affine_map<(n, b, h, j) -> (n, b, j)>, affine_map<(n, b, h, j) -> (n, b)>, affine_map<(n, b, h, j) -> (n, b, h, j)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%q, %d : tensor<16x128x16xi8>, tensor<16x128xf16>) outs(%packed : tensor<16x128x2x16xf16>) {
+  ^bb0(%a: i8, %s: f16, %o: f16):
+    %h = linalg.index 2 : index
+    %h8 = arith.index_cast %h : index to i8
+    %four = arith.constant 4 : i8
+    %places = arith.muli %h8, %four : i8
+    %moved = arith.shrui %a, %places : i8
+    %mask = arith.constant 15 : i8
+    %nibble = arith.andi %moved, %mask : i8
+    %f = arith.uitofp %nibble : i8 to f16
+    %p = arith.mulf %f, %s : f16
+    linalg.yield %p : f16
+  } -> tensor<16x128x2x16xf16>
+  %empty = tensor.empty(%m) : tensor<?x16xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x16xf32>) -> tensor<?x16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, b, h, j) -> (m, b * 32 + h * 16 + j)>, affine_map<(m, n, b, h, j) -> (n, b, h, j)>, affine_map<(m, n, b, h, j) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<?x4096xf16>, tensor<16x128x2x16xf16>) outs(%init : tensor<?x16xf32>) {
+  ^bb0(%a: f16, %b: f16, %c: f32):
+    %e = arith.extf %a : f16 to f32
+    %f = arith.extf %b : f16 to f32
+    %p = arith.mulf %e, %f : f32
+    %s = arith.addf %p, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<?x16xf32>
+  func.return %y : tensor<?x16xf32>
+}
