@@ -44,7 +44,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -193,7 +193,8 @@ def _reduced(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
         if kind == IteratorTypeAttr.reduction():
             for value, map in zip(op.operands, maps, strict=True):
                 if (dim := _dimension(map, loop)) is not None:
-                    yield loop, *static([shape_of(value)[dim]])
+                    (size,) = static([shape_of(value)[dim]])
+                    yield loop, size
                     break
 
 
@@ -305,7 +306,7 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
     operands: list[SSAValue] = []
     maps: list[AffineMap] = []
     # In an operand that stays as it is, both loops of the cut count through one dimension.
-    both = [*shifted]
+    both: list[AffineExpr] = [*shifted]
     both[loop] = AffineDimExpr(0) * (cut.size // parts) + AffineDimExpr(loop + 1)
     for number, value in enumerate(op.inputs):
         map_ = op.get_indexing_maps().data[number].data
