@@ -4,7 +4,7 @@ How shapes relate: what they broadcast to, and which of their dimensions have eq
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exact_quotient
@@ -33,6 +33,13 @@ def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
 def broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | None]:
     first = len(sizes) - len(shape)
     return [None if size == 1 and sizes[i] != 1 else i for i, size in enumerate(shape, first)]
+
+
+def options_for(sizes: Iterable[Size]) -> str:
+    """The options that give open sizes: `--dim h=SIZE --dim w=SIZE`."""
+    open_sizes = (size for size in sizes if isinstance(size, SymbolicSize))
+    names = {extent.name for size in open_sizes for extent in size.extents}
+    return " ".join(f"--dim {name}=SIZE" for name in sorted(names))
 
 
 def product(sizes: Any) -> Size:

@@ -186,6 +186,10 @@ def test_a_size_of_two_numbers_is_refused() -> None:
             r"is open: steps .*dims=.*steps.*: SIZE",
         ),
         (
+            "(float[1, 1, n] x, float[2, 1, k] w) => (float[1, 2, a] z) { z = Conv(x, w) }",
+            r"the kernel's size is open .*Conv.*dims=.*k.*: SIZE",
+        ),
+        (
             """(float[n, 4] x, float[m] y) => (float[a, b] z) <int64[1] o = {-1}>
             { s = Shape(y) t = Concat<axis = 0>(s, o) z = Reshape(x, t) }""",
             r"n \* 4 elements are not known to be a multiple of m ",

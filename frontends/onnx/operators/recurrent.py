@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize
+from xdsl_spirv.frontends.onnx.dimensions import options_for
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -86,11 +87,9 @@ class Recurrence:
         hidden = r.sizes[2]
         if not isinstance(hidden, int) or not isinstance(self.x.sizes[0], int):
             size = hidden if isinstance(hidden, SymbolicSize) else self.x.sizes[0]
-            names = {e.name for e in size.extents} if isinstance(size, SymbolicSize) else ()
-            dims = " ".join(f"--dim {name}=SIZE" for name in sorted(names))
             b.refuse(
                 f"the number of steps or of hidden elements is open: {size}",
-                f"every step is written out, so give its size: {dims}",
+                f"every step is written out, so give its size: {options_for([size])}",
             )
         self.hidden, self.steps = hidden, self.x.sizes[0]
         if self.steps > MOST_STEPS:

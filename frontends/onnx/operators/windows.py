@@ -22,6 +22,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     exact_quotient,
     least,
 )
+from xdsl_spirv.frontends.onnx.dimensions import options_for
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.indexing import written
 from xdsl_spirv.frontends.onnx.operators.reductions import (
@@ -222,7 +223,7 @@ def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[i
     if kernel_shape is not None and list(kernel_shape) != list(sizes):
         b.refuse(f"kernel_shape is {list(kernel_shape)}, the weights are {w}", "mend one of them")
     if not all(isinstance(s, int) for s in sizes):
-        b.refuse("the kernel's size is open", "give it a size")
+        b.refuse("the kernel's size is open", f"give it a size: {options_for(sizes)}")
     return [s for s in sizes if isinstance(s, int)]
 
 
