@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.logic import SelectOp
 from xdsl_spirv.kernels.memory import Memory
 from xdsl_spirv.kernels.tracer import KernelError, current
 from xdsl_spirv.kernels.types import Type, boolean, i32, u32
-from xdsl_spirv.kernels.values import Number, Value, alike, value_of
+from xdsl_spirv.kernels.values import Number, Value, of_one_type, value_of
 
 
 def _position(built_in: BuiltIn, dimension: int | None) -> Value:
@@ -69,7 +69,7 @@ def subgroup_size() -> Value:
 
 
 def _float(value: Number, operation: Any) -> Value:
-    (operand,) = alike(value)
+    (operand,) = of_one_type(value)
     if not operand.type.is_float:
         raise KernelError(f"it takes floats, not {operand.type}", "", "convert it: .to(f32)")
     return Value(current().add(operation(operand.ssa)), operand.type)
@@ -116,7 +116,7 @@ def floor(x: Number) -> Value:
 
 
 def _by_sign(values: tuple[Number, ...], floats: Any, signed: Any, unsigned: Any) -> Value:
-    operands = alike(*values)
+    operands = of_one_type(*values)
     type = operands[0].type
     if type.is_boolean:
         raise KernelError("it takes numbers, not truth values", "", "")
@@ -141,7 +141,7 @@ def clamp(x: Number, low: Number, high: Number) -> Value:
 
 def absolute(x: Number) -> Value:
     """The number without its sign."""
-    (operand,) = alike(x)
+    (operand,) = of_one_type(x)
     if operand.type.is_float or operand.type.is_signed:
         return _by_sign((x,), glsl.GLFAbsOp, glsl.GLSAbsOp, None)
     return operand
@@ -149,7 +149,7 @@ def absolute(x: Number) -> Value:
 
 def fma(a: Number, b: Number, c: Number) -> Value:
     """a * b + c of floats, which a device may round once."""
-    operands = alike(a, b, c)
+    operands = of_one_type(a, b, c)
     if not operands[0].type.is_float:
         raise KernelError(f"it takes floats, not {operands[0].type}", "", "write a * b + c")
     return Value(current().add(glsl.GLFmaOp(*(v.ssa for v in operands))), operands[0].type)
@@ -157,7 +157,7 @@ def fma(a: Number, b: Number, c: Number) -> Value:
 
 def select(condition: Number, a: Number, b: Number) -> Value:
     """`a` where the condition holds, else `b`; both are computed."""
-    first, second = alike(a, b)
+    first, second = of_one_type(a, b)
     truth = value_of(condition, boolean)
     return Value(current().add(SelectOp(truth.ssa, first.ssa, second.ssa)), first.type)
 
@@ -175,7 +175,7 @@ def bitcast(value: Value, type: Type) -> Value:
 
 
 def _reduced(value: Number, floats: Any, signed: Any, unsigned: Any) -> Value:
-    (operand,) = alike(value)
+    (operand,) = of_one_type(value)
     type = operand.type
     if type.is_boolean:
         raise KernelError("it takes numbers, not truth values", "", "convert it: .to(u32)")
@@ -202,7 +202,7 @@ def subgroup_max(value: Number) -> Value:
 
 
 def _exchanged(kind: Any, value: Number, which: Number) -> Value:
-    (operand,) = alike(value)
+    (operand,) = of_one_type(value)
     number = value_of(which, u32)
     return Value(current().add(kind(Scope.Subgroup, operand.ssa, number.ssa)), operand.type)
 
@@ -229,7 +229,7 @@ def subgroup_rotate(value: Number, delta: Number, cluster: int | None = None) ->
     The value of the invocation `delta` (u32) further, around the subgroup or clusters of it
     (SPV_KHR_subgroup_rotate).
     """
-    (operand,) = alike(value)
+    (operand,) = of_one_type(value)
     size = None if cluster is None else value_of(cluster, u32).ssa
     steps = value_of(delta, u32).ssa
     op = rotate.GroupNonUniformRotateKHROp(Scope.Subgroup, operand.ssa, steps, size)

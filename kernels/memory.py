@@ -41,7 +41,7 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 from xdsl_spirv.kernels.tracer import KernelError, Tracer, current
 from xdsl_spirv.kernels.types import Type, u32
-from xdsl_spirv.kernels.values import Number, Value, alike, value_of
+from xdsl_spirv.kernels.values import Number, Value, of_one_type, value_of
 from xdsl_spirv.passes.emit.spirv import free_symbol
 
 Size = int | None
@@ -222,7 +222,7 @@ def variable(initial: Number, type: Type | None = None) -> Variable:
             "",
             f"write variable({initial}, f32)",
         )
-    first = value_of(initial, type) if type is not None else alike(initial)[0]
+    first = value_of(initial, type) if type is not None else of_one_type(initial)[0]
     of = PointerType(first.type.attribute, StorageClass.Function)
     declared = Variable(tracer.first(lambda: VariableOp(of)), first.type)
     declared.value = first
