@@ -43,7 +43,8 @@ def _extended_set(op: raw.Carried) -> str | None:
 
 def _not_executed(op: raw.RawOp) -> InterpreterError:
     """Says why: the dialect lacks the instruction, or not with such operands."""
-    instruction = op.instruction.data
+    name = _extended_set(op)
+    instruction = op.instruction.data if name is None else f"OpExtInst of {name}"
     if f"spirv.{instruction.removeprefix('Op')}" in SPIRV.names:
         return InterpreterError(
             f"{instruction} does not take such operands or give such a result",

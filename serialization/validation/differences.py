@@ -30,6 +30,7 @@ STAGES = "of other stages than compute, only what they share is checked"
 LAYOUT = "spirv-val 2026.4 checks explicit layouts in Vulkan's environments only"
 
 REFUSED_HERE: tuple[Difference, ...] = (
+    Difference("ATO-01", "there are no atomics of", NEVER),
     Difference("BF-09", "no group operation", "spirv-val lets vectors of bfloat16 through"),
     Difference(
         "CM-01", "needs the extension", "spirv-val asks for no extension of what is implied"

@@ -99,3 +99,11 @@ def test_an_instruction_that_does_not_take_its_operands() -> None:
     module = decode(assemble(text).encode())
     with pytest.raises(InterpreterError, match="OpBitwiseAnd does not take such operands"):
         dispatch(module, "k.main", (1, 1, 1), {(0, 0): np.zeros(8, np.uint32)})
+
+
+def test_an_instruction_of_another_set_is_named() -> None:
+    text = KERNEL.replace("OpMemoryModel", '%set = OpExtInstImport "OpenCL.std"\nOpMemoryModel')
+    text = text.replace("%sum =", "%more = OpExtInst %u32 %set popcount %i\n%sum =")
+    module = decode(assemble(text).encode())
+    with pytest.raises(InterpreterError, match=r"OpExtInst of OpenCL\.std is carried only"):
+        dispatch(module, "k.main", (1, 1, 1), {(0, 0): np.zeros(8, np.uint32)})
