@@ -99,7 +99,9 @@ def random_graph(
     for attempt in range(200):
         rng = np.random.default_rng([seed, number, attempt])
         kind = kinds[int(rng.integers(len(kinds)))]
-        graph = RandomGraph(rng, f"g{number}_", fixed=float(rng.choice([0.0, 0.5, 0.5, 1.0])))
+        graph = RandomGraph(
+            rng, f"g{number}_", static_share=float(rng.choice([0.0, 0.5, 0.5, 1.0]))
+        )
         try:
             KINDS[kind](graph)
             if graph.expected and all(a.size < 1 << 16 for a in graph.results.values()):

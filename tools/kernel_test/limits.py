@@ -162,8 +162,7 @@ def _features(interface: Interface, target: Target) -> Iterator[Breach]:
 
 def has_capability(target: Target, capability: str) -> bool | None:
     """Whether a target has a capability of SPIR-V; None if its file has no word for that."""
-    from xdsl_spirv.runtime.device_features import Feature, tables, version_in
-
+    from xdsl_spirv.runtime.needs import Feature, tables, version_in
     from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
 
     words = {(f.structure, f.member): name for name, own in NAMES.items() for f in own}
