@@ -193,6 +193,11 @@ class Target:
     rows of fragments have 32 bytes. What is not there costs nothing.
     """
     streams: Mapping[str, float]
+    merged_parts: Mapping[str, float]
+    """
+    Above `most` parts of an attention, of `elements` at least, half as many by larger workgroups
+    are faster; empty where nothing was measured.
+    """
     """TB/s by types in which tiles read weights that no cache holds, unless they say otherwise."""
     rates: Mapping[str, float]
     """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
@@ -474,6 +479,7 @@ def _target(fields: _Fields) -> Target:
         corrections=_corrections(fields) if "corrections" in fields.data else {},
         store_rates=fields.numbers("store_rates") if "store_rates" in fields.data else {},
         streams=fields.numbers("streams") if "streams" in fields.data else {},
+        merged_parts=fields.numbers("merged_parts") if "merged_parts" in fields.data else {},
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
         keep_loops=fields.flag("keep_loops", default=False),

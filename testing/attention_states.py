@@ -17,7 +17,6 @@ KINDS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": n
 
 _MAXIMUM = "%m = arith.maximumf %t, %a : f32\nlinalg.yield %m : f32"
 _SUM = "%m = arith.addf %t, %a : f32\nlinalg.yield %m : f32"
-_NEGATED = "%m = arith.negf %a : f32\nlinalg.yield %m : f32"
 _POWER = """%below = arith.subf %b, %a : f32
   %power = math.exp %below : f32
   linalg.yield %power : f32"""
@@ -84,12 +83,13 @@ class StateAttention:
     def scale(self) -> float:
         return float(np.float32(self.head**-0.5))
 
-    def text(self, name: str = "main", stream: int | None = None) -> str:
+    def text(self, name: str = "main", stream: tuple[int, int] | None = None) -> str:
         """
         The function, as front ends write it.
 
-        With `stream` keys and values are inputs of open length, and as many numbers are copied
-        afterwards with their signs changed: more than caches hold, so that no run finds keys there.
+        With `stream` keys and values are inputs of open length, and so many rows of numbers are
+        added up afterwards: more than caches hold, so that no run finds keys there, nor what was
+        written and has to leave first.
         """
         h, g, d, c, t = self.heads, self.queries, self.head, self.capacity, self.type
         n, count, one, both = "?", "%n", "%n", "%n, %total"
@@ -135,18 +135,19 @@ class StateAttention:
   %eo = tensor.empty({one}) : {result}
   {"".join(_step(*step) for step in steps)}"""
         if stream is not None:
-            x = f"tensor<{stream}xf32>"
-            step = _step("r", x, "%ex", "i:i,i", (("stream", x),), _NEGATED)
+            x, sums = f"tensor<{stream[0]}x{stream[1]}xf32>", f"tensor<{stream[0]}xf32>"
+            step = _step("zx", sums, "%ex", None, (), "zero")
+            step += _step("r", sums, "%zx", "ij:ij,i", (("stream", x),), _SUM)
             return f"""
-func.func @{name}(%q: {q}, %ks: {keys}, %vs: {keys}, %stream: {x}) -> ({result}, {x}) {{
+func.func @{name}(%q: {q}, %ks: {keys}, %vs: {keys}, %stream: {x}) -> ({result}, {sums}) {{
   %c1 = arith.constant 1 : index
   %n = arith.constant {self.rows} : index
   %total = tensor.dim %ks, %c1 : {keys}
   %past = arith.subi %total, %n : index
   {body}
-  %ex = tensor.empty() : {x}
+  %ex = tensor.empty() : {sums}
   {step}
-  return %y, %r : {result}, {x}
+  return %y, %r : {result}, {sums}
 }}"""
         place = f"[0, %past, 0] [{h}, {count}, {d}] [1, 1, 1] : {new} into {cache}"
         filled = f"[0, 0, 0] [{h}, %total, {d}] [1, 1, 1] : {cache} to {keys}"

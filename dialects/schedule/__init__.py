@@ -27,6 +27,7 @@ from xdsl_spirv.dialects.schedule.attributes import (
     ContractionAttr,
     DirectAttr,
     InstructionAttr,
+    PackedSizes,
     PackingAttr,
     StagedAttr,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "InstructionAttr",
     "LoopsAttr",
     "PackOp",
+    "PackedSizes",
     "PackedViewOp",
     "PackingAttr",
     "PaddedViewOp",

@@ -46,7 +46,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.schedule.attributes import InstructionAttr
+from xdsl_spirv.dialects.schedule.attributes import DYNAMIC, InstructionAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
 Shaped = TensorType | MemRefType
@@ -72,9 +72,6 @@ AHEAD = ("none", "values", "keys", "both", "scores", "all")
 """What is read, or computed, before it is needed."""
 
 READ_AHEAD = {"values": ("values", "keys", "scores", "all"), "keys": ("keys", "both", "all")}
-
-DYNAMIC = -(2**63)
-"""A loop or bound of an attention that one of its numbers says."""
 
 LOOPS = ("m", "n", "d", "e")
 """The loops after those of the batch: queries, keys, the head of queries and keys, of values."""

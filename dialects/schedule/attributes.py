@@ -9,9 +9,11 @@ operand has a path of its own, because the best kernels treat A and B differentl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AffineMapAttr,
     ArrayAttr,
     BoolAttr,
@@ -24,6 +26,11 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError, ceil_div, static
+
+DYNAMIC = -(2**63)
+"""A loop, or a bound of an attention, that one of an operation's numbers says."""
 
 SCHEDULE = "schedule"
 """The name under which an operation carries its schedule."""
@@ -186,7 +193,8 @@ class PackingAttr(ParametrizedAttribute):
     How an operand of a contraction lies in memory once it is packed into fragments or panels.
 
     `map` leads from the loops, in the order batch, M or N, K, to the operand's dimensions; `sizes`
-    are the loops' and `groups` says how many of each kind there are. So the operand is a matrix of
+    are the loops', DYNAMIC (the least i64) where numbers of the operation say them, and `groups`
+    says how many of each kind there are. So the operand is a matrix of
     M or N by K for each of a batch. It is cut into fragments of `fragment` elements along M or N
     and along K, after zeros have made both a multiple of `tile`. A packed operand has the shape
     batch x fragments along K x fragments along M or N x elements of a fragment; in which order
@@ -246,24 +254,39 @@ class PackingAttr(ParametrizedAttribute):
             range(batch + outer, batch + outer + inner),
         )
 
-    def _extent(self, loops: range) -> int:
-        return prod(self.sizes.data[loop].data for loop in loops)
+    def sized(self, numbers: Sequence[Size]) -> PackedSizes:
+        """How large it is, where the numbers of the operation are these."""
+        known = [size.data for size in self.sizes]
+        if known.count(DYNAMIC) != len(numbers):
+            raise UnknownSizeError(f"{known.count(DYNAMIC)} sizes of a packing are open")
+        left = iter(numbers)
+        return PackedSizes(self, tuple(next(left) if n == DYNAMIC else n for n in known))
 
     @property
     def extents(self) -> tuple[int, int, int]:
-        """How many there are of batch, M or N, and K before zeros are added."""
-        batch, outer, inner = map(self._extent, self.loops)
+        """How many there are of batch, M or N, and K before zeros are added, if that is known."""
+        batch, outer, inner = static(self.sized(()).extents)
         return batch, outer, inner
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """The packed operand's shape."""
-        batch, *extents = self.extents
-        counts = [
-            -(-extent // tile.data) * tile.data // fragment.data
-            for extent, tile, fragment in zip(extents, self.tile, self.fragment, strict=True)
-        ]
-        return batch, counts[1], counts[0], prod(self.fragment_sizes)
+        """The packed operand's shape, if that is known."""
+        batch, inner, outer, elements = static(self.sized(()).shape)
+        return batch, inner, outer, elements
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The same as a type has it: DYNAMIC_INDEX for what numbers say."""
+        batch, outer, inner = (
+            any(self.sizes.data[loop].data == DYNAMIC for loop in loops) for loops in self.loops
+        )
+        ones = [1 for size in self.sizes if size.data == DYNAMIC]
+        opens = (batch, inner, outer, False)
+        shape = self.sized(ones).shape
+        return tuple(
+            DYNAMIC_INDEX if is_open else size
+            for is_open, size in zip(opens, static(shape), strict=True)
+        )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -314,7 +337,8 @@ class PackingAttr(ParametrizedAttribute):
             raise VerifyException(f"{len(self.sizes)} sizes for {self.map.data.num_dims} loops")
         if sum(count.data for count in self.groups) != len(self.sizes):
             raise VerifyException("groups must add up to the number of loops")
-        if any(size.data < 1 for size in (*self.sizes, *self.fragment, *self.tile)):
+        sizes = [size for size in self.sizes if size.data != DYNAMIC]
+        if any(size.data < 1 for size in (*sizes, *self.fragment, *self.tile)):
             raise VerifyException("sizes, fragment and tile must be positive")
         if sorted(word.data for word in self.words) != list(range(len(self.words))):
             raise VerifyException("words must be the numbers from 0 in some order")
@@ -323,6 +347,34 @@ class PackingAttr(ParametrizedAttribute):
                 raise VerifyException(
                     f"tile = {tile.data} is not a multiple of the fragment's {fragment.data}"
                 )
+
+
+@dataclass(frozen=True)
+class PackedSizes:
+    """How large a packed operand is."""
+
+    packing: PackingAttr
+    sizes: tuple[Size, ...]
+
+    @property
+    def extents(self) -> tuple[Size, Size, Size]:
+        """How many there are of batch, M or N, and K before zeros are added."""
+        batch, outer, inner = (
+            prod(self.sizes[loop] for loop in loops) for loops in self.packing.loops
+        )
+        return batch, outer, inner
+
+    @property
+    def shape(self) -> tuple[Size, Size, Size, int]:
+        """The packed operand's shape."""
+        batch, *extents = self.extents
+        outer, inner = (
+            ceil_div(extent, tile.data) * (tile.data // fragment.data)
+            for extent, tile, fragment in zip(
+                extents, self.packing.tile, self.packing.fragment, strict=True
+            )
+        )
+        return batch, inner, outer, prod(self.packing.fragment_sizes)
 
 
 @irdl_attr_definition

@@ -46,7 +46,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.schedule.attributes import PackingAttr
+from xdsl_spirv.dialects.schedule.attributes import DYNAMIC, PackingAttr
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.types import PointerType
 
@@ -315,9 +315,16 @@ def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -
     if packing.map.data.num_dims and len(packing.map.data.results) != len(shape):
         raise VerifyException(f"{packing.map} has not as many results as {operand} dimensions")
     packed_shape, packed_element = _shape_and_element(packed)
-    if packed_shape != packing.shape or packed_element != element:
-        expected = "x".join(map(str, (*packing.shape, element)))
+    if packed_shape != packing.dimensions or packed_element != element:
+        shape = ("?" if n == DYNAMIC_INDEX else n for n in packing.dimensions)
+        expected = "x".join(map(str, (*shape, element)))
         raise VerifyException(f"{operand} packed is {expected}, not {packed}")
+
+
+def _check_numbers(packing: PackingAttr, numbers: Sequence[SSAValue]) -> None:
+    opens = sum(size.data == DYNAMIC for size in packing.sizes)
+    if opens != len(numbers):
+        raise VerifyException(f"{opens} sizes are open, but {len(numbers)} numbers are given")
 
 
 @irdl_op_definition
@@ -326,30 +333,39 @@ class PackOp(IRDLOperation):
     A contraction's operand copied into fragments, in the order in which the device holds them.
 
     `schedule.pack %B into %e by <...> : tensor<64x32xf16> into tensor<1x4x2x256xf16>
-    -> tensor<1x4x2x256xf16>`; on memrefs it has no result.
+    -> tensor<1x4x2x256xf16>`; on memrefs it has no result. `numbers` are the sizes of loops that
+    the packing leaves open.
     """
 
     name = "schedule.pack"
     source = operand_def(Shaped)
     destination = operand_def(Shaped)
+    numbers = var_operand_def(IndexType)
     packing = prop_def(PackingAttr)
     result = opt_result_def(TensorType)
 
     assembly_format = (
-        "$source `into` $destination `by` $packing attr-dict `:` type($source) `into` "
-        "type($destination) (`->` type($result)^)?"
+        "$source `into` $destination (`numbers` $numbers^)? `by` $packing attr-dict `:` "
+        "type($source) `into` type($destination) (`->` type($result)^)?"
     )
 
-    def __init__(self, source: SSAValue, destination: SSAValue, packing: PackingAttr):
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        packing: PackingAttr,
+        numbers: Sequence[SSAValue] = (),
+    ):
         tensor = isinstance(destination.type, TensorType)
         super().__init__(
-            operands=[source, destination],
+            operands=[source, destination, list(numbers)],
             properties={"packing": packing},
             result_types=[[destination.type] if tensor else []],
         )
 
     def verify_(self) -> None:
         _check_packed(self.packing, self.source.type, self.destination.type)
+        _check_numbers(self.packing, self.numbers)
         tensor = isinstance(self.destination.type, TensorType)
         if tensor != (self.result is not None):
             raise VerifyException("it has a result if it packs into a tensor, and only then")
@@ -360,22 +376,36 @@ class PackedViewOp(IRDLOperation):
     """
     What a packed operand stands for: for whoever reads it, and nowhere in memory.
 
-    `schedule.packed_view %p by <...> : tensor<1x4x2x256xf16> to tensor<64x32xf16>`
+    `schedule.packed_view %p by <...> : tensor<1x4x2x256xf16> to tensor<64x32xf16>`. `numbers` are
+    the sizes of loops that the packing leaves open.
     """
 
     name = "schedule.packed_view"
     source = operand_def(Shaped)
+    numbers = var_operand_def(IndexType)
     packing = prop_def(PackingAttr)
     result = result_def(Shaped)
 
     traits = traits_def(NoMemoryEffect())
 
-    assembly_format = "$source `by` $packing attr-dict `:` type($source) `to` type($result)"
+    assembly_format = (
+        "$source (`numbers` $numbers^)? `by` $packing attr-dict `:` type($source) `to` "
+        "type($result)"
+    )
 
-    def __init__(self, source: SSAValue, packing: PackingAttr, result_type: Attribute):
+    def __init__(
+        self,
+        source: SSAValue,
+        packing: PackingAttr,
+        result_type: Attribute,
+        numbers: Sequence[SSAValue] = (),
+    ):
         super().__init__(
-            operands=[source], properties={"packing": packing}, result_types=[result_type]
+            operands=[source, list(numbers)],
+            properties={"packing": packing},
+            result_types=[result_type],
         )
 
     def verify_(self) -> None:
         _check_packed(self.packing, self.result.type, self.source.type)
+        _check_numbers(self.packing, self.numbers)

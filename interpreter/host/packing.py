@@ -9,43 +9,51 @@ make the same choice.
 from __future__ import annotations
 
 import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 
-from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PackOp
+from xdsl_spirv.dialects.schedule import PackedSizes, PackedViewOp, PackOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.interpreter.host.affine import evaluate
 from xdsl_spirv.interpreter.host.machine import on_arrays
 from xdsl_spirv.interpreter.numbers import Array
 
 
-def _places(packing: PackingAttr) -> tuple[Array, ...]:
+def _places(known: PackedSizes) -> tuple[Array, ...]:
     """Of each dimension of the operand, its index for every batch, M or N, and K."""
-    sizes = [size.data for size in packing.sizes]
+    sizes = static(known.sizes)
     loops = np.indices(sizes, sparse=True)
-    indexes = [evaluate(expr, list(loops)) for expr in packing.map.data.results]
-    return tuple(np.broadcast_to(index, sizes).reshape(packing.extents) for index in indexes)
+    indexes = [evaluate(expr, list(loops)) for expr in known.packing.map.data.results]
+    extents = static(known.extents)
+    return tuple(np.broadcast_to(index, sizes).reshape(extents) for index in indexes)
 
 
 @on_arrays(PackOp)
-def pack(op: PackOp, source: Array, destination: Array) -> Array:
+def pack(op: PackOp, source: Array, destination: Array, *numbers: Array) -> Array:
     """The operand in fragments, with zeros beyond its end."""
-    packing = op.packing
-    batch, inner_count, outer_count, _ = packing.shape
-    outer_size, inner_size = packing.fragment_sizes
-    _, outer, inner = packing.extents
+    sizes = op.packing.sized([int(number) for number in numbers])
+    batch, inner_count, outer_count, _ = shape = static(sizes.shape)
+    outer_size, inner_size = op.packing.fragment_sizes
+    _, outer, inner = static(sizes.extents)
     whole = np.zeros((batch, outer_count * outer_size, inner_count * inner_size), source.dtype)
-    whole[:, :outer, :inner] = source[_places(packing)]
+    whole[:, :outer, :inner] = source[_places(sizes)]
     cut = whole.reshape(batch, outer_count, outer_size, inner_count, inner_size)
-    return cut.transpose(0, 3, 1, 2, 4).reshape(packing.shape)
+    return cut.transpose(0, 3, 1, 2, 4).reshape(shape)
 
 
 @on_arrays(PackedViewOp)
-def packed_view(op: PackedViewOp, packed: Array) -> Array:
+def packed_view(op: PackedViewOp, packed: Array, *numbers: Array) -> Array:
     """The operand that was packed; what its map does not reach is 0."""
-    packing = op.packing
-    batch, inner_count, outer_count, _ = packing.shape
-    outer_size, inner_size = packing.fragment_sizes
-    _, outer, inner = packing.extents
+    sizes = op.packing.sized([int(number) for number in numbers])
+    batch, inner_count, outer_count, _ = static(sizes.shape)
+    outer_size, inner_size = op.packing.fragment_sizes
+    _, outer, inner = static(sizes.extents)
     cut = packed.reshape(batch, inner_count, outer_count, outer_size, inner_size)
     whole = cut.transpose(0, 2, 3, 1, 4).reshape(batch, outer_count * outer_size, -1)
-    result = np.zeros(op.result.type.get_shape(), packed.dtype)
-    result[_places(packing)] = whole[:, :outer, :inner]
+    places = _places(sizes)
+    shape = [
+        int(place.max(initial=-1)) + 1 if size == DYNAMIC_INDEX else size
+        for size, place in zip(op.result.type.get_shape(), places, strict=True)
+    ]
+    result = np.zeros(shape, packed.dtype)
+    result[places] = whole[:, :outer, :inner]
     return result

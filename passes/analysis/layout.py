@@ -174,12 +174,12 @@ def layout_of(
 
     return Layout(
         sum(s * index.start for s, index in zip(strides, indices, strict=True)),
-        tuple(_joined([axis(loop) for loop in group]) for group in groups),
+        tuple(joined([axis(loop) for loop in group]) for group in groups),
         tuple(Guard(index.start, size) for index, size in guarded),
     )
 
 
-def _joined(axes: Sequence[Axis]) -> Walk:
+def joined(axes: Sequence[Axis]) -> Walk:
     """Axes of one place dropped, and axes that follow one another in memory made one."""
     walk: list[Axis] = []
     for axis in axes:

@@ -27,7 +27,13 @@ from xdsl.ir.affine import (
 )
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp, DispatchOp, PaddedViewOp
+from xdsl_spirv.dialects.schedule import (
+    AttentionMergeOp,
+    AttentionOp,
+    DispatchOp,
+    PackOp,
+    PaddedViewOp,
+)
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Atom,
     Extent,
@@ -103,6 +109,8 @@ def _computed_extent(value: SSAValue, dimension: int) -> Size:
             return total
         case AttentionOp() | AttentionMergeOp() as op:
             return extent(op.out, dimension)
+        case PackOp() as op:
+            return extent(op.destination, dimension)
         case _:
             pass
     return symbol(Extent(value, dimension))

@@ -30,6 +30,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_operands import RowFragments, offset_along
 from xdsl_spirv.passes.kernel.component_places import number_of_bits
 from xdsl_spirv.passes.kernel.packed import Share, zero_of
+from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
@@ -89,17 +90,18 @@ class PackedLines:
     ):
         tile = plan.packed_tile(name)
         self.b, self.share = b, Share(b, memory, tile)
-        pieces, inner_count, outer_count, _ = tile.packing.shape
+        _, inner_count, outer_count, _ = plan.packed_sizes(name).shape
         along_k = outer_count * tile.subgroup_size
         steps = (tile.subgroup_size, along_k)
         self.line, self.step = steps if name != "v" else steps[::-1]
         # What tiles are apart, for each line of one.
         self.pitch = self.line
+        stride = inner_count * along_k
         if name == "k" and plan.tiles_lie_together:
-            self.pitch = inner_count * along_k // plan.key_fragments
-            pieces = pieces // plan.op.batch
-            inner_count *= pieces
-        self.start = b.plus(b.times(batch, inner_count * along_k), lane)
+            self.pitch = stride // plan.key_fragments
+            stride *= plan.whole_tiles
+        batch = address_along(b, plan.packed_batch(name), batch, 0).base
+        self.start = b.plus(b.times(batch, stride), lane)
         self.count = plan.columns if name == "v" else plan.steps
 
     def at(self, first: Index, guarded: bool) -> Reader:

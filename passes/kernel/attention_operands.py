@@ -69,6 +69,7 @@ class PackedFragments:
         self.share = Share(b, memory, tile)
         _, inner_count, outer_count, _ = tile.packing.shape
         self.step = outer_count * self.lanes
+        batch = address_along(b, plan.packed_batch(name), batch, 0).base
         self.start = b.plus(b.times(batch, inner_count * self.step), lane)
 
     def load(self, outer: Index, inner: Index) -> SSAValue:

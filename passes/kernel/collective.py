@@ -94,7 +94,7 @@ def lower_packs(pass_name: str, module: ModuleOp, for_attention: bool = False) -
             from xdsl_spirv.passes.kernel.packed import lower_pack
             from xdsl_spirv.passes.schedule.packing import plan_packing
 
-            packing_plan = plan_packing(op.source, op.packing, target_of(module, pass_name))
+            packing_plan = plan_packing(op, target_of(module, pass_name))
             source, destination = op.source, op.destination
             lower_pack(
                 KernelEmitter(InsertPoint.before(collective)), source, destination, packing_plan

@@ -9,6 +9,8 @@ read in pieces of different size.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdsl.dialects import arith, gpu, linalg, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -216,7 +218,7 @@ class KernelBody:
                 self._fill(self._of(op.input), op.result)
             case PackOp(result=result) if result is not None:
                 place = self._place(result)
-                pack = PackOp(self._of(op.source), place, op.packing)
+                pack = PackOp(self._of(op.source), place, op.packing, self._numbers(op.numbers))
                 pack.attributes.update(op.attributes)
                 self.ops.append(pack)
             case PackedViewOp():
@@ -255,7 +257,8 @@ class KernelBody:
 
     def _packed(self, op: PackedViewOp) -> None:
         source = self._of(op.source, self._roles.get(op, ""))
-        view = PackedViewOp(source, op.packing, buffer_type(op.result.type, STORAGE_BUFFER))
+        type, numbers = buffer_type(op.result.type, STORAGE_BUFFER), self._numbers(op.numbers)
+        view = PackedViewOp(source, op.packing, type, numbers)
         self.ops.append(view)
         self._memory[op.result] = view.result
 
@@ -264,15 +267,18 @@ class KernelBody:
             operands=[
                 *(self._of(value) for value, _ in op.inputs),
                 place,
-                *(self._number(number(value)) for value in op.numbers),
+                *self._numbers(op.numbers),
             ],
             properties=op.properties,
             attributes=op.attributes,
         )
         self.ops.append(attention)
 
+    def _numbers(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        return [self._number(number(value)) for value in values]
+
     def _merge(self, op: AttentionMergeOp, place: SSAValue) -> None:
-        numbers = (self._number(number(value)) for value in op.numbers)
+        numbers = self._numbers(op.numbers)
         merge = AttentionMergeOp.create(
             operands=[self._of(op.parts), place, *numbers],
             properties=op.properties,

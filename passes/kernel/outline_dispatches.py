@@ -86,7 +86,7 @@ class OutlineDispatchesPass(ModulePass):
             if (pack := _pack(dispatch)) is not None:
                 from xdsl_spirv.passes.schedule.packing import plan_packing
 
-                packing = plan_packing(pack.source, pack.packing, target)
+                packing = plan_packing(pack, target)
                 shape = _Shape(packing.grid, (packing.invocations, 1, 1))
                 _launch(dispatch, KernelBody(dispatch, None), _pack_name(pack), shape, kernels)
                 continue
@@ -200,8 +200,8 @@ def _attention(dispatch: DispatchOp) -> AttentionOp | None:
 
 def _pack_name(pack: PackOp) -> str:
     """`pack_MxK` or `pack_NxK`."""
-    _, outer, inner = pack.packing.extents
-    return f"pack_{outer}x{inner}"
+    _, *sizes = pack.packing.sized([number(value) for value in pack.numbers]).extents
+    return f"pack_{_written(sizes)}"
 
 
 def _root(dispatch: DispatchOp) -> LinalgStructuredOperation | None:

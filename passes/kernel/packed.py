@@ -22,7 +22,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp, PackedSizes, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.dialects.spirv.composite import (
     CompositeConstructOp,
     CompositeExtractOp,
@@ -151,17 +152,20 @@ class PackedOperand:
         lane: SSAValue,
         part: tuple[int, int],
         slice: Index = 0,
+        sizes: PackedSizes | None = None,
     ):
         """
         `first` is the subgroup's first fragment along M or N; `part` says how many fragments it
         has of a tile along M or N, and how many elements of it along K: the `slice`-th so many.
+        `sizes` are given where numbers say some; those along M or N are known.
         """
         b = builder
         self.builder, self.tile = builder, tile
         self.within_k = True
         self.share = Share(builder, source, tile)
         self.count, self.depth = part
-        _, inner_count, outer_count, _ = tile.packing.shape
+        _, inner_count, outer_count, _ = (sizes or tile.packing.sized(())).shape
+        assert not is_dynamic(outer_count)
         self.lanes = tile.subgroup_size
         self.step = outer_count * self.lanes
         place = b.plus(b.times(batch, inner_count * self.step), b.times(first, self.lanes))
@@ -334,8 +338,8 @@ def _pack_fragments(
     subgroup = b.subgroup_id(plan.subgroups)
     outer = b.block_id(gpu.DimensionEnum.X, "outer")
     inner = b.block_id(gpu.DimensionEnum.Y, "inner")
-    batched = packing.shape[0] > 1
-    batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
+    batches, *_ = plan.sizes.shape
+    batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batches != 1 else 0
     tile = plan.tile
     invocation, invocations = b.thread_id(), plan.invocations
     staged = StagedOperand(
@@ -346,7 +350,8 @@ def _pack_fragments(
     b.barrier()
     _, depth = packing.fragment_sizes
     first = b.plus(b.times(outer, plan.subgroups), subgroup)
-    packed = PackedOperand(b, destination, tile, batch, first, lane, (1, plan.depth))
+    part = (1, plan.depth)
+    packed = PackedOperand(b, destination, tile, batch, first, lane, part, sizes=plan.sizes)
     packed.enter(start)
     for k in range(0, plan.depth, depth):
         (fragment,) = staged.fragments(1, k, fragment_type(tile))

@@ -24,6 +24,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
     AttentionOp,
+    PackedSizes,
     PackedViewOp,
     PackingAttr,
     bit_width,
@@ -32,12 +33,13 @@ from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
+    is_dynamic,
     is_multiple,
     surely_below,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.analysis.layout import Layout, layout_of
+from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, joined, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -156,30 +158,65 @@ class AttentionPlan:
             "k": ((n, k), (key, k)),
             "v": ((n, k), (n, key)),
         }[name]
-        sizes = self.op.sizes
-        batch = len(sizes) - len(LOOPS)
-        kept = [*range(batch), *(batch + loop for loop in LOOPS_OF[name])]
+        sizes, kept = self.op.sizes, self._packed_loops(name)
+        batch, of_all = len(kept) - 2, len(sizes) - len(LOOPS)
         dims: list[AffineExpr] = [
             AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))
         ]
         known, groups = [sizes[loop] for loop in kept], [batch, 1, 1]
         if name == "k" and self.tiles_lie_together:
             # Tiles of keys are part of the batch, so that each lies in one piece.
-            dims[batch + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
-            dims[batch + D] = AffineDimExpr(batch + 2)
-            known[batch : batch + 1] = [sizes[batch + N] // key, key]
+            dims[of_all + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
+            dims[of_all + D] = AffineDimExpr(batch + 2)
+            known[batch : batch + 1] = [sizes[of_all + N] // key, key]
             groups[0] += 1
         map = self._map(name).replace_dims_and_symbols(dims, [], len(known), 0)
         return PackingAttr(
             "A" if name == "q" else "B", fragment, tile, AffineMapAttr(map), known, groups
         )
 
+    def packed_sizes(self, name: str) -> PackedSizes:
+        """How large q, k or v is once it is packed."""
+        return self.packed_tile(name).packing.sized(self.packed_numbers(name))
+
+    def packed_numbers(self, name: str) -> list[Size]:
+        """The open sizes of its packing."""
+        sizes = [self.sizes.loops[loop] for loop in self._packed_loops(name)]
+        return [size for size in sizes if is_dynamic(size)]
+
+    def _packed_loops(self, name: str) -> list[int]:
+        """The batch's loops on which an operand depends, and its own two: heads may share keys."""
+        batch = len(self.op.sizes) - len(LOOPS)
+        used = self._map(name).used_dims()
+        return [
+            *(loop for loop in range(batch) if loop in used),
+            *(batch + loop for loop in LOOPS_OF[name]),
+        ]
+
+    def packed_batch(self, name: str) -> Walk:
+        """The walk along the batch of what is packed, by the number in the whole batch."""
+        batch = len(self.op.sizes) - len(LOOPS)
+        kept = self._packed_loops(name)[:-2]
+        axes: list[Axis] = []
+        step: Size = 1
+        for loop in reversed(range(batch)):
+            axes.append(Axis(self.sizes.loops[loop], step if loop in kept else 0))
+            step = step * self.sizes.loops[loop] if loop in kept else step
+        return joined(axes[::-1])
+
     @property
     def tiles_lie_together(self) -> bool:
         """Whether packed keys lie tile by tile: there are whole ones only, and not too many."""
-        tiles = self.op.extents[N] // self.schedule.key_tile.data
+        if self.op.is_dynamic:
+            return False
         _, _, most = self.target.max_grid
-        return self.schedule.in_registers and not self.ragged and tiles * self.op.batch <= most
+        tiles = self.whole_tiles * self.op.batch
+        return self.schedule.in_registers and not self.ragged and tiles <= most
+
+    @property
+    def whole_tiles(self) -> int:
+        """Tiles of keys that lie within them, where their number is known."""
+        return self.op.extents[N] // self.schedule.key_tile.data
 
     def packed_tile(self, name: str) -> PackedTile:
         """The same as it is read."""

@@ -102,10 +102,10 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
     for missing in not_by_matrices(op, schedule.in_registers):
         yield missing
         return
-    if op.is_dynamic and set(schedule.paths) != {"vectors"}:
+    if op.is_dynamic and schedule.paths not in (("vectors",) * 3, ("vectors", "vectors", "direct")):
         yield (
-            "sizes are known only when the program runs, and fragments need them before: q, k and "
-            "v = vectors would not"
+            "sizes are known only when the program runs, and fragments need them before: q and k = "
+            "vectors, and v = vectors or direct, would not"
         )
         return
     _, _, d, e = op.extents

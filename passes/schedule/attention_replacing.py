@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     YieldOp,
 )
-from xdsl_spirv.dialects.schedule.attention import DYNAMIC
+from xdsl_spirv.dialects.schedule.attributes import DYNAMIC
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static, symbol
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, extents
 from xdsl_spirv.passes.analysis.values import erase_unused_ops

@@ -11,7 +11,8 @@ Where the operand is a weight the packing depends on nothing that changes from r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -34,12 +35,14 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     YieldOp,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, symbol
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     contraction_of,
     packing_of,
 )
+from xdsl_spirv.passes.analysis.sizes import SizeCode, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
@@ -47,8 +50,11 @@ from xdsl_spirv.passes.schedule.attention_fit import check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import packing_for, packs, plan
 
-Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool], SSAValue]
-"""(source, packing, whether for an attention) -> the result of the dispatch that packs it."""
+Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool, tuple[Size, ...]], SSAValue]
+"""
+(source, packing, whether for an attention, its open sizes) -> the result of the dispatch that packs
+it.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,10 +84,10 @@ class PackOperandsPass(ModulePass):
                 check(plan(contraction, schedule, target))
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
-            for number, path in enumerate(paths):
-                if packs(path) and contraction.unpackings[number] is None:
-                    packing = packing_for(contraction, schedule, number, target)
-                    self._pack(contraction, packing, number, packed)
+            for at, path in enumerate(paths):
+                if packs(path) and contraction.unpackings[at] is None:
+                    packing = packing_for(contraction, schedule, at, target)
+                    self._pack(contraction, packing, at, packed)
 
     def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:
         """Queries, keys and values, each as the schedule says."""
@@ -90,12 +96,13 @@ class PackOperandsPass(ModulePass):
             check_attention(plan)
         except ScheduleDoesNotFit as error:
             refuse(self.name, op, str(error))
-        for number, name in enumerate("qkv"):
-            value = op.operands[number]
+        for at, name in enumerate("qkv"):
+            value = op.operands[at]
             if plan.path(name) != "direct" or isinstance(value.owner, PackedViewOp):
                 continue
-            view = self._view(op, value, plan.packing(name), packed)
-            op.operands[number] = view
+            packing, sizes = plan.packing(name), plan.packed_numbers(name)
+            view = self._view(op, value, packing, packed, _said(op, sizes))
+            op.operands[at] = view
             _drop_argument(op, value)
 
     def _pack(
@@ -119,19 +126,25 @@ class PackOperandsPass(ModulePass):
         value: SSAValue,
         packing: PackingAttr,
         packed: Packed,
+        numbers: Sequence[SSAValue] = (),
     ) -> SSAValue:
-        """The value in place of an operand of `root` that comes into its dispatch packed."""
+        """
+        The value in place of an operand of `root` that comes into its dispatch packed.
+
+        `numbers` of the dispatch are the packing's open sizes.
+        """
         dispatch = root.parent_op()
         if not isinstance(dispatch, DispatchOp):
             refuse(self.name, root, "it is in no schedule.dispatch: run form-dispatches first")
         if not isinstance(value, BlockArgument):
             refuse(self.name, root, "an operand that is packed comes from outside")
-        source = _packed(dispatch, value, packing, packed, isinstance(root, AttentionOp))
+        for_attention = isinstance(root, AttentionOp)
+        source = _packed(dispatch, value, packing, packed, for_attention, numbers)
         block = dispatch.body.block
         argument = block.insert_arg(source.type, len(block.args))
         argument.name_hint = f"{value.name_hint or 'operand'}_packed"
         dispatch.operands = [*dispatch.operands, source]
-        view = PackedViewOp(argument, packing, value.type)
+        view = PackedViewOp(argument, packing, value.type, numbers)
         block.insert_ops_before([view], root)
         return view.result
 
@@ -151,28 +164,63 @@ def _packed(
     packing: PackingAttr,
     packed: Packed,
     for_attention: bool,
+    numbers: Sequence[SSAValue],
 ) -> SSAValue:
     """The packed operand in place of `value`, by a dispatch that is there or a new one."""
     source = dispatch.inputs[value.index]
-    known = packed.get((source, packing, for_attention))
-    if known is not None:
-        return known
+    sizes = tuple(_outside(dispatch, number(value)) for value in numbers)
+    key = (source, packing, for_attention, sizes)
+    if key in packed:
+        return packed[key]
     assert isa(source.type, TensorType)
-    type = TensorType(source.type.element_type, packing.shape)
-    block = Block(arg_types=[source.type])
-    block.args[0].name_hint = source.name_hint
-    empty = tensor.EmptyOp((), type)
-    pack = PackOp(block.args[0], empty.tensor, packing)
+    type = TensorType(source.type.element_type, packing.dimensions)
+    asked = [extent.value for size in sizes if is_dynamic(size) for extent in size.extents]
+    inputs = list(dict.fromkeys([source, *asked]))
+    block = Block(arg_types=[given.type for given in inputs])
+    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    for given, argument in inside.items():
+        argument.name_hint = given.name_hint
+    code = SizeCode(block.add_op, inside)
+    shape = packing.sized(sizes).shape
+    empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
+    pack = PackOp(block.args[0], empty.tensor, packing, [code.value(size) for size in sizes])
     assert pack.result is not None
     if for_attention:
         pack.attributes[FOR_ATTENTION] = UnitAttr()
     block.add_ops([empty, pack, YieldOp(pack.result)])
-    packer = DispatchOp([source], [type], Region(block))
+    packer = DispatchOp(inputs, [type], Region(block))
     packer.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
     packer.location = dispatch.location
-    _insert_early(packer, source)
-    packed[source, packing, for_attention] = packer.outputs[0]
+    if asked:
+        _insert_before(packer, dispatch)
+    else:
+        _insert_early(packer, source)
+    packed[key] = packer.outputs[0]
     return packer.outputs[0]
+
+
+def _insert_before(packer: DispatchOp, dispatch: DispatchOp) -> None:
+    block = dispatch.parent_block()
+    assert block is not None
+    block.insert_op_before(packer, dispatch)
+
+
+def _said(op: AttentionOp, sizes: Sequence[Size]) -> list[SSAValue]:
+    """The numbers of an attention that say these sizes."""
+    known = {number(value): value for value in reversed(op.numbers)}
+    return [known[size] for size in sizes]
+
+
+def _outside(dispatch: DispatchOp, size: Size) -> Size:
+    """A size inside of a dispatch in terms of what comes in."""
+    if not is_dynamic(size):
+        return size
+    known: dict[Extent, Size] = {}
+    for extent in size.extents:
+        assert isinstance(extent.value, BlockArgument)
+        value = dispatch.inputs[extent.value.index]
+        known[extent] = symbol(replace(extent, value=value))
+    return size.replaced(known)
 
 
 def _insert_early(packer: DispatchOp, source: SSAValue) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
+from xdsl_spirv.dialects.schedule import PackedSizes, PackingAttr, PackOp, StagedAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_multiple, surely_below
 from xdsl_spirv.passes.analysis.layout import layout_of
+from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.plan import UNROLLED
 from xdsl_spirv.passes.schedule.tiles import (
     INNER,
@@ -39,7 +40,7 @@ class PackPlan:
     A kernel that packs: `subgroups` of a workgroup each pack fragments of `depth` elements along K.
     """
 
-    packing: PackingAttr
+    sizes: PackedSizes
     target: Target
     subgroups: int
     depth: int
@@ -47,15 +48,19 @@ class PackPlan:
     tile: PackedTile
 
     @property
+    def packing(self) -> PackingAttr:
+        return self.sizes.packing
+
+    @property
     def invocations(self) -> int:
         return self.subgroups * self.target.subgroup_size
 
     @property
-    def grid(self) -> tuple[int, int, int]:
+    def grid(self) -> tuple[Size, Size, Size]:
         """Workgroups along M or N, along K, and of the batch."""
-        batch, inner, outer, _ = self.packing.shape
+        batch, inner, outer, _ = self.sizes.shape
         _, size = self.packing.fragment_sizes
-        return outer // self.subgroups, inner * size // self.depth, batch
+        return outer // self.subgroups, inner // (self.depth // size), batch
 
 
 @dataclass(frozen=True)
@@ -84,31 +89,32 @@ class PanelPlan:
         return rows // self.rows, panels, batch
 
 
-def plan_packing(source: SSAValue, packing: PackingAttr, target: Target) -> PackPlan | PanelPlan:
-    """The kernel that packs `source`, a tensor or memref."""
+def plan_packing(op: PackOp, target: Target) -> PackPlan | PanelPlan:
+    """The kernel that packs, of tensors or memrefs."""
+    source, packing = op.source, op.packing
     if packing.is_panels:
         return _plan_panels(source, packing, target)
     type = source.type
     assert isinstance(type, TensorType | MemRefType)
     element = type.element_type
-    _, inner_count, outer_count, _ = packing.shape
+    sizes = packing.sized([number(value) for value in op.numbers])
+    _, inner_count, outer_count, _ = sizes.shape
     outer_size, inner_size = packing.fragment_sizes
-    subgroups = next(n for n in (MOST_SUBGROUPS, 2, 1) if outer_count % n == 0)
-    steps = next(n for n in (DEPTH, 2, 1) if inner_count % n == 0)
-    sizes = [size.data for size in packing.sizes]
-    layout = layout_of(packing.map.data, type.get_shape(), None, sizes, packing.loops)
+    subgroups = next(n for n in (MOST_SUBGROUPS, 2, 1) if is_multiple(outer_count, n))
+    steps = next(n for n in (DEPTH, 2, 1) if is_multiple(inner_count, n))
+    layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)
     axis = k_axis_of(layout)
     run, row = layout.run(column_walk(axis)), inner_size if axis == 1 else outer_size
     bytes = bit_width(element) // 8
     vector = next((v for v in _widths(bytes) if run % v == 0 and row % v == 0), 1)
     path = StagedAttr(padding=16 // bytes, vector=vector)
-    _, outer, inner = packing.extents
+    _, outer, inner = sizes.extents
     depth = steps * inner_size
     sizes_of_tile = (subgroups * outer_size, outer), (depth, inner)
     counts = outer_count // subgroups, inner_count // steps
     staged = _reaching(staged_tile(path, element, *sizes_of_tile, layout), *counts)
     tile = PackedTile(packing, element, target.subgroup_size)
-    return PackPlan(packing, target, subgroups, depth, staged, tile)
+    return PackPlan(sizes, target, subgroups, depth, staged, tile)
 
 
 def _plan_panels(source: SSAValue, packing: PackingAttr, target: Target) -> PanelPlan:
@@ -134,12 +140,12 @@ def _plan_panels(source: SSAValue, packing: PackingAttr, target: Target) -> Pane
     return PanelPlan(packing, target, MOST_SUBGROUPS, rows, vector, staged)
 
 
-def _reaching(tile: StagedTile, outer: int, inner: int) -> StagedTile:
+def _reaching(tile: StagedTile, outer: Size, inner: Size) -> StagedTile:
     """The tile of an operand of which so many are packed along M or N, and along K, zeros too."""
     counts = (inner, outer) if tile.k_axis == 0 else (outer, inner)
     rows, columns = (
-        count > ceil_div(size, own)
-        for count, size, own in zip(counts, static(tile.extent), tile.shape, strict=True)
+        not surely_below(count, ceil_div(size, own) + 1)
+        for count, size, own in zip(counts, tile.extent, tile.shape, strict=True)
     )
     return replace(tile, beyond=(rows, columns))
 

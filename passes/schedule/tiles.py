@@ -8,6 +8,7 @@ that more than one pass needs, computed from the operand's layout and its path i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.dialects.builtin import IntegerType, VectorType, i32
@@ -236,7 +237,7 @@ class PackedTile:
     @property
     def components(self) -> int:
         """Elements of a fragment that an invocation holds."""
-        return self.packing.shape[3] // self.subgroup_size
+        return prod(self.packing.fragment_sizes) // self.subgroup_size
 
     @property
     def words(self) -> int:

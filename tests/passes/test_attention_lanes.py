@@ -17,8 +17,10 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionMergeOp, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.schedule.attention_lanes import choose_lanes
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.targets import load
 from xdsl_spirv.testing.attention_states import KINDS, StateAttention
 from xdsl_spirv.tools import khronos
 
@@ -133,7 +135,7 @@ def test_a_schedule_is_printed_as_it_is_read(ahead: str):
 )
 def test_lanes_have_scores_of_their_own(case: StateAttention, keys: int, schedule: Any):
     """Rows that fill no power of two, growing scores, and parts that have no keys."""
-    module = parse_text(case.text(stream=4))
+    module = parse_text(case.text(stream=(1, 4)))
     (op,) = formed(module, "nvidia-h200")
     op.attributes[SCHEDULE] = Parser(context(), LANES.format(*schedule)).parse_attribute()
     program = compile_module(module, "nvidia-h200")
@@ -144,7 +146,7 @@ def test_lanes_have_scores_of_their_own(case: StateAttention, keys: int, schedul
     k = (k.astype("f4") * np.linspace(0.1, 12, keys)[:, None]).astype(kind)
     names = [buffer.name for buffer in program.manifest.inputs]
     checks = Checks.of("all")
-    given = dict(zip(names, (q, k, v, np.ones(4, "f4")), strict=True))
+    given = dict(zip(names, (q, k, v, np.ones((1, 4), "f4")), strict=True))
     result, _ = run(program, given, checks=checks).values()
     assert not checks.report.findings, str(checks.report)
     expected = case.expected(q, k, v, keys - 1)
@@ -157,3 +159,19 @@ def test_two_dispatches_where_queries_are_few():
     (merge,) = [inner for inner in module.walk() if isinstance(inner, AttentionMergeOp)]
     assert op.parts is not None
     assert merge.parts.type == op.result.type
+
+
+@pytest.mark.parametrize(
+    ("case", "subgroups", "parts"),
+    [
+        (StateAttention(8, 4, 128, 0), 16, 16),
+        (StateAttention(8, 1, 128, 0), 8, 32),
+        (StateAttention(8, 8, 64, 0), 8, 32),
+        (StateAttention(2, 4, 128, 0), 8, 32),
+    ],
+)
+def test_large_parts_are_few(case: StateAttention, subgroups: int, parts: int):
+    """Where the target says that merging many costs more, and registers leave room."""
+    (op,) = formed(parse_text(case.text(stream=(1, 4))), "nvidia-h200")
+    schedule = choose_lanes(op, load("nvidia-h200"))
+    assert (schedule.subgroups.data, op.parts and op.parts.value.data) == (subgroups, parts)

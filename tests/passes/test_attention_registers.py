@@ -53,7 +53,7 @@ func.func @main(%Q: tensor<2x?x16xf16>, %K: tensor<?x16xf16>, %V: tensor<?x24xf1
       maps = [affine_map<(h, m, n, d, e) -> (h, m, d)>, affine_map<(h, m, n, d, e) -> (n, d)>,
               affine_map<(h, m, n, d, e) -> (n, e)>, affine_map<(h, m, n, d, e) -> (h, m, e)>]
       scale = 2.5e-1 PROPERTIES {{schedule = #schedule.attention<query_tile = 16, key_tile = 16,
-        subgroups = 2, instruction = coopmat 8x8x8, q = vectors, k = vectors, v = vectors,
+        subgroups = 2, instruction = coopmat 8x8x8, q = vectors, k = vectors, v = VALUES,
         rescale = RESCALE, probabilities = registers, ahead = AHEAD>}}
       : tensor<2x?x16xf16>, tensor<?x16xf16>, tensor<?x24xf16> into tensor<2x?x24xf32>
       -> tensor<2x?x24xf32>
@@ -70,16 +70,29 @@ SIZES = [(17, 50), (5, 3)]
 
 
 @pytest.mark.parametrize(
-    ("properties", "numbers", "ahead", "rescale"),
+    ("properties", "numbers", "values", "ahead", "rescale"),
     [
-        (f"causal = {D} window = {D} nan_to_zero", "%causal, %window", "values", "seldom"),
-        (f"cap = 2.0 causal = {D} nan_to_zero", "%causal", "all", "late"),
-        pytest.param(f"window = {D} nan_to_zero", "%window", "none", "always", marks=LONG),
-        pytest.param("causal = -3 window = -9 nan_to_zero", "", "keys", "late", marks=LONG),
+        (
+            f"causal = {D} window = {D} nan_to_zero",
+            "%causal, %window",
+            "vectors",
+            "values",
+            "seldom",
+        ),
+        (f"cap = 2.0 causal = {D} nan_to_zero", "%causal", "direct", "all", "late"),
+        pytest.param(
+            f"window = {D} nan_to_zero", "%window", "direct", "none", "always", marks=LONG
+        ),
+        pytest.param(
+            "causal = -3 window = -9 nan_to_zero", "", "vectors", "keys", "late", marks=LONG
+        ),
     ],
 )
-def test_sizes_that_the_launch_gives(properties: str, numbers: str, ahead: str, rescale: str):
-    text = OPEN.replace("PROPERTIES", properties).replace("AHEAD", ahead)
+def test_sizes_that_the_launch_gives(
+    properties: str, numbers: str, values: str, ahead: str, rescale: str
+):
+    """Heads share keys and values; packed, these are packed once."""
+    text = OPEN.replace("PROPERTIES", properties).replace("AHEAD", ahead).replace("VALUES", values)
     text = text.replace("RESCALE", rescale).replace("NUMBERS", numbers)
     text = text.replace("%n,  loops", "%n loops")
     program = compile_module(parse_text(text), "lavapipe")
@@ -94,6 +107,51 @@ def test_sizes_that_the_launch_gives(properties: str, numbers: str, ahead: str, 
         (result,) = run(program, dict(zip(names, arrays, strict=True)), checks=checks).values()
         assert not checks.report, str(checks.report)
         np.testing.assert_allclose(result, expected, rtol=4e-3, atol=4e-3)
+    (pack,) = [d.grid for d in program.manifest.dispatches if d.entry_point.startswith("pack")] or [
+        None
+    ]
+    assert (pack is not None) == (values == "direct")
+    assert pack is None or pack[2] == 1
+
+
+SHARED = """
+func.func @main(%Q: tensor<2x2x9x16xf16>, %K: tensor<2x32x16xf16>, %V: tensor<32x24xf16>)
+    -> tensor<2x2x9x24xf32> {
+  %r = schedule.dispatch(%Q, %K, %V) : (tensor<2x2x9x16xf16>, tensor<2x32x16xf16>,
+      tensor<32x24xf16>) -> tensor<2x2x9x24xf32> {
+  ^bb0(%q: tensor<2x2x9x16xf16>, %k: tensor<2x32x16xf16>, %v: tensor<32x24xf16>):
+    %e = tensor.empty() : tensor<2x2x9x24xf32>
+    %o = schedule.attention %q, %k, %v into %e loops = [2, 2, 9, 32, 16, 24]
+      maps = [affine_map<(b, h, m, n, d, e) -> (b, h, m, d)>,
+              affine_map<(b, h, m, n, d, e) -> (b, n, d)>, affine_map<(b, h, m, n, d, e) -> (n, e)>,
+              affine_map<(b, h, m, n, d, e) -> (b, h, m, e)>]
+      scale = 2.5e-1 {schedule = #schedule.attention<query_tile = 8, key_tile = 16, subgroups = 1,
+        instruction = coopmat 8x8x8, q = direct, k = direct, v = direct, PROBABILITIES>}
+      : tensor<2x2x9x16xf16>, tensor<2x32x16xf16>, tensor<32x24xf16> into tensor<2x2x9x24xf32>
+      -> tensor<2x2x9x24xf32>
+    schedule.yield %o : tensor<2x2x9x24xf32>
+  }
+  func.return %r : tensor<2x2x9x24xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("place", ["registers", "memory"])
+def test_heads_share_what_is_packed(place: str):
+    """Keys are packed once for two heads, values once for all, whole tiles of keys together."""
+    text = SHARED.replace("PROBABILITIES", f"rescale = always, probabilities = {place}")
+    program = compile_module(parse_text(text), "lavapipe")
+    batches = [d.grid[2] for d in program.manifest.dispatches if d.entry_point.startswith("pack")]
+    assert sorted(batches) == [1, 2 * (2 if place == "registers" else 1), 4]
+    generator = np.random.default_rng(1)
+    shapes = ((2, 2, 9, 16), (2, 32, 16), (32, 24))
+    arrays = [generator.standard_normal(shape).astype(np.float16) for shape in shapes]
+    (expected,) = interpret(parse_text(text), arrays)
+    checks = Checks.all()
+    given = dict(zip(program.manifest.arguments, arrays, strict=True))
+    (result,) = run(program, given, checks=checks).values()
+    assert not checks.report, str(checks.report)
+    np.testing.assert_allclose(result, expected, rtol=4e-3, atol=4e-3)
 
 
 def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
