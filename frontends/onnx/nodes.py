@@ -37,6 +37,9 @@ from xdsl_spirv.frontends.onnx.weights import array_of
 from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 from xdsl_spirv.progress import stage
 
+OLDEST = 7
+"""The opset from which on operators broadcast and read attributes as today."""
+
 SMALL = 1 << 14
 """Elements up to which a result is computed while importing if all operands are known."""
 
@@ -217,7 +220,10 @@ class Nodes(TensorBuilder):
                 given += [None] * (position + 1 - len(given))
                 given[position] = self._as_input(value)
             else:
-                self.refuse(f"the attribute {name!r} is not known", "leave the attribute out")
+                remedy = "leave the attribute out"
+                if self.versions.get("", OLDEST) < OLDEST:
+                    remedy = f"convert the model to opset {OLDEST} or later"
+                self.refuse(f"the attribute {name!r} is not known", remedy)
         if len(given) > len(entry.inputs) and not entry.is_variadic:
             if any(t is not None for t in given[len(entry.inputs) :]):
                 self.refuse(f"{len(given)} inputs are too many", "see ONNX's definition")

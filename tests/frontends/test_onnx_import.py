@@ -129,6 +129,14 @@ def test_nodes_without_names_get_some(build: Any):
         import_onnx(unknown(build))
 
 
+def test_an_attribute_of_an_old_opset_says_to_convert(build: Any):
+    build.node("Add", ["x", "x"], "out", broadcast=1, axis=0)
+    model = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
+    model.opset_import[0].version = 6
+    with pytest.raises(FrontendError, match=r"'axis' is not known.*Add.*convert.* opset 7"):
+        import_onnx(model)
+
+
 def test_an_invalid_model_says_why(build: Any):
     build.node("Relu", ["nowhere"], "out")
     proto = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
