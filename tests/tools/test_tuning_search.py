@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,7 +33,7 @@ from xdsl_spirv.tools.tuning.page import page_of
 from xdsl_spirv.tools.tuning.prediction import Model, Subject
 from xdsl_spirv.tools.tuning.proposals import Measured, Proposals, Tried, select
 from xdsl_spirv.tools.tuning.results import Known, Outcome, best_of, deserves_entry
-from xdsl_spirv.tools.tuning.search import Bench, Learned, Options, Search, ladder
+from xdsl_spirv.tools.tuning.search import STEP, Bench, Learned, Options, Search, ladder
 from xdsl_spirv.tools.tuning.together import Together, sources_of
 
 CHOICES = {
@@ -407,6 +408,13 @@ def test_a_replay_has_everything_that_was_measured(
     out = capsys.readouterr().out
     assert "2 times under another clock or load" in out
     assert "5 candidates: 5 ok" in out
+    # It ends where a step has nothing that was measured.
+    assert main([*replay, "--until-gain", "0", "-o", str(tmp_path / "t.json")]) == 0
+    said = capsys.readouterr()
+    missing = re.search(r"candidates: 5 ok, (\d+) not measured", said.out)
+    assert missing
+    assert int(missing[1]) < 2 * STEP
+    assert "no other candidate was measured" in said.err
 
 
 def test_estimates_of_schedules_without_a_rate_are_near_those_of_their_like(source: Source):

@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.tools.tuning.candidates import Source
 from xdsl_spirv.tools.tuning.prediction import Subject
 from xdsl_spirv.tools.tuning.proposals import Measured, Proposals, Tried
-from xdsl_spirv.tools.tuning.results import Outcome, best_of, confirmed
+from xdsl_spirv.tools.tuning.results import UNMEASURED, Outcome, best_of, confirmed
 
 STEP = 12
 """Candidates of a step."""
@@ -147,21 +147,30 @@ class Search:
         end = None if self.options.seconds is None else time.monotonic() + self.options.seconds
         for step, proposals in enumerate(self._steps()):
             if step:
-                before = best_of(list(self.outcomes.values()))
-                self._halve(list(proposals.subjects))
-                after = best_of(list(self.outcomes.values()))
-                if before and after and proposals.expected_gain:
-                    self.learned.settle(proposals.expected_gain, before.latest, after.latest)
+                self._next(proposals)
             else:
                 default, *others = proposals.subjects
                 self._measure([default], self.options.runs)
                 if not end or time.monotonic() < end:
                     self._halve(others)
+            tried = [self.outcomes[s] for s in proposals.subjects if s in self.outcomes]
+            if all(outcome.status == UNMEASURED for outcome in tried):
+                self.say(f"{self.source.key}: no other candidate was measured")
+                break
             self._tell(step)
             if end is not None and time.monotonic() > end:
                 break
         self._confirm()
         return list(self.outcomes.values())
+
+    def _next(self, proposals: Proposals) -> None:
+        """A step but the first, and what it brought of what it promised."""
+        before = best_of(list(self.outcomes.values()))
+        self._halve(list(proposals.subjects))
+        after = best_of(list(self.outcomes.values()))
+        known = any(self.outcomes[s].status != UNMEASURED for s in proposals.subjects)
+        if before and after and known and proposals.expected_gain:
+            self.learned.settle(proposals.expected_gain, before.latest, after.latest)
 
     def _steps(self) -> Iterator[Proposals]:
         """What to try next, until that is expected to gain too little."""
@@ -239,7 +248,8 @@ class Search:
     def _tell(self, step: int) -> None:
         """Say what a step found."""
         best = best_of(list(self.outcomes.values()))
-        tried = f"{self.source.key}: step {step + 1}, {len(self.outcomes)} tried"
+        count = sum(outcome.status != UNMEASURED for outcome in self.outcomes.values())
+        tried = f"{self.source.key}: step {step + 1}, {count} tried"
         if best is None:
             self.say(f"{tried}, none of them is right")
             return
