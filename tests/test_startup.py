@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 148
+MOST = 149
 """Of our modules, packages included, that compiling one matmul may import."""
 
 MATMUL = """
