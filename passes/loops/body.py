@@ -150,13 +150,13 @@ class LoopsBody(KernelBody):
             ),
             source.memory_space,
         )
-        starts, counts = self._numbers(offsets), self._numbers(sizes)
+        starts, counts = self._open_numbers(offsets), self._open_numbers(sizes)
         static = _static(offsets), _static(sizes), strides
         view = memref.SubviewOp(memory, starts, counts, (), *static, result)
         self.ops.append(view)
         return view.result
 
-    def _numbers(self, sizes: Sequence[Size]) -> list[SSAValue]:
+    def _open_numbers(self, sizes: Sequence[Size]) -> list[SSAValue]:
         return [self._number(size) for size in sizes if is_dynamic(size)]
 
     def _extracted(self, op: tensor.ExtractSliceOp) -> None:
