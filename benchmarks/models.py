@@ -76,16 +76,18 @@ PATHS = (
 
 
 def paths_of(program: Program) -> dict[str, int]:
-    """How many dispatches take which path: contractions without a unit of their own are `fma`."""
+    """
+    How many dispatches take which path: contractions without a unit of their own are `fma`, those
+    of bytes `fma, int8`.
+    """
     kinds: dict[str, str] = {}
     for code in program.code.values():
         for part in code.text.split("spirv.func @")[1:]:
             name = part[: part.index("(")]
             path = next((path for path, sign in PATHS if re.search(sign, part)), None)
-            kind = (
-                "fma" if re.match(r"(batch_)?(convolution|matmul|contraction)", name) else "loops"
-            )
-            kinds[name] = path or kind
+            fma = "fma, int8" if re.search(r"SConvert .*i8", part) else "fma"
+            is_contraction = re.match(r"(batch_)?(convolution|matmul|contraction)", name)
+            kinds[name] = path or (fma if is_contraction else "loops")
     counts = Counter(kinds.get(d.entry_point, "loops") for d in program.manifest.dispatches)
     return dict(counts.most_common())
 
