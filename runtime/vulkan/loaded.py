@@ -30,7 +30,7 @@ from xdsl_spirv.runtime.vulkan.enums import (
 from xdsl_spirv.runtime.vulkan.errors import VulkanError
 from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
-from xdsl_spirv.runtime.vulkan.memory import Buffers, Staging
+from xdsl_spirv.runtime.vulkan.memory import Buffers, Copy, Staging, from_staging, to_staging
 from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines
 from xdsl_spirv.runtime.vulkan.structures import (
     BufferCopy,
@@ -61,16 +61,6 @@ class Time:
     @property
     def median(self) -> float:
         return numbers.median(self.nanoseconds)
-
-
-@dataclass(frozen=True)
-class Copy:
-    """`size` bytes of a buffer from `offset`, at `staged` in the staging buffer."""
-
-    name: str
-    offset: int
-    staged: int
-    size: int
 
 
 class LoadedWork:
@@ -584,18 +574,3 @@ def checked(work: Work, name: str, data: Bytes) -> memoryview:
             f"the buffer {name!r} holds {size} bytes, found {view.nbytes}", "", "resize the data"
         )
     return view
-
-
-def to_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
-    host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
-    memoryview(host).cast("B")[:] = view[copy.offset : copy.offset + copy.size]
-
-
-def from_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
-    view[copy.offset : copy.offset + copy.size] = staged(staging, copy)
-
-
-def staged(staging: Staging, copy: Copy) -> memoryview:
-    """What lies in the staging buffer."""
-    host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
-    return memoryview(host).cast("B")

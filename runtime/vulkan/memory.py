@@ -283,6 +283,32 @@ class Staging:
         self.handle = self.memory = 0
 
 
+@dataclass(frozen=True)
+class Copy:
+    """`size` bytes of a buffer from `offset`, at `staged` in the staging buffer."""
+
+    name: str
+    offset: int
+    staged: int
+    size: int
+
+
+def to_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
+    """Copy from a caller's buffer."""
+    staged(staging, copy)[:] = view[copy.offset : copy.offset + copy.size]
+
+
+def from_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
+    """Copy to a caller's buffer."""
+    view[copy.offset : copy.offset + copy.size] = staged(staging, copy)
+
+
+def staged(staging: Staging, copy: Copy) -> memoryview:
+    """What lies in the staging buffer."""
+    host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
+    return memoryview(host).cast("B")
+
+
 def memory_type(device: LogicalDevice, allowed: int, preferred: int, required: int = 0) -> int:
     """A kind of memory with all required properties, and the preferred ones if there is one."""
     types = device.info.memory_types

@@ -26,14 +26,17 @@ from xdsl_spirv.runtime.vulkan.loaded import (
     READ_BY_HOST,
     STAGING_BYTES,
     Bytes,
-    Copy,
     LoadedWork,
     barriers,
+)
+from xdsl_spirv.runtime.vulkan.memory import (
+    Buffers,
+    Copy,
+    Staging,
     from_staging,
     staged,
     to_staging,
 )
-from xdsl_spirv.runtime.vulkan.memory import Buffers, Staging
 from xdsl_spirv.runtime.vulkan.pipelines import Pipeline
 from xdsl_spirv.runtime.vulkan.structures import MemoryBarrier
 from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Step
