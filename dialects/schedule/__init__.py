@@ -6,9 +6,9 @@ from xdsl.ir import Dialect
 
 from xdsl_spirv.dialects.schedule import (
     attention,
-    attention_lanes,
     attributes,
     operations,
+    packing,
     paths,
 )
 from xdsl_spirv.dialects.schedule.attention import (
@@ -18,7 +18,6 @@ from xdsl_spirv.dialects.schedule.attention import (
     AttentionMergeOp,
     AttentionOp,
 )
-from xdsl_spirv.dialects.schedule.attention_lanes import AttentionLanesAttr
 from xdsl_spirv.dialects.schedule.attributes import (
     CONSIDERED,
     SCHEDULE,
@@ -27,8 +26,6 @@ from xdsl_spirv.dialects.schedule.attributes import (
     ContractionAttr,
     DirectAttr,
     InstructionAttr,
-    PackedSizes,
-    PackingAttr,
     StagedAttr,
 )
 from xdsl_spirv.dialects.schedule.operations import (
@@ -37,13 +34,17 @@ from xdsl_spirv.dialects.schedule.operations import (
     DispatchOp,
     ElementPtrOp,
     FlatViewOp,
-    PackedViewOp,
-    PackOp,
     PaddedViewOp,
     YieldOp,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.paths import LoopsAttr, RowsAttr, WindowAttr
+from xdsl_spirv.dialects.schedule.packing import PackedSizes, PackedViewOp, PackingAttr, PackOp
+from xdsl_spirv.dialects.schedule.paths import (
+    AttentionLanesAttr,
+    LoopsAttr,
+    RowsAttr,
+    WindowAttr,
+)
 from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
 
 __all__ = [
@@ -81,9 +82,9 @@ __all__ = [
 
 MODULES = (
     attention,
-    attention_lanes,
     attributes,
     operations,
+    packing,
     paths,
 )
 

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -42,11 +42,10 @@ from xdsl.irdl import (
     prop_def,
     var_operand_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.schedule.attributes import DYNAMIC, InstructionAttr
+from xdsl_spirv.dialects.keyed import KeyedAttr, integer, word
+from xdsl_spirv.dialects.schedule.attributes import DYNAMIC, INSTRUCTION, InstructionAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
 Shaped = TensorType | MemRefType
@@ -78,7 +77,7 @@ LOOPS = ("m", "n", "d", "e")
 
 
 @irdl_attr_definition
-class AttentionAttr(ParametrizedAttribute):
+class AttentionAttr(KeyedAttr):
     """
     The schedule of an attention.
 
@@ -108,6 +107,18 @@ class AttentionAttr(ParametrizedAttribute):
     rescale: StringAttr
     probabilities: StringAttr
     ahead: StringAttr
+    KEYS = {
+        "query_tile": integer(least=1),
+        "key_tile": integer(least=1),
+        "subgroups": integer(least=1),
+        "instruction": INSTRUCTION,
+        "q": word(PATHS, "direct", always_printed=True),
+        "k": word(PATHS, "direct", always_printed=True),
+        "v": word(PATHS, "direct", always_printed=True),
+        "rescale": word(RESCALE, "seldom", always_printed=True),
+        "probabilities": word(PROBABILITIES, "memory"),
+        "ahead": word(AHEAD, "none"),
+    }
 
     def __init__(
         self,
@@ -157,59 +168,14 @@ class AttentionAttr(ParametrizedAttribute):
         """The same in fragments."""
         return self.rows // self.instruction.sizes[0]
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        required = ("query_tile", "key_tile", "subgroups", "instruction")
-        optional = {"q": "direct", "k": "direct", "v": "direct", "rescale": "seldom"}
-        optional |= {"probabilities": "memory", "ahead": "none"}
-        names = (*required, *optional)
-        values: dict[str, Attribute] = {name: StringAttr(word) for name, word in optional.items()}
-        start = parser.pos
-
-        def parse_field() -> None:
-            at = parser.pos
-            key = parser.parse_identifier()
-            parser.parse_punctuation("=")
-            if key in names[:3]:
-                values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
-            elif key == "instruction":
-                values[key] = InstructionAttr.parse_bare(parser)
-            elif key in names:
-                values[key] = StringAttr(parser.parse_identifier())
-            else:
-                parser.raise_error(f"{key!r} is not one of {', '.join(names)}", at, parser.pos)
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in names if name not in values]
-        if missing:
-            parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [values[name] for name in names]
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(
-                f"query_tile = {self.query_tile.data}, key_tile = {self.key_tile.data}, "
-                f"subgroups = {self.subgroups.data}, instruction = "
-            )
-            self.instruction.print_bare(printer)
-            q, k, v = self.paths
-            printer.print_string(f", q = {q}, k = {k}, v = {v}, rescale = {self.rescale.data}")
-            if self.in_registers:
-                printer.print_string(f", probabilities = registers, ahead = {self.ahead.data}")
+    def is_printed(self, key: str) -> bool:
+        """As the base; what is read early is printed with registers only, and then always."""
+        if key == "ahead":
+            return self.in_registers
+        return super().is_printed(key)
 
     def verify(self) -> None:
-        for name in ("query_tile", "key_tile", "subgroups"):
-            value: IntAttr = getattr(self, name)
-            if value.data < 1:
-                raise VerifyException(f"{name} is {value.data}, must be at least 1")
-        for name, path in zip("qkv", self.paths, strict=True):
-            if path not in PATHS:
-                raise VerifyException(f"{name} is {path}, not one of {', '.join(PATHS)}")
-        words = {"rescale": RESCALE, "probabilities": PROBABILITIES, "ahead": AHEAD}
-        for name, known in words.items():
-            word: StringAttr = getattr(self, name)
-            if word.data not in known:
-                raise VerifyException(f"{name} is {word.data}, not one of {', '.join(known)}")
+        super().verify()
         if not self.in_registers and self.ahead.data != "none":
             raise VerifyException(f"ahead = {self.ahead.data} needs probabilities = registers")
         if self.instruction.kind.data != "coopmat":

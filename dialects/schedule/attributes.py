@@ -9,12 +9,9 @@ operand has a path of its own, because the best kernels treat A and B differentl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    AffineMapAttr,
     ArrayAttr,
     BoolAttr,
     IntAttr,
@@ -27,7 +24,15 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError, ceil_div, static
+from xdsl_spirv.dialects.keyed import (
+    Key,
+    KeyedAttr,
+    integer,
+    integer_array,
+    integers,
+    one_of,
+    word,
+)
 
 DYNAMIC = -(2**63)
 """A loop, or a bound of an attention, that one of an operation's numbers says."""
@@ -51,29 +56,8 @@ FIRST = ("load", "store")
 RESULTS = ("fragments", "rows", "components")
 
 
-def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
-    return ArrayAttr(IntAttr(v) for v in values)
-
-
-def _parse_integers(parser: AttrParser, *counts: int) -> ArrayAttr[IntAttr]:
-    start = parser.pos
-    values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-    if len(values) not in counts:
-        wanted = " or ".join(map(str, counts))
-        parser.raise_error(f"expected {wanted} integers, found {len(values)}", start, parser.pos)
-    return _integers(values)
-
-
-def _parse_choice(parser: AttrParser, choices: Sequence[str]) -> StringAttr:
-    start = parser.pos
-    word = parser.parse_identifier()
-    if word not in choices:
-        parser.raise_error(f"{word!r} is not one of {', '.join(choices)}", start, parser.pos)
-    return StringAttr(word)
-
-
 @irdl_attr_definition
-class StagedAttr(ParametrizedAttribute):
+class StagedAttr(KeyedAttr):
     """
     The operand's tile is copied into Workgroup memory and read from there.
 
@@ -91,6 +75,13 @@ class StagedAttr(ParametrizedAttribute):
     buffers: IntAttr
     ahead: IntAttr
     layout: StringAttr
+    KEYS = {
+        "padding": integer(0, least=0, always_printed=True),
+        "vector": integer(1, least=1, always_printed=True),
+        "buffers": integer(1, least=1),
+        "ahead": integer(0, least=0, most=1),
+        "layout": word(LAYOUTS, LAYOUTS[0]),
+    }
 
     def __init__(
         self,
@@ -113,47 +104,9 @@ class StagedAttr(ParametrizedAttribute):
         """Whether the operand is packed into fragments before it is staged."""
         return self.layout.data == "fragments"
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values = {"padding": 0, "vector": 1, "buffers": 1, "ahead": 0}
-        layout = StringAttr(LAYOUTS[0])
-
-        def parse_field() -> None:
-            nonlocal layout
-            key = _parse_choice(parser, (*values, "layout")).data
-            parser.parse_punctuation("=")
-            if key == "layout":
-                layout = _parse_choice(parser, LAYOUTS)
-            else:
-                values[key] = parser.parse_integer(allow_boolean=False)
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        return [*(IntAttr(value) for value in values.values()), layout]
-
-    def print_parameters(self, printer: Printer) -> None:
-        fields = [f"padding = {self.padding.data}", f"vector = {self.vector.data}"]
-        if self.buffers.data != 1:
-            fields.append(f"buffers = {self.buffers.data}")
-        if self.ahead.data:
-            fields.append(f"ahead = {self.ahead.data}")
-        if self.layout.data != LAYOUTS[0]:
-            fields.append(f"layout = {self.layout.data}")
-        printer.print_string(f"<{', '.join(fields)}>")
-
-    def verify(self) -> None:
-        if self.padding.data < 0:
-            raise VerifyException(f"padding is {self.padding.data}, must be at least 0")
-        for name, value in (("vector", self.vector.data), ("buffers", self.buffers.data)):
-            if value < 1:
-                raise VerifyException(f"{name} is {value}, must be at least 1")
-        if self.ahead.data not in (0, 1):
-            raise VerifyException(f"ahead is {self.ahead.data}, must be 0 or 1")
-        if self.layout.data not in LAYOUTS:
-            raise VerifyException(f"layout is {self.layout.data}, not {' or '.join(LAYOUTS)}")
-
 
 @irdl_attr_definition
-class DirectAttr(ParametrizedAttribute):
+class DirectAttr(KeyedAttr):
     """
     Subgroups load the operand's fragments straight from global memory.
 
@@ -164,217 +117,11 @@ class DirectAttr(ParametrizedAttribute):
 
     name = "schedule.direct"
     ahead: IntAttr
+    KEYS = {"ahead": integer(0, least=0)}
+    MAY_BE_BARE = True
 
     def __init__(self, ahead: int = 0):
         super().__init__(IntAttr(ahead))
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        if parser.parse_optional_punctuation("<") is None:
-            return [IntAttr(0)]
-        parser.parse_keyword("ahead")
-        parser.parse_punctuation("=")
-        ahead = parser.parse_integer(allow_boolean=False)
-        parser.parse_punctuation(">")
-        return [IntAttr(ahead)]
-
-    def print_parameters(self, printer: Printer) -> None:
-        if self.ahead.data:
-            printer.print_string(f"<ahead = {self.ahead.data}>")
-
-    def verify(self) -> None:
-        if self.ahead.data < 0:
-            raise VerifyException(f"ahead is {self.ahead.data}, must be at least 0")
-
-
-@irdl_attr_definition
-class PackingAttr(ParametrizedAttribute):
-    """
-    How an operand of a contraction lies in memory once it is packed into fragments or panels.
-
-    `map` leads from the loops, in the order batch, M or N, K, to the operand's dimensions; `sizes`
-    are the loops', DYNAMIC (the least i64) where numbers of the operation say them, and `groups`
-    says how many of each kind there are. So the operand is a matrix of
-    M or N by K for each of a batch. It is cut into fragments of `fragment` elements along M or N
-    and along K, after zeros have made both a multiple of `tile`. A packed operand has the shape
-    batch x fragments along K x fragments along M or N x elements of a fragment; in which order
-    the elements of a fragment lie is the device's own secret, as it distributes them over the
-    invocations of a subgroup. Fragments of one row are panels: K tiles, row after row, and in
-    order. An invocation's share of a fragment is 32-bit words; where `words` are given, they lie
-    in this order instead of the components'.
-    """
-
-    name = "schedule.packing"
-    use: StringAttr
-    fragment: ArrayAttr[IntAttr]
-    tile: ArrayAttr[IntAttr]
-    map: AffineMapAttr
-    sizes: ArrayAttr[IntAttr]
-    groups: ArrayAttr[IntAttr]
-    words: ArrayAttr[IntAttr]
-
-    def __init__(
-        self,
-        use: str,
-        fragment: Sequence[int],
-        tile: Sequence[int],
-        map: AffineMapAttr,
-        sizes: Sequence[int],
-        groups: Sequence[int],
-        words: Sequence[int] = (),
-    ):
-        super().__init__(
-            StringAttr(use),
-            _integers(fragment),
-            _integers(tile),
-            map,
-            _integers(sizes),
-            _integers(groups),
-            _integers(words),
-        )
-
-    @property
-    def fragment_sizes(self) -> tuple[int, int]:
-        """Elements of a fragment along M or N, and along K."""
-        outer, inner = (size.data for size in self.fragment)
-        return outer, inner
-
-    @property
-    def is_panels(self) -> bool:
-        """Whether elements lie in order: no instruction takes a fragment of one row."""
-        return self.fragment_sizes[0] == 1
-
-    @property
-    def loops(self) -> tuple[range, range, range]:
-        """The loops of batch, of M or N, and of K."""
-        batch, outer, inner = (count.data for count in self.groups)
-        return (
-            range(batch),
-            range(batch, batch + outer),
-            range(batch + outer, batch + outer + inner),
-        )
-
-    def sized(self, numbers: Sequence[Size]) -> PackedSizes:
-        """How large it is, where the numbers of the operation are these."""
-        known = [size.data for size in self.sizes]
-        if known.count(DYNAMIC) != len(numbers):
-            raise UnknownSizeError(f"{known.count(DYNAMIC)} sizes of a packing are open")
-        left = iter(numbers)
-        return PackedSizes(self, tuple(next(left) if n == DYNAMIC else n for n in known))
-
-    @property
-    def extents(self) -> tuple[int, int, int]:
-        """How many there are of batch, M or N, and K before zeros are added, if that is known."""
-        batch, outer, inner = static(self.sized(()).extents)
-        return batch, outer, inner
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """The packed operand's shape, if that is known."""
-        batch, inner, outer, elements = static(self.sized(()).shape)
-        return batch, inner, outer, elements
-
-    @property
-    def dimensions(self) -> tuple[int, ...]:
-        """The same as a type has it: DYNAMIC_INDEX for what numbers say."""
-        batch, outer, inner = (
-            any(self.sizes.data[loop].data == DYNAMIC for loop in loops) for loops in self.loops
-        )
-        ones = [1 for size in self.sizes if size.data == DYNAMIC]
-        opens = (batch, inner, outer, False)
-        shape = self.sized(ones).shape
-        return tuple(
-            DYNAMIC_INDEX if is_open else size
-            for is_open, size in zip(opens, static(shape), strict=True)
-        )
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            use = _parse_choice(parser, ("A", "B"))
-            fields: list[Attribute] = []
-            for name, count in (("fragment", 2), ("tile", 2)):
-                parser.parse_punctuation(",")
-                parser.parse_keyword(name)
-                parser.parse_punctuation("=")
-                fields.append(_parse_integers(parser, count))
-            parser.parse_punctuation(",")
-            parser.parse_keyword("map")
-            parser.parse_punctuation("=")
-            map = parser.parse_attribute()
-            if not isinstance(map, AffineMapAttr):
-                parser.raise_error(f"expected an affine_map, found {map}")
-            fields.append(map)
-            for name, count in (("sizes", map.data.num_dims), ("groups", 3)):
-                parser.parse_punctuation(",")
-                parser.parse_keyword(name)
-                parser.parse_punctuation("=")
-                fields.append(_parse_integers(parser, count))
-            words = _integers(())
-            if parser.parse_optional_punctuation(",") is not None:
-                parser.parse_keyword("words")
-                parser.parse_punctuation("=")
-                words = _integers(
-                    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-                )
-        return [use, *fields, words]
-
-    def print_parameters(self, printer: Printer) -> None:
-        def numbers(values: ArrayAttr[IntAttr]) -> str:
-            return f"[{', '.join(str(value.data) for value in values)}]"
-
-        with printer.in_angle_brackets():
-            printer.print_string(f"{self.use.data}, fragment = {numbers(self.fragment)}")
-            printer.print_string(f", tile = {numbers(self.tile)}, map = ")
-            printer.print_attribute(self.map)
-            printer.print_string(f", sizes = {numbers(self.sizes)}")
-            printer.print_string(f", groups = {numbers(self.groups)}")
-            if self.words.data:
-                printer.print_string(f", words = {numbers(self.words)}")
-
-    def verify(self) -> None:
-        if len(self.sizes) != self.map.data.num_dims:
-            raise VerifyException(f"{len(self.sizes)} sizes for {self.map.data.num_dims} loops")
-        if sum(count.data for count in self.groups) != len(self.sizes):
-            raise VerifyException("groups must add up to the number of loops")
-        sizes = [size for size in self.sizes if size.data != DYNAMIC]
-        if any(size.data < 1 for size in (*sizes, *self.fragment, *self.tile)):
-            raise VerifyException("sizes, fragment and tile must be positive")
-        if sorted(word.data for word in self.words) != list(range(len(self.words))):
-            raise VerifyException("words must be the numbers from 0 in some order")
-        for tile, fragment in zip(self.tile, self.fragment, strict=True):
-            if tile.data % fragment.data:
-                raise VerifyException(
-                    f"tile = {tile.data} is not a multiple of the fragment's {fragment.data}"
-                )
-
-
-@dataclass(frozen=True)
-class PackedSizes:
-    """How large a packed operand is."""
-
-    packing: PackingAttr
-    sizes: tuple[Size, ...]
-
-    @property
-    def extents(self) -> tuple[Size, Size, Size]:
-        """How many there are of batch, M or N, and K before zeros are added."""
-        batch, outer, inner = (
-            prod(self.sizes[loop] for loop in loops) for loops in self.packing.loops
-        )
-        return batch, outer, inner
-
-    @property
-    def shape(self) -> tuple[Size, Size, Size, int]:
-        """The packed operand's shape."""
-        batch, *extents = self.extents
-        outer, inner = (
-            ceil_div(extent, tile.data) * (tile.data // fragment.data)
-            for extent, tile, fragment in zip(
-                extents, self.packing.tile, self.packing.fragment, strict=True
-            )
-        )
-        return batch, inner, outer, prod(self.packing.fragment_sizes)
 
 
 @irdl_attr_definition
@@ -392,7 +139,7 @@ class InstructionAttr(ParametrizedAttribute):
     shape: ArrayAttr[IntAttr]
 
     def __init__(self, kind: str, shape: Sequence[int]):
-        super().__init__(StringAttr(kind), _integers(shape))
+        super().__init__(StringAttr(kind), integer_array(shape))
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -401,7 +148,10 @@ class InstructionAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_bare(cls, parser: AttrParser) -> InstructionAttr:
-        kind = _parse_choice(parser, INSTRUCTIONS).data
+        start = parser.pos
+        kind = parser.parse_identifier()
+        if kind not in INSTRUCTIONS:
+            parser.raise_error(f"{kind!r} is not {one_of(INSTRUCTIONS)}", start, parser.pos)
         sizes: list[int] = []
         for last in (False, False, True):
             sizes.append(parser.parse_shape_dimension(allow_dynamic=False))
@@ -426,8 +176,29 @@ class InstructionAttr(ParametrizedAttribute):
             raise VerifyException("an instruction's shape is three positive numbers, M x N x K")
 
 
+INSTRUCTION = Key(InstructionAttr.parse_bare, lambda printer, value: value.print_bare(printer))
+
+
+def _parse_path(parser: AttrParser) -> StagedAttr | DirectAttr:
+    start = parser.pos
+    kind = parser.parse_identifier()
+    if kind == "staged":
+        return StagedAttr.new(StagedAttr.parse_parameters(parser))
+    if kind == "direct":
+        return DirectAttr.new(DirectAttr.parse_parameters(parser))
+    parser.raise_error(f"{kind!r} is not one of staged, direct", start, parser.pos)
+
+
+def _print_path(printer: Printer, path: StagedAttr | DirectAttr) -> None:
+    printer.print_string("direct" if isinstance(path, DirectAttr) else "staged")
+    path.print_parameters(printer)
+
+
+PATH = Key(_parse_path, _print_path)
+
+
 @irdl_attr_definition
-class ContractionAttr(ParametrizedAttribute):
+class ContractionAttr(KeyedAttr):
     """
     The schedule of a contraction.
 
@@ -455,6 +226,18 @@ class ContractionAttr(ParametrizedAttribute):
     group: IntAttr
     first: StringAttr
     result: StringAttr
+    KEYS = {
+        "workgroup_tile": integers(3, least=1),
+        "subgroups": integers(2, 3, least=1),
+        "instruction": INSTRUCTION,
+        "a": PATH,
+        "b": PATH,
+        "stages": integer(1, least=1),
+        "raster": word(RASTERS, RASTERS[0], always_printed=True),
+        "group": integer(1, least=1, is_suffix=True),
+        "first": word(FIRST, FIRST[0]),
+        "result": word(RESULTS, RESULTS[0]),
+    }
 
     def __init__(
         self,
@@ -470,8 +253,8 @@ class ContractionAttr(ParametrizedAttribute):
         result: str = RESULTS[0],
     ):
         super().__init__(
-            _integers(workgroup_tile),
-            _integers(subgroups[:2] if tuple(subgroups[2:]) == (1,) else subgroups),
+            integer_array(workgroup_tile),
+            integer_array(subgroups[:2] if tuple(subgroups[2:]) == (1,) else subgroups),
             instruction,
             a,
             b,
@@ -520,80 +303,10 @@ class ContractionAttr(ParametrizedAttribute):
         m, n, k = self.instruction.sizes
         return tile_m // rows // m, tile_n // columns // n, tile_k // self.slices // k
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        needed = ("workgroup_tile", "subgroups", "instruction", "a", "b")
-        values: dict[str, Attribute] = {
-            "stages": IntAttr(1),
-            "raster": StringAttr("rows"),
-            "group": IntAttr(1),
-            "first": StringAttr(FIRST[0]),
-            "result": StringAttr(RESULTS[0]),
-        }
-        names = (*needed, "stages", "raster", "first", "result")
-        start = parser.pos
-
-        def parse_field() -> None:
-            key = _parse_choice(parser, names).data
-            parser.parse_punctuation("=")
-            match key:
-                case "workgroup_tile":
-                    values[key] = _parse_integers(parser, 3)
-                case "subgroups":
-                    values[key] = _parse_integers(parser, 2, 3)
-                case "instruction":
-                    values[key] = InstructionAttr.parse_bare(parser)
-                case "stages":
-                    values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
-                case "raster":
-                    values[key] = _parse_choice(parser, RASTERS)
-                    if parser.parse_optional_punctuation("<") is not None:
-                        values["group"] = IntAttr(parser.parse_integer(allow_boolean=False))
-                        parser.parse_punctuation(">")
-                case "first":
-                    values[key] = _parse_choice(parser, FIRST)
-                case "result":
-                    values[key] = _parse_choice(parser, RESULTS)
-                case _:
-                    if _parse_choice(parser, ("staged", "direct")).data == "direct":
-                        values[key] = DirectAttr.new(DirectAttr.parse_parameters(parser))
-                    else:
-                        values[key] = StagedAttr.new(StagedAttr.parse_parameters(parser))
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in needed if name not in values]
-        if missing:
-            parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        order = (*needed, "stages", "raster", "group", "first", "result")
-        return [values[name] for name in order]
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(f"workgroup_tile = {list(self.tile)}, ")
-            printer.print_string(f"subgroups = {list(self.counts)}, instruction = ")
-            self.instruction.print_bare(printer)
-            for name, path in (("a", self.a), ("b", self.b)):
-                kind = "direct" if isinstance(path, DirectAttr) else "staged"
-                printer.print_string(f", {name} = {kind}")
-                path.print_parameters(printer)
-            if self.stages.data != 1:
-                printer.print_string(f", stages = {self.stages.data}")
-            group = f"<{self.group.data}>" if self.group.data != 1 else ""
-            printer.print_string(f", raster = {self.raster.data}{group}")
-            if self.first.data != FIRST[0]:
-                printer.print_string(f", first = {self.first.data}")
-            if self.result.data != RESULTS[0]:
-                printer.print_string(f", result = {self.result.data}")
-
     def verify(self) -> None:
-        if any(size.data < 1 for size in (*self.workgroup_tile, *self.subgroups)):
-            raise VerifyException("workgroup_tile and subgroups must be positive")
-        if len(self.counts) not in (2, 3) or self.counts[2:] == (1,):
+        super().verify()
+        if self.counts[2:] == (1,):
             raise VerifyException("subgroups are rows, columns, and slices of K if there are more")
-        if self.stages.data < 1:
-            raise VerifyException(f"stages is {self.stages.data}, must be at least 1")
-        if self.group.data < 1:
-            raise VerifyException(f"raster: a group of {self.group.data}, must be at least 1")
         rows, columns = self.grid
         m, n, k = self.instruction.sizes
         needs = (("M", m * rows), ("N", n * columns), ("K", k * self.slices))

@@ -28,7 +28,6 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    opt_result_def,
     prop_def,
     region_def,
     result_def,
@@ -46,7 +45,6 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.schedule.attributes import DYNAMIC, PackingAttr
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.types import PointerType
 
@@ -300,112 +298,3 @@ class PaddedViewOp(IRDLOperation):
         shape = tuple(_padded(*padded) for padded in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
             raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
-
-
-Shaped = TensorType | MemRefType
-
-
-def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
-    assert isinstance(type, TensorType | MemRefType)
-    return type.get_shape(), type.element_type
-
-
-def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -> None:
-    shape, element = _shape_and_element(operand)
-    if packing.map.data.num_dims and len(packing.map.data.results) != len(shape):
-        raise VerifyException(f"{packing.map} has not as many results as {operand} dimensions")
-    packed_shape, packed_element = _shape_and_element(packed)
-    if packed_shape != packing.dimensions or packed_element != element:
-        shape = ("?" if n == DYNAMIC_INDEX else n for n in packing.dimensions)
-        expected = "x".join(map(str, (*shape, element)))
-        raise VerifyException(f"{operand} packed is {expected}, not {packed}")
-
-
-def _check_numbers(packing: PackingAttr, numbers: Sequence[SSAValue]) -> None:
-    opens = sum(size.data == DYNAMIC for size in packing.sizes)
-    if opens != len(numbers):
-        raise VerifyException(f"{opens} sizes are open, but {len(numbers)} numbers are given")
-
-
-@irdl_op_definition
-class PackOp(IRDLOperation):
-    """
-    A contraction's operand copied into fragments, in the order in which the device holds them.
-
-    `schedule.pack %B into %e by <...> : tensor<64x32xf16> into tensor<1x4x2x256xf16>
-    -> tensor<1x4x2x256xf16>`; on memrefs it has no result. `numbers` are the sizes of loops that
-    the packing leaves open.
-    """
-
-    name = "schedule.pack"
-    source = operand_def(Shaped)
-    destination = operand_def(Shaped)
-    numbers = var_operand_def(IndexType)
-    packing = prop_def(PackingAttr)
-    result = opt_result_def(TensorType)
-
-    assembly_format = (
-        "$source `into` $destination (`numbers` $numbers^)? `by` $packing attr-dict `:` "
-        "type($source) `into` type($destination) (`->` type($result)^)?"
-    )
-
-    def __init__(
-        self,
-        source: SSAValue,
-        destination: SSAValue,
-        packing: PackingAttr,
-        numbers: Sequence[SSAValue] = (),
-    ):
-        tensor = isinstance(destination.type, TensorType)
-        super().__init__(
-            operands=[source, destination, list(numbers)],
-            properties={"packing": packing},
-            result_types=[[destination.type] if tensor else []],
-        )
-
-    def verify_(self) -> None:
-        _check_packed(self.packing, self.source.type, self.destination.type)
-        _check_numbers(self.packing, self.numbers)
-        tensor = isinstance(self.destination.type, TensorType)
-        if tensor != (self.result is not None):
-            raise VerifyException("it has a result if it packs into a tensor, and only then")
-
-
-@irdl_op_definition
-class PackedViewOp(IRDLOperation):
-    """
-    What a packed operand stands for: for whoever reads it, and nowhere in memory.
-
-    `schedule.packed_view %p by <...> : tensor<1x4x2x256xf16> to tensor<64x32xf16>`. `numbers` are
-    the sizes of loops that the packing leaves open.
-    """
-
-    name = "schedule.packed_view"
-    source = operand_def(Shaped)
-    numbers = var_operand_def(IndexType)
-    packing = prop_def(PackingAttr)
-    result = result_def(Shaped)
-
-    traits = traits_def(NoMemoryEffect())
-
-    assembly_format = (
-        "$source (`numbers` $numbers^)? `by` $packing attr-dict `:` type($source) `to` "
-        "type($result)"
-    )
-
-    def __init__(
-        self,
-        source: SSAValue,
-        packing: PackingAttr,
-        result_type: Attribute,
-        numbers: Sequence[SSAValue] = (),
-    ):
-        super().__init__(
-            operands=[source, list(numbers)],
-            properties={"packing": packing},
-            result_types=[result_type],
-        )
-
-    def verify_(self) -> None:
-        _check_packed(self.packing, self.result.type, self.source.type)
-        _check_numbers(self.packing, self.numbers)

@@ -3,7 +3,7 @@ Schedules without matrices, as data in the IR.
 
 `loops` divides everything that is no contraction among invocations, `window` exchanges neighbours
 of sliding windows in registers, `rows` streams the other operand of few rows through registers
-once.
+once, `attention_lanes` computes an attention by multiply-adds.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.keyed import KeyedAttr, integer, integers, word
 
 REDUCERS = ("invocation", "subgroup", "workgroup")
 
-LOOPS_NUMBERS = ("workgroup", "workgroups", "elements", "rows", "tile")
-
 
 @irdl_attr_definition
-class LoopsAttr(ParametrizedAttribute):
+class LoopsAttr(KeyedAttr):
     """
     The schedule of a dispatch that is no contraction.
 
@@ -48,6 +45,14 @@ class LoopsAttr(ParametrizedAttribute):
     rows: IntAttr
     tile: IntAttr
     reduce: StringAttr
+    KEYS = {
+        "workgroup": integer(least=1),
+        "workgroups": integer(least=1),
+        "elements": integer(1, least=1, always_printed=True),
+        "rows": integer(1, least=1),
+        "tile": integer(1, least=1),
+        "reduce": word(REDUCERS, REDUCERS[0], always_printed=True),
+    }
 
     def __init__(
         self,
@@ -71,50 +76,8 @@ class LoopsAttr(ParametrizedAttribute):
         """Invocations of a workgroup."""
         return self.workgroup.data, 1, 1
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values: dict[str, Attribute] = {
-            "elements": IntAttr(1),
-            "rows": IntAttr(1),
-            "tile": IntAttr(1),
-            "reduce": StringAttr("invocation"),
-        }
-        start = parser.pos
-
-        def parse_field() -> None:
-            at = parser.pos
-            key = parser.parse_identifier()
-            parser.parse_punctuation("=")
-            if key in LOOPS_NUMBERS:
-                values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
-            elif key == "reduce":
-                values[key] = StringAttr(parser.parse_identifier())
-            else:
-                known = ", ".join((*LOOPS_NUMBERS, "reduce"))
-                parser.raise_error(f"{key!r} is not one of {known}", at, parser.pos)
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in LOOPS_NUMBERS if name not in values]
-        if missing:
-            parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [*(values[name] for name in LOOPS_NUMBERS), values["reduce"]]
-
-    def print_parameters(self, printer: Printer) -> None:
-        rows = f", rows = {self.rows.data}" if self.rows.data > 1 else ""
-        tile = f", tile = {self.tile.data}" if self.tile.data > 1 else ""
-        with printer.in_angle_brackets():
-            printer.print_string(
-                f"workgroup = {self.workgroup.data}, workgroups = {self.workgroups.data}, "
-                f"elements = {self.elements.data}{rows}{tile}, reduce = {self.reduce.data}"
-            )
-
     def verify(self) -> None:
-        for name in LOOPS_NUMBERS:
-            value: IntAttr = getattr(self, name)
-            if value.data < 1:
-                raise VerifyException(f"{name} is {value.data}, must be at least 1")
-        if self.reduce.data not in REDUCERS:
-            raise VerifyException(f"reduce is {self.reduce.data}, not one of {', '.join(REDUCERS)}")
+        super().verify()
         rows, workgroup, tile = self.rows.data, self.workgroup.data, self.tile.data
         if tile > 1 and (self.reduce.data != "invocation" or rows > 1):
             raise VerifyException(f"tile = {tile} needs reduce = invocation, without rows")
@@ -133,11 +96,8 @@ class LoopsAttr(ParametrizedAttribute):
             )
 
 
-WINDOW_NAMES = ("outputs", "subgroups")
-
-
 @irdl_attr_definition
-class WindowAttr(ParametrizedAttribute):
+class WindowAttr(KeyedAttr):
     """
     A subgroup computes neighbours in a row of the result, one for each invocation.
 
@@ -151,42 +111,11 @@ class WindowAttr(ParametrizedAttribute):
     name = "schedule.window"
     outputs: IntAttr
     subgroups: IntAttr
+    KEYS = {"outputs": integer(least=1), "subgroups": integer(least=1)}
 
     def __init__(self, outputs: int = 1, subgroups: int = 1):
         super().__init__(IntAttr(outputs), IntAttr(subgroups))
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values: dict[str, Attribute] = {}
-        start = parser.pos
-
-        def parse_field() -> None:
-            at = parser.pos
-            key = parser.parse_identifier()
-            if key not in WINDOW_NAMES or key in values:
-                parser.raise_error(
-                    f"{key!r} is not one of {', '.join(WINDOW_NAMES)}", at, parser.pos
-                )
-            parser.parse_punctuation("=")
-            values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in WINDOW_NAMES if name not in values]
-        if missing:
-            parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [values[name] for name in WINDOW_NAMES]
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f"<outputs = {self.outputs.data}, subgroups = {self.subgroups.data}>")
-
-    def verify(self) -> None:
-        if self.outputs.data < 1 or self.subgroups.data < 1:
-            raise VerifyException("outputs and subgroups must be positive")
-
-
-_COUNTS = ("rows", "columns", "lanes", "steps", "bytes", "groups", "ahead")
-ROWS_NUMBERS = (*_COUNTS, "digits", "within")
-ROWS_NAMES = (*ROWS_NUMBERS, "subgroups")
 
 MOST_BYTES = 16
 """Of a load."""
@@ -194,11 +123,9 @@ MOST_BYTES = 16
 MOST_DIGITS = 3
 """More than binary32 has."""
 
-_DEFAULTS = {"bytes": MOST_BYTES, "groups": 1, "ahead": 1, "digits": 0, "within": 1}
-
 
 @irdl_attr_definition
-class RowsAttr(ParametrizedAttribute):
+class RowsAttr(KeyedAttr):
     """
     Invocations compute `rows` x `columns` elements of the result each, or a part of their sums.
 
@@ -226,6 +153,18 @@ class RowsAttr(ParametrizedAttribute):
     digits: IntAttr
     within: IntAttr
     subgroups: ArrayAttr[IntAttr]
+    KEYS = {
+        "rows": integer(least=1),
+        "columns": integer(least=1),
+        "lanes": integer(least=1),
+        "steps": integer(least=1),
+        "bytes": integer(MOST_BYTES, least=1),
+        "groups": integer(1, least=1),
+        "ahead": integer(1, least=1),
+        "digits": integer(0),
+        "within": integer(1, least=1),
+        "subgroups": integers(2, least=1),
+    }
 
     def __init__(
         self,
@@ -259,50 +198,56 @@ class RowsAttr(ParametrizedAttribute):
         along_k, along_columns = (count.data for count in self.subgroups)
         return along_k, along_columns
 
-    @property
-    def _numbers(self) -> tuple[IntAttr, ...]:
-        positive = self.rows, self.columns, self.lanes, self.steps, self.bytes, self.groups
-        return *positive, self.ahead, self.digits, self.within
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values: dict[str, Attribute] = {name: IntAttr(number) for name, number in _DEFAULTS.items()}
-        start = parser.pos
-        given: set[str] = set()
-
-        def parse_field() -> None:
-            at = parser.pos
-            key = parser.parse_identifier()
-            if key not in ROWS_NAMES or key in given:
-                parser.raise_error(f"{key!r} is not one of {', '.join(ROWS_NAMES)}", at, parser.pos)
-            given.add(key)
-            parser.parse_punctuation("=")
-            if key in ROWS_NUMBERS:
-                values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
-                return
-            counts = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_integer
-            )
-            values[key] = ArrayAttr(map(IntAttr, counts))
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in ROWS_NAMES if name not in values]
-        if missing:
-            parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [values[name] for name in ROWS_NAMES]
-
-    def print_parameters(self, printer: Printer) -> None:
-        pairs = [(name, n.data) for name, n in zip(ROWS_NUMBERS, self._numbers, strict=True)]
-        fields = [f"{name} = {n}" for name, n in pairs if n != _DEFAULTS.get(name)]
-        printer.print_string(f"<{', '.join(fields)}, subgroups = {list(self.grid)}>")
-
     def verify(self) -> None:
-        if len(self.subgroups) != 2:
-            raise VerifyException(f"subgroups has {len(self.subgroups)} numbers, must have 2")
-        *positive, digits, within = self._numbers
-        if digits.data not in (0, 2, MOST_DIGITS):
-            raise VerifyException(f"digits is {digits.data}: 0, 2 or {MOST_DIGITS} are possible")
-        if any(number.data < 1 for number in (*positive, within, *self.subgroups)):
-            raise VerifyException("the numbers of a schedule must be positive")
+        super().verify()
+        if self.digits.data not in (0, 2, MOST_DIGITS):
+            raise VerifyException(
+                f"digits is {self.digits.data}: 0, 2 or {MOST_DIGITS} are possible"
+            )
         if self.bytes.data > MOST_BYTES:
             raise VerifyException(f"bytes is {self.bytes.data}: a load has at most {MOST_BYTES}")
+
+
+ACROSS = ("keys", "rows")
+
+
+@irdl_attr_definition
+class AttentionLanesAttr(KeyedAttr):
+    """
+    The schedule of an attention by multiply-adds.
+
+    `lanes` invocations of a subgroup share a key: each multiplies its part of it with `rows`
+    queries, and they add up what they have. `keys` are loaded at a time. A workgroup has
+    `subgroups`; its groups of lanes lie `across` keys, all with the same queries, or across rows of
+    the result, all with the same keys. `ahead` says what is loaded a step before it is used: 0
+    nothing, 1 keys, 2 keys and values.
+
+        #schedule.attention_lanes<rows = 4, lanes = 8, keys = 2, subgroups = 4, across = keys>
+    """
+
+    name = "schedule.attention_lanes"
+    rows: IntAttr
+    lanes: IntAttr
+    keys: IntAttr
+    subgroups: IntAttr
+    across: StringAttr
+    ahead: IntAttr
+    KEYS = {
+        "rows": integer(least=1),
+        "lanes": integer(least=1),
+        "keys": integer(least=1),
+        "subgroups": integer(least=1),
+        "across": word(ACROSS),
+        "ahead": integer(0, least=0, most=2),
+    }
+
+    def __init__(
+        self, rows: int, lanes: int, keys: int, subgroups: int, across: str, ahead: int = 0
+    ):
+        numbers = map(IntAttr, (rows, lanes, keys, subgroups))
+        super().__init__(*numbers, StringAttr(across), IntAttr(ahead))
+
+    def verify(self) -> None:
+        super().verify()
+        if self.lanes.data & (self.lanes.data - 1):
+            raise VerifyException(f"lanes is {self.lanes.data}, must be a power of two")

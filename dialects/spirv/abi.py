@@ -8,15 +8,15 @@ passes. A parameter that has its default value is not printed, as in MLIR.
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     IntAttr,
     IntegerAttr,
+    IntegerType,
     NoneAttr,
     StringAttr,
     i32,
@@ -27,6 +27,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.keyed import Key, KeyedAttr, integer
 from xdsl_spirv.dialects.spirv.attributes import (
     CapabilityAttr,
     EnumerationAttr,
@@ -35,7 +36,6 @@ from xdsl_spirv.dialects.spirv.attributes import (
     StorageClassAttr,
 )
 from xdsl_spirv.dialects.spirv.enums import Capability, LinkageType, Scope, StorageClass
-from xdsl_spirv.dialects.spirv.types import LocatedAttribute
 
 VENDORS = (
     "AMD",
@@ -151,81 +151,31 @@ class VerCapExtAttr(ParametrizedAttribute):
         printer.print_string(f"<{self.version.text}, [{capabilities}], [{extensions}]>")
 
 
-Kind: TypeAlias = Literal["integer", "boolean", "sizes", "attribute", "type", "string"]
-"""How the value of one `name = value` is read."""
+BOOLEAN = Key(lambda parser: IntegerAttr.from_bool(parser.parse_boolean()), Printer.print_attribute)
+STRING = Key(lambda parser: StringAttr(parser.parse_str_literal()), Printer.print_attribute)
+TYPE = Key(AttrParser.parse_type, Printer.print_attribute)
 
 
-class KeyedAttr(LocatedAttribute, ABC):
-    """
-    An attribute written as `<name = value, ...>`, in any order, defaults left out.
-
-    `KEYS` maps every parameter, in the order of declaration, to how its value is read; `DEFAULTS`
-    has the parameters that may be missing.
-    """
-
-    KEYS: ClassVar[Mapping[str, Kind | type[EnumerationAttr[Any]]]]
-    DEFAULTS: ClassVar[Mapping[str, Attribute]] = {}
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        start = parser.pos
-        values: dict[str, Attribute] = {}
-
-        def entry() -> None:
-            key = parser.parse_identifier(f"expected a parameter of {cls.name}")
-            if key not in cls.KEYS or key in values:
-                what = "given twice" if key in values else f"not one of {', '.join(cls.KEYS)}"
-                parser.raise_error(f"{cls.name}: parameter {key} is {what}", start, parser.pos)
-            parser.parse_punctuation("=")
-            values[key] = _parse_value(parser, cls.KEYS[key])
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-        if missing := [key for key in cls.KEYS if key not in values and key not in cls.DEFAULTS]:
-            parser.raise_error(f"{cls.name} needs {', '.join(missing)}", start, parser.pos)
-        return [values.get(key, cls.DEFAULTS.get(key, NoneAttr())) for key in cls.KEYS]
-
-    def print_parameters(self, printer: Printer) -> None:
-        shown = [
-            (key, value)
-            for key, value in zip(self.KEYS, self.parameters, strict=True)
-            if value != self.DEFAULTS.get(key)
-        ]
-        with printer.in_angle_brackets():
-            for index, (key, value) in enumerate(shown):
-                printer.print_string(f"{', ' if index else ''}{key} = ")
-                _print_value(printer, value)
+def _attribute(default: Attribute) -> Key:
+    return Key(AttrParser.parse_attribute, Printer.print_attribute, default)
 
 
-def _parse_value(parser: AttrParser, kind: Kind | type[EnumerationAttr[Any]]) -> Attribute:
-    if isinstance(kind, type):
-        return kind(kind.parse_parameter(parser))
-    match kind:
-        case "integer":
-            return IntAttr(parser.parse_integer(allow_boolean=False))
-        case "boolean":
-            return IntegerAttr.from_bool(parser.parse_boolean())
-        case "string":
-            return StringAttr(parser.parse_str_literal())
-        case "sizes":
-            sizes = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-            )
-            return DenseArrayBase.from_list(i32, sizes)
-        case "type":
-            return parser.parse_type()
-        case "attribute":
-            return parser.parse_attribute()
+def _enumerant(cls: type[EnumerationAttr[Any]]) -> Key:
+    return Key(
+        lambda parser: cls(cls.parse_parameter(parser)),
+        lambda printer, value: value.print_parameter(printer),
+    )
 
 
-def _print_value(printer: Printer, value: Attribute) -> None:
-    if isinstance(value, IntAttr):
-        printer.print_string(str(value.data))
-    elif isinstance(value, DenseArrayBase):
-        printer.print_string(f"[{', '.join(str(size) for size in value.get_values())}]")
-    elif isinstance(value, EnumerationAttr):
-        value.print_parameter(printer)
-    else:
-        printer.print_attribute(value)
+def _parse_sizes(parser: AttrParser) -> DenseArrayBase:
+    sizes = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+    )
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+def _print_sizes(printer: Printer, sizes: DenseArrayBase[IntegerType]) -> None:
+    printer.print_string(f"[{', '.join(str(size) for size in sizes.get_values())}]")
 
 
 def _optional_integer(value: int | None) -> IntAttr | NoneAttr:
@@ -239,7 +189,7 @@ class LinkageAttributesAttr(KeyedAttr):
     name = "spirv.linkage_attributes"
     linkage_name: StringAttr
     linkage_type: LinkageTypeAttr
-    KEYS = {"linkage_name": "string", "linkage_type": LinkageTypeAttr}
+    KEYS = {"linkage_name": STRING, "linkage_type": _enumerant(LinkageTypeAttr)}
 
     def __init__(self, linkage_name: str, linkage_type: LinkageType):
         super().__init__(StringAttr(linkage_name), LinkageTypeAttr(linkage_type))
@@ -257,11 +207,10 @@ class EntryPointABIAttr(KeyedAttr):
     workgroup_size: DenseArrayBase | NoneAttr
     subgroup_size: IntAttr | NoneAttr
     target_width: IntAttr | NoneAttr
-    KEYS = {"workgroup_size": "sizes", "subgroup_size": "integer", "target_width": "integer"}
-    DEFAULTS = {
-        "workgroup_size": NoneAttr(),
-        "subgroup_size": NoneAttr(),
-        "target_width": NoneAttr(),
+    KEYS = {
+        "workgroup_size": Key(_parse_sizes, _print_sizes, NoneAttr()),
+        "subgroup_size": integer(NoneAttr()),
+        "target_width": integer(NoneAttr()),
     }
 
     def __init__(
@@ -336,15 +285,15 @@ class CooperativeMatrixPropertiesAttr(KeyedAttr):
     acc_sat: IntegerAttr
     scope: ScopeAttr
     KEYS = {
-        "m_size": "integer",
-        "n_size": "integer",
-        "k_size": "integer",
-        "a_type": "type",
-        "b_type": "type",
-        "c_type": "type",
-        "result_type": "type",
-        "acc_sat": "boolean",
-        "scope": ScopeAttr,
+        "m_size": integer(),
+        "n_size": integer(),
+        "k_size": integer(),
+        "a_type": TYPE,
+        "b_type": TYPE,
+        "c_type": TYPE,
+        "result_type": TYPE,
+        "acc_sat": BOOLEAN,
+        "scope": _enumerant(ScopeAttr),
     }
 
     def __init__(
@@ -376,28 +325,22 @@ class ResourceLimitsAttr(KeyedAttr):
     cooperative_matrix_properties_khr: ArrayAttr[CooperativeMatrixPropertiesAttr]
     cooperative_matrix_properties_nv: ArrayAttr[Attribute]
     KEYS = {
-        "max_compute_shared_memory_size": "integer",
-        "max_compute_workgroup_invocations": "integer",
-        "max_compute_workgroup_size": "attribute",
-        "subgroup_size": "integer",
-        "min_subgroup_size": "integer",
-        "max_subgroup_size": "integer",
-        "cooperative_matrix_properties_khr": "attribute",
-        "cooperative_matrix_properties_nv": "attribute",
-    }
-    DEFAULTS = {
-        "max_compute_shared_memory_size": IntAttr(16384),
-        "max_compute_workgroup_invocations": IntAttr(128),
-        "max_compute_workgroup_size": ArrayAttr([IntegerAttr(n, i32) for n in (128, 128, 64)]),
-        "subgroup_size": IntAttr(32),
-        "min_subgroup_size": NoneAttr(),
-        "max_subgroup_size": NoneAttr(),
-        "cooperative_matrix_properties_khr": ArrayAttr[Attribute]([]),
-        "cooperative_matrix_properties_nv": ArrayAttr[Attribute]([]),
+        "max_compute_shared_memory_size": integer(16384),
+        "max_compute_workgroup_invocations": integer(128),
+        "max_compute_workgroup_size": _attribute(
+            ArrayAttr([IntegerAttr(n, i32) for n in (128, 128, 64)])
+        ),
+        "subgroup_size": integer(32),
+        "min_subgroup_size": integer(NoneAttr()),
+        "max_subgroup_size": integer(NoneAttr()),
+        "cooperative_matrix_properties_khr": _attribute(ArrayAttr[Attribute]([])),
+        "cooperative_matrix_properties_nv": _attribute(ArrayAttr[Attribute]([])),
     }
 
     def __init__(self, **limits: Attribute):
-        super().__init__(*(limits.get(key, self.DEFAULTS[key]) for key in self.KEYS))
+        super().__init__(
+            *(limits.get(name, key.default) for name, key in self.KEYS.items()),  # pyright: ignore
+        )
 
 
 @irdl_attr_definition

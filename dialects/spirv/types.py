@@ -9,7 +9,6 @@ module, written `@name` in the place of the number. That is an extension of MLIR
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TypeAlias, overload
 
@@ -29,6 +28,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.keyed import LocatedAttribute
 from xdsl_spirv.dialects.spirv.attributes import (
     CooperativeMatrixUseAttr,
     DecorationAttr,
@@ -83,28 +83,6 @@ class Repeated(Sequence[Attribute]):
         if not -self.times <= index < self.times:
             raise IndexError(index)
         return self.element
-
-
-class LocatedAttribute(ParametrizedAttribute, ABC):
-    """
-    A type or attribute whose verifier's refusal is a parse error, so that it has a place.
-
-    A subclass reads itself in `parse_body` instead of `parse_parameters`.
-    """
-
-    @classmethod
-    @abstractmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """The parameters, from the text behind the name."""
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        start = parser.pos
-        parameters = cls.parse_body(parser)
-        try:
-            return cls.new(parameters).parameters
-        except VerifyException as error:
-            parser.raise_error(str(error), start, parser.pos)
 
 
 def parse_dimension(parser: AttrParser) -> Size:

@@ -29,6 +29,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.keyed import LocatedAttribute
 from xdsl_spirv.dialects.spirv.attributes import (
     EnumerationAttr,
     ScopeAttr,
@@ -40,7 +41,6 @@ from xdsl_spirv.dialects.spirv.types import (
     SIZE,
     WORD,
     FloatType,
-    LocatedAttribute,
     Size,
     known,
     parse_dimension,

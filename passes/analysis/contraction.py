@@ -112,10 +112,12 @@ class Contraction:
 
     def unpacking(self, operand: int) -> Unpacking | None:
         """How A (0) or B (1) could be computed from packed planes, in the kernel or before."""
+        op = definition((self.a, self.b)[operand])
+        if not isinstance(op, linalg.ops.GenericOp):
+            return None
         from xdsl_spirv.passes.analysis.unpacking import unpacking_of
 
         batch, *free, k = self.groups
-        op = definition((self.a, self.b)[operand])
         return unpacking_of(op, self.maps[operand], self.sizes, (batch, free[operand], k))
 
     @cached_property

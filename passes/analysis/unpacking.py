@@ -189,7 +189,7 @@ def _is_on_vectors(op: Operation) -> bool:
 
 
 def unpacking_of(
-    op: Operation | None, map: AffineMap, sizes: Sequence[Size], groups: Sequence[range]
+    op: linalg.ops.GenericOp, map: AffineMap, sizes: Sequence[Size], groups: Sequence[range]
 ) -> Unpacking | None:
     """
     How an operation computes the operand that a contraction's loops walk by `map`.
@@ -197,9 +197,8 @@ def unpacking_of(
     `sizes` are those of the contraction's loops, `groups` its loops of batch, M or N, and K. None
     if the operation does not unpack planes, or not in units along K.
     """
-    if op is None or not unpacks(op) or not _is_selection(map):
+    if not unpacks(op) or not _is_selection(map):
         return None
-    assert isinstance(op, linalg.ops.GenericOp)
     if op.get_indexing_maps().data[-1].data != AffineMap.identity(len(op.iterator_types)):
         return None
     *_, k = groups

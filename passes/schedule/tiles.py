@@ -18,10 +18,10 @@ from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_multiple
 from xdsl_spirv.passes.analysis.contraction import Prologue, element_type
 from xdsl_spirv.passes.analysis.layout import Axis, Layout
-from xdsl_spirv.passes.analysis.unpacking import Unpacking
 from xdsl_spirv.targets import Fragment
 
 if TYPE_CHECKING:
+    from xdsl_spirv.passes.analysis.unpacking import Unpacking
     from xdsl_spirv.passes.schedule.k_order import KOrder
 
 

@@ -34,10 +34,10 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>
 
 // -----
 
-// CHECK: 'tile' is not one of query_tile, key_tile, subgroups, instruction, q, k, v, rescale
+// CHECK: schedule.attention: 'tile' is not one of query_tile, key_tile, subgroups, instruction, q, k, v, rescale
 "test.op"() {schedule = #schedule.attention<tile = 16>} : () -> ()
 
 // -----
 
-// CHECK: a schedule needs key_tile
+// CHECK: schedule.attention needs key_tile
 "test.op"() {schedule = #schedule.attention<query_tile = 16, subgroups = 2, instruction = coopmat 8x8x8>} : () -> ()

@@ -1,11 +1,11 @@
 // RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// CHECK: a schedule needs steps, subgroups
+// CHECK: schedule.rows needs steps, subgroups
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 4, lanes = 32>} : () -> ()
 
 // -----
 
-// CHECK: 'outputs' is not one of rows, columns, lanes, steps, bytes, groups, ahead, digits, within, subgroups
+// CHECK: schedule.rows: 'outputs' is not one of rows, columns, lanes, steps, bytes, groups, ahead, digits, within, subgroups
 "test.op"() {schedule = #schedule.rows<outputs = 4>} : () -> ()
 
 // -----
@@ -15,7 +15,7 @@
 
 // -----
 
-// CHECK: the numbers of a schedule must be positive
+// CHECK: columns is 0, must be at least 1
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 0, lanes = 32, steps = 1, subgroups = [1, 1]>} : () -> ()
 
 // -----

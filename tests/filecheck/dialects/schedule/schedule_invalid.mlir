@@ -5,7 +5,7 @@
 
 // -----
 
-// CHECK: a schedule needs instruction, b
+// CHECK: schedule.contraction needs instruction, b
 "test.op"() {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], a = staged<>>} : () -> ()
 
 // -----
@@ -15,8 +15,33 @@
 
 // -----
 
-// CHECK: expected 3 integers, found 2
+// CHECK: workgroup_tile has 2 numbers, must have 3
 "test.op"() {schedule = #schedule.contraction<workgroup_tile = [8, 8], subgroups = [1, 1]>} : () -> ()
+
+// -----
+
+// CHECK: schedule.staged: 'vector' is given twice
+"test.op"() {path = #schedule.staged<vector = 1, padding = 0, vector = 2>} : () -> ()
+
+// -----
+
+// CHECK: schedule.staged: 'vectors' is not one of padding, vector, buffers, ahead, layout
+"test.op"() {path = #schedule.staged<vectors = 2>} : () -> ()
+
+// -----
+
+// CHECK: ahead is 2, must be at most 1
+"test.op"() {path = #schedule.staged<ahead = 2>} : () -> ()
+
+// -----
+
+// CHECK: layout is columns, not one of rows, panels, fragments
+"test.op"() {path = #schedule.staged<layout = columns>} : () -> ()
+
+// -----
+
+// CHECK: group is 0, must be at least 1
+"test.op"() {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<>, b = direct, raster = rows<0>>} : () -> ()
 
 // -----
 

@@ -1,14 +1,14 @@
 // RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// CHECK: a schedule needs subgroups
+// CHECK: schedule.window needs subgroups
 "test.op"() {schedule = #schedule.window<outputs = 4>} : () -> ()
 
 // -----
 
-// CHECK: 'rows' is not one of outputs, subgroups
+// CHECK: schedule.window: 'rows' is not one of outputs, subgroups
 "test.op"() {schedule = #schedule.window<rows = 4>} : () -> ()
 
 // -----
 
-// CHECK: outputs and subgroups must be positive
+// CHECK: outputs is 0, must be at least 1
 "test.op"() {schedule = #schedule.window<outputs = 0, subgroups = 1>} : () -> ()

@@ -79,13 +79,13 @@ spirv.module Logical Vulkan {
 
 // A parameter that there is not.
 "test.op"() {a = #spirv.entry_point_abi<workgroup = [32, 1, 1]>} : () -> ()
-// CHECK: spirv.entry_point_abi: parameter workgroup is not one of workgroup_size, subgroup_size, target_width
+// CHECK: spirv.entry_point_abi: 'workgroup' is not one of workgroup_size, subgroup_size, target_width
 
 // -----
 
 // A parameter twice.
 "test.op"() {a = #spirv.entry_point_abi<subgroup_size = 8, subgroup_size = 8>} : () -> ()
-// CHECK: spirv.entry_point_abi: parameter subgroup_size is given twice
+// CHECK: spirv.entry_point_abi: 'subgroup_size' is given twice
 
 // -----
 

@@ -1,0 +1,243 @@
+"""
+Attributes that are written as `<key = value, ...>`.
+
+xDSL's declarative formats of attributes (0.74) know keywords only. Here an attribute declares a
+table of keys, and one reader and one writer follow it: MLIR's `struct(params)`, with defaults that
+are left out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+
+class LocatedAttribute(ParametrizedAttribute, ABC):
+    """
+    A type or attribute whose verifier's refusal is a parse error, so that it has a place.
+
+    A subclass reads itself in `parse_body` instead of `parse_parameters`.
+    """
+
+    @classmethod
+    @abstractmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Returns the parameters, from the text behind the name."""
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        start = parser.pos
+        parameters = cls.parse_body(parser)
+        try:
+            return cls.new(parameters).parameters
+        except VerifyException as error:
+            parser.raise_error(str(error), start, parser.pos)
+
+
+@dataclass(frozen=True)
+class Key:
+    """How the value of a key is read, written and checked, and whether the key may be missing."""
+
+    parse: Callable[[AttrParser], Attribute]
+    print: Callable[[Printer, Any], None]
+    default: Attribute | None = None
+    """The value where the key is missing; None for a key that must be there."""
+
+    refusal: Callable[[Any], str | None] = lambda value: None
+    """What is wrong with a value, in words that follow the key: `is 0, must be at least 1`."""
+
+    always_printed: bool = False
+    """Whether a default value is printed, too."""
+
+    is_suffix: bool = False
+    """Whether the value stands in angle brackets behind the value of the key before: `rows<8>`."""
+
+    is_leading: bool = False
+    """Whether the value stands before all others, without its key."""
+
+
+def _print_integer(printer: Printer, value: IntAttr) -> None:
+    printer.print_string(str(value.data))
+
+
+def _parse_integer(parser: AttrParser) -> IntAttr:
+    return IntAttr(parser.parse_integer(allow_boolean=False))
+
+
+def integer(
+    default: int | Attribute | None = None,
+    least: int | None = None,
+    most: int | None = None,
+    *,
+    always_printed: bool = False,
+    is_suffix: bool = False,
+) -> Key:
+    """Returns the key of an integer, from `least` to `most` where they are given."""
+
+    def refusal(value: Attribute) -> str | None:
+        if not isinstance(value, IntAttr):
+            return None
+        if least is not None and value.data < least:
+            return f"is {value.data}, must be at least {least}"
+        if most is not None and value.data > most:
+            return f"is {value.data}, must be at most {most}"
+        return None
+
+    missing = IntAttr(default) if isinstance(default, int) else default
+    return Key(_parse_integer, _print_integer, missing, refusal, always_printed, is_suffix)
+
+
+def word(
+    choices: Sequence[str],
+    default: str | None = None,
+    *,
+    always_printed: bool = False,
+    is_leading: bool = False,
+) -> Key:
+    """Returns the key of one of a few words, written without quotes."""
+
+    def refusal(value: StringAttr) -> str | None:
+        return None if value.data in choices else f"is {value.data}, not {one_of(choices)}"
+
+    return Key(
+        lambda parser: StringAttr(parser.parse_identifier()),
+        lambda printer, value: printer.print_string(value.data),
+        None if default is None else StringAttr(default),
+        refusal,
+        always_printed,
+        is_leading=is_leading,
+    )
+
+
+def integers(*counts: int, default: Sequence[int] | None = None, least: int | None = None) -> Key:
+    """Returns the key of a list of integers in brackets, as many as one of `counts` if given."""
+
+    def refusal(value: ArrayAttr[IntAttr]) -> str | None:
+        if counts and len(value) not in counts:
+            return f"has {len(value)} numbers, must have {' or '.join(map(str, counts))}"
+        if least is not None and any(number.data < least for number in value):
+            return f"is {[number.data for number in value]}, each must be at least {least}"
+        return None
+
+    def parse(parser: AttrParser) -> ArrayAttr[IntAttr]:
+        return ArrayAttr(
+            parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: _parse_integer(parser)
+            )
+        )
+
+    def print(printer: Printer, value: ArrayAttr[IntAttr]) -> None:
+        printer.print_string(str([number.data for number in value]))
+
+    return Key(parse, print, None if default is None else integer_array(default), refusal)
+
+
+def integer_array(values: Sequence[int]) -> ArrayAttr[IntAttr]:
+    """Returns the attribute of a list of integers."""
+    return ArrayAttr(map(IntAttr, values))
+
+
+def one_of(choices: Sequence[str]) -> str:
+    """Returns `one of a, b`."""
+    return f"one of {', '.join(choices)}"
+
+
+class KeyedAttr(LocatedAttribute, ABC):
+    """
+    An attribute written as `<key = value, ...>`, in any order, defaults left out.
+
+    `KEYS` has every parameter in the order of declaration, in which they are printed.
+    """
+
+    KEYS: ClassVar[Mapping[str, Key]]
+    MAY_BE_BARE: ClassVar[bool] = False
+    """Whether no angle brackets are needed, or printed, where every key is left out."""
+
+    def is_printed(self, key: str) -> bool:
+        """Whether a key is printed: one that must be there, or whose value is not its default."""
+        declared = self.KEYS[key]
+        return declared.always_printed or self._values[key] != declared.default
+
+    @property
+    def _values(self) -> dict[str, Attribute]:
+        return dict(zip(self.KEYS, self.parameters, strict=True))
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        values: dict[str, Attribute] = {}
+        start = parser.pos
+
+        def entry() -> None:
+            cls._parse_entry(parser, values)
+
+        angle = parser.Delimiter.ANGLE
+        if cls.MAY_BE_BARE:
+            parser.parse_optional_comma_separated_list(angle, entry)
+        else:
+            parser.parse_comma_separated_list(angle, entry)
+        for name, key in cls.KEYS.items():
+            if key.default is not None:
+                values.setdefault(name, key.default)
+        if missing := [name for name in cls.KEYS if name not in values]:
+            parser.raise_error(f"{cls.name} needs {', '.join(missing)}", start, parser.pos)
+        return [values[name] for name in cls.KEYS]
+
+    @classmethod
+    def _parse_entry(cls, parser: AttrParser, values: dict[str, Attribute]) -> None:
+        """Reads one `key = value` into the values."""
+        for name, key in cls.KEYS.items():
+            if key.is_leading and name not in values:
+                values[name] = cls._parse_value(parser, name)
+                return
+        names = [n for n, key in cls.KEYS.items() if not key.is_suffix and not key.is_leading]
+        start = parser.pos
+        name = parser.parse_identifier(f": a parameter of {cls.name}")
+        if name not in names:
+            message = f"{cls.name}: {name!r} is not {one_of(names)}"
+            parser.raise_error(message, start, parser.pos)
+        if name in values:
+            parser.raise_error(f"{cls.name}: {name!r} is given twice", start, parser.pos)
+        parser.parse_punctuation("=")
+        values[name] = cls._parse_value(parser, name)
+        following = [*cls.KEYS, ""][[*cls.KEYS].index(name) + 1]
+        suffix = cls.KEYS.get(following)
+        if suffix and suffix.is_suffix and parser.parse_optional_punctuation("<"):
+            values[following] = cls._parse_value(parser, following)
+            parser.parse_punctuation(">")
+
+    @classmethod
+    def _parse_value(cls, parser: AttrParser, name: str) -> Attribute:
+        start = parser.pos
+        value = cls.KEYS[name].parse(parser)
+        if refusal := cls.KEYS[name].refusal(value):
+            parser.raise_error(f"{name} {refusal}", start, parser.pos)
+        return value
+
+    def print_parameters(self, printer: Printer) -> None:
+        shown = [name for name in self.KEYS if self.is_printed(name)]
+        if not shown and self.MAY_BE_BARE:
+            return
+        values = self._values
+        with printer.in_angle_brackets():
+            for index, name in enumerate(shown):
+                key = self.KEYS[name]
+                if key.is_suffix:
+                    with printer.in_angle_brackets():
+                        key.print(printer, values[name])
+                    continue
+                separator = ", " if index else ""
+                printer.print_string(separator if key.is_leading else f"{separator}{name} = ")
+                key.print(printer, values[name])
+
+    def verify(self) -> None:
+        for name, value in self._values.items():
+            if refusal := self.KEYS[name].refusal(value):
+                raise VerifyException(f"{name} {refusal}")

@@ -1,0 +1,314 @@
+"""
+How an operand of a contraction lies once it is packed, and the operations that pack it.
+
+A packed operand has its fragments, or the panels of a K tile, one after the other, so that a
+subgroup or a workgroup reads one piece of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    IndexType,
+    IntAttr,
+    MemRefType,
+    StringAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.keyed import Key, KeyedAttr, integer_array, integers, word
+from xdsl_spirv.dialects.schedule.attributes import DYNAMIC
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError, ceil_div, static
+
+Shaped = TensorType | MemRefType
+
+
+def _parse_map(parser: AttrParser) -> AffineMapAttr:
+    start = parser.pos
+    map = parser.parse_attribute()
+    if not isinstance(map, AffineMapAttr):
+        parser.raise_error(f"expected an affine_map, found {map}", start, parser.pos)
+    return map
+
+
+@irdl_attr_definition
+class PackingAttr(KeyedAttr):
+    """
+    How an operand of a contraction lies in memory once it is packed into fragments or panels.
+
+    `map` leads from the loops, in the order batch, M or N, K, to the operand's dimensions; `sizes`
+    are the loops', DYNAMIC (the least i64) where numbers of the operation say them, and `groups`
+    says how many of each kind there are. So the operand is a matrix of
+    M or N by K for each of a batch. It is cut into fragments of `fragment` elements along M or N
+    and along K, after zeros have made both a multiple of `tile`. A packed operand has the shape
+    batch x fragments along K x fragments along M or N x elements of a fragment; in which order
+    the elements of a fragment lie is the device's own secret, as it distributes them over the
+    invocations of a subgroup. Fragments of one row are panels: K tiles, row after row, and in
+    order. An invocation's share of a fragment is 32-bit words; where `words` are given, they lie
+    in this order instead of the components'.
+    """
+
+    name = "schedule.packing"
+    use: StringAttr
+    fragment: ArrayAttr[IntAttr]
+    tile: ArrayAttr[IntAttr]
+    map: AffineMapAttr
+    sizes: ArrayAttr[IntAttr]
+    groups: ArrayAttr[IntAttr]
+    words: ArrayAttr[IntAttr]
+    KEYS = {
+        "use": word(("A", "B"), is_leading=True),
+        "fragment": integers(2, least=1),
+        "tile": integers(2, least=1),
+        "map": Key(_parse_map, Printer.print_attribute),
+        "sizes": integers(),
+        "groups": integers(3),
+        "words": integers(default=()),
+    }
+
+    def __init__(
+        self,
+        use: str,
+        fragment: Sequence[int],
+        tile: Sequence[int],
+        map: AffineMapAttr,
+        sizes: Sequence[int],
+        groups: Sequence[int],
+        words: Sequence[int] = (),
+    ):
+        super().__init__(
+            StringAttr(use),
+            integer_array(fragment),
+            integer_array(tile),
+            map,
+            integer_array(sizes),
+            integer_array(groups),
+            integer_array(words),
+        )
+
+    @property
+    def fragment_sizes(self) -> tuple[int, int]:
+        """Elements of a fragment along M or N, and along K."""
+        outer, inner = (size.data for size in self.fragment)
+        return outer, inner
+
+    @property
+    def is_panels(self) -> bool:
+        """Whether elements lie in order: no instruction takes a fragment of one row."""
+        return self.fragment_sizes[0] == 1
+
+    @property
+    def loops(self) -> tuple[range, range, range]:
+        """The loops of batch, of M or N, and of K."""
+        batch, outer, inner = (count.data for count in self.groups)
+        return (
+            range(batch),
+            range(batch, batch + outer),
+            range(batch + outer, batch + outer + inner),
+        )
+
+    def sized(self, numbers: Sequence[Size]) -> PackedSizes:
+        """How large it is, where the numbers of the operation are these."""
+        known = [size.data for size in self.sizes]
+        if known.count(DYNAMIC) != len(numbers):
+            raise UnknownSizeError(f"{known.count(DYNAMIC)} sizes of a packing are open")
+        left = iter(numbers)
+        return PackedSizes(self, tuple(next(left) if n == DYNAMIC else n for n in known))
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """How many there are of batch, M or N, and K before zeros are added, if that is known."""
+        batch, outer, inner = static(self.sized(()).extents)
+        return batch, outer, inner
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The packed operand's shape, if that is known."""
+        batch, inner, outer, elements = static(self.sized(()).shape)
+        return batch, inner, outer, elements
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The same as a type has it: DYNAMIC_INDEX for what numbers say."""
+        batch, outer, inner = (
+            any(self.sizes.data[loop].data == DYNAMIC for loop in loops) for loops in self.loops
+        )
+        ones = [1 for size in self.sizes if size.data == DYNAMIC]
+        opens = (batch, inner, outer, False)
+        shape = self.sized(ones).shape
+        return tuple(
+            DYNAMIC_INDEX if is_open else size
+            for is_open, size in zip(opens, static(shape), strict=True)
+        )
+
+    def verify(self) -> None:
+        super().verify()
+        if len(self.sizes) != self.map.data.num_dims:
+            raise VerifyException(f"{len(self.sizes)} sizes for {self.map.data.num_dims} loops")
+        if sum(count.data for count in self.groups) != len(self.sizes):
+            raise VerifyException("groups must add up to the number of loops")
+        if any(size.data < 1 for size in self.sizes if size.data != DYNAMIC):
+            raise VerifyException("sizes must be positive")
+        if sorted(word.data for word in self.words) != list(range(len(self.words))):
+            raise VerifyException("words must be the numbers from 0 in some order")
+        for tile, fragment in zip(self.tile, self.fragment, strict=True):
+            if tile.data % fragment.data:
+                raise VerifyException(
+                    f"tile = {tile.data} is not a multiple of the fragment's {fragment.data}"
+                )
+
+
+@dataclass(frozen=True)
+class PackedSizes:
+    """How large a packed operand is."""
+
+    packing: PackingAttr
+    sizes: tuple[Size, ...]
+
+    @property
+    def extents(self) -> tuple[Size, Size, Size]:
+        """How many there are of batch, M or N, and K before zeros are added."""
+        batch, outer, inner = (
+            prod(self.sizes[loop] for loop in loops) for loops in self.packing.loops
+        )
+        return batch, outer, inner
+
+    @property
+    def shape(self) -> tuple[Size, Size, Size, int]:
+        """The packed operand's shape."""
+        batch, *extents = self.extents
+        outer, inner = (
+            ceil_div(extent, tile.data) * (tile.data // fragment.data)
+            for extent, tile, fragment in zip(
+                extents, self.packing.tile, self.packing.fragment, strict=True
+            )
+        )
+        return batch, inner, outer, prod(self.packing.fragment_sizes)
+
+
+def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
+    assert isinstance(type, TensorType | MemRefType)
+    return type.get_shape(), type.element_type
+
+
+def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -> None:
+    shape, element = _shape_and_element(operand)
+    if packing.map.data.num_dims and len(packing.map.data.results) != len(shape):
+        raise VerifyException(f"{packing.map} has not as many results as {operand} dimensions")
+    packed_shape, packed_element = _shape_and_element(packed)
+    if packed_shape != packing.dimensions or packed_element != element:
+        shape = ("?" if n == DYNAMIC_INDEX else n for n in packing.dimensions)
+        expected = "x".join(map(str, (*shape, element)))
+        raise VerifyException(f"{operand} packed is {expected}, not {packed}")
+
+
+def _check_numbers(packing: PackingAttr, numbers: Sequence[SSAValue]) -> None:
+    opens = sum(size.data == DYNAMIC for size in packing.sizes)
+    if opens != len(numbers):
+        raise VerifyException(f"{opens} sizes are open, but {len(numbers)} numbers are given")
+
+
+@irdl_op_definition
+class PackOp(IRDLOperation):
+    """
+    A contraction's operand copied into fragments, in the order in which the device holds them.
+
+    `schedule.pack %B into %e by <...> : tensor<64x32xf16> into tensor<1x4x2x256xf16>
+    -> tensor<1x4x2x256xf16>`; on memrefs it has no result. `numbers` are the sizes of loops that
+    the packing leaves open.
+    """
+
+    name = "schedule.pack"
+    source = operand_def(Shaped)
+    destination = operand_def(Shaped)
+    numbers = var_operand_def(IndexType)
+    packing = prop_def(PackingAttr)
+    result = opt_result_def(TensorType)
+
+    assembly_format = (
+        "$source `into` $destination (`numbers` $numbers^)? `by` $packing attr-dict `:` "
+        "type($source) `into` type($destination) (`->` type($result)^)?"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        packing: PackingAttr,
+        numbers: Sequence[SSAValue] = (),
+    ):
+        tensor = isinstance(destination.type, TensorType)
+        super().__init__(
+            operands=[source, destination, list(numbers)],
+            properties={"packing": packing},
+            result_types=[[destination.type] if tensor else []],
+        )
+
+    def verify_(self) -> None:
+        _check_packed(self.packing, self.source.type, self.destination.type)
+        _check_numbers(self.packing, self.numbers)
+        tensor = isinstance(self.destination.type, TensorType)
+        if tensor != (self.result is not None):
+            raise VerifyException("it has a result if it packs into a tensor, and only then")
+
+
+@irdl_op_definition
+class PackedViewOp(IRDLOperation):
+    """
+    What a packed operand stands for: for whoever reads it, and nowhere in memory.
+
+    `schedule.packed_view %p by <...> : tensor<1x4x2x256xf16> to tensor<64x32xf16>`. `numbers` are
+    the sizes of loops that the packing leaves open.
+    """
+
+    name = "schedule.packed_view"
+    source = operand_def(Shaped)
+    numbers = var_operand_def(IndexType)
+    packing = prop_def(PackingAttr)
+    result = result_def(Shaped)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = (
+        "$source (`numbers` $numbers^)? `by` $packing attr-dict `:` type($source) `to` "
+        "type($result)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        packing: PackingAttr,
+        result_type: Attribute,
+        numbers: Sequence[SSAValue] = (),
+    ):
+        super().__init__(
+            operands=[source, list(numbers)],
+            properties={"packing": packing},
+            result_types=[result_type],
+        )
+
+    def verify_(self) -> None:
+        _check_packed(self.packing, self.result.type, self.source.type)
+        _check_numbers(self.packing, self.numbers)
