@@ -9,7 +9,7 @@ other. Weights are f16, or lie in planes of a GGUF format and are dequantized in
 kernel; the rows are f16, sums f32. Measured are the default schedule and each of `--schedules`:
 `["#schedule.contraction<...>", ...]`, or a few of tiles that did well if it is `few`; with
 `--variants`, `{"case": [...]}`, only those cases with their schedules
-(`variants-packed-h200.json`: of prompts, which nobody has measured yet). `2 parts` before one cuts
+(`variants-packed-h200.json`: of prompts). `2 parts` before one cuts
 the product along K, across workgroups. All are compiled before
 the first is timed. `us` is a product by itself, `pack_us` of f16 weights brought into fragments;
 `following_us` is a product where each waits for the one before, as in PyTorch's graph.

@@ -3,10 +3,11 @@ What a schedule is likely to cost, to choose among those that fit.
 
 Workgroups go round the compute units in rounds; a round takes as long as a tile's multiplications
 at the rate that the target's file gives for the candidate, and all of them at least as long as one
-takes that has a unit for itself. Where the file gives no rate, one is made up
-from how much of a tile must be fetched for how many multiplications. Storing the results comes on
-top, at the rate that the file gives for their way. The file may have factors that measurements of
-other contractions have taught (`corrections`). Packing an operand costs the
+takes that has a unit for itself. Where fragments are computed from packed planes, so do those that
+are left for the last time, when units have less than they have room for. Where the file gives no
+rate, one is made up from how much of a tile must be fetched for how many multiplications. Storing
+the results comes on top, at the rate that the file gives for their way. The file may have factors
+that measurements of other contractions have taught (`corrections`). Packing an operand costs the
 traffic of a copy, unless the operand is a weight: it is then packed once.
 """
 
@@ -21,7 +22,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
 from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div
-from xdsl_spirv.passes.schedule.tiles import StagedTile
+from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
 LOAD_WEIGHT = 64
 """The cost of fetching a row or column of a tile, in multiplications, where no rate is known."""
@@ -31,6 +32,9 @@ UNRATED = 500.0
 
 ACROSS_K = 0.55
 """The share of an 8-bit rate that remains where a tile lies across K in Workgroup memory."""
+
+FULL = 128
+"""Accumulators of an invocation that leave registers for `residency.subgroups`, and no more."""
 
 NARROW = {8: 0.9, 4: 0.6, 2: 0.35, 1: 0.2}
 """The share of a rate that remains where an operand moves by so many bytes at a time, not 16."""
@@ -84,8 +88,34 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
     share = prod(map(_share, plan.staged))
     rate = rate or _guess(plan)
     work = units * tile / (share * 1e12)
+    if alone is not None and any(isinstance(tile, UnpackedTile) for tile in (plan.a, plan.b)):
+        return work * _in_waves(rounds, _residents(plan), rate, alone)
     shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
     return max(shared, work / (alone or rate))
+
+
+def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
+    """
+    How long so many rounds take, `residents` of them at a time, where one takes 1 at a rate of 1.
+
+    Those that are left in the end are fewer: they take no less than at the full rate, and no more
+    than in proportion between one alone and all of them.
+    """
+    rest = rounds % residents
+    if not rest:
+        return rounds / rate
+    least = max(rest / rate, 1 / alone)
+    more = (residents / rate - 1 / alone) / max(1, residents - 1)
+    most = max(least, 1 / alone + (rest - 1) * more)
+    return (rounds - rest) / rate + (least + most) / 2
+
+
+def _residents(plan: Plan) -> int:
+    """Workgroups that share a compute unit, as far as their accumulators leave registers."""
+    rows, columns, _ = plan.schedule.tile
+    accumulators = rows * columns // prod(plan.schedule.grid) // plan.target.subgroup_size
+    of_each = plan.schedule.subgroup_count * accumulators
+    return max(1, plan.target.residency.subgroups * FULL // of_each)
 
 
 def _workgroups(plan: Plan) -> int:

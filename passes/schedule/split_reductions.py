@@ -9,8 +9,7 @@ and what followed the contraction follows the sum. A result of 64 x 64 is one wo
 device of a hundred units computes on one of them; in 16 parts it keeps 16 busy, for the traffic of
 the sums. Whether that pays is estimated as schedules are (see `cost`).
 
-An operand in packed planes is cut by whole blocks, and an open M stays open; nobody has measured
-such cuts, so that only `parts` makes them:
+An operand in packed planes is cut by whole blocks, and an open M stays open:
 
     %w = linalg.generic (n, b, h, j) of %q[n, b, j]
     sum over b, h, j of %x[m, 32 * b + 16 * h + j] * %w[n, b, h, j]
@@ -50,15 +49,17 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, static
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, static, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     contraction_of,
+    element_type,
     shape_of,
 )
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
-from xdsl_spirv.passes.analysis.values import is_zero
+from xdsl_spirv.passes.analysis.unpacking import unpacks
+from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -77,6 +78,15 @@ USUAL_TILE = 64
 
 WORTHWHILE = 0.8
 """The share of the time, by estimate, that cutting must come down to."""
+
+WORTHWHILE_OF_BLOCKS = 1.0
+"""
+The same where an operand is in packed planes: what 512 rows take, cut and whole, is estimated
+within 5 % (benchmarks/results/h200-packed-prompts.json).
+"""
+
+LEAST_ROWS_OF_BLOCKS = 512
+"""Rows from which on that is known."""
 
 
 @dataclass(frozen=True)
@@ -101,22 +111,31 @@ class SplitReductionsPass(ModulePass):
         known = op.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
         target = load_target(name, op, self.name) if name else None
-        for function in functions_of(op):
-            for generic in list(function.body.block.ops):
-                if isinstance(generic, linalg.ops.GenericOp):
-                    self._split(generic, target)
+        cuts = [
+            cut
+            for function in functions_of(op)
+            for generic in list(function.body.block.ops)
+            if isinstance(generic, linalg.ops.GenericOp) and (cut := _cut_of(generic))
+        ]
+        parts: dict[tuple[object, ...], int] = {}
+        for cut in cuts:
+            if (key := self._key(cut)) not in parts:
+                parts[key] = self._parts(cut, target)
+            if parts[key] > 1:
+                _replace(cut, parts[key])
 
-    def _split(self, op: linalg.ops.GenericOp, target: Target | None) -> None:
-        cut = _cut_of(op)
-        if cut is None:
-            return
+    def _key(self, cut: _Cut) -> tuple[object, ...]:
+        """What the number of parts depends on: with limits a contraction's own name, too."""
+        values = [*cut.op.inputs, *(cut.source.inputs if cut.source is not None else ())]
+        own = cut.op if self.only or self.barred else str(cut.contraction)
+        maps = cut.op.indexing_maps
+        return own, maps, *((value.type, is_weight(value)) for value in values)
+
+    def _parts(self, cut: _Cut, target: Target | None) -> int:
         if self.parts:
-            parts = self.parts if cut.divides(self.parts) else 1
-        else:
-            limits = Limits(self.only, self.barred)
-            parts = _best(cut, target, limits) if target is not None and cut.is_estimated else 1
-        if parts > 1:
-            _replace(cut, parts)
+            return self.parts if cut.divides(self.parts) else 1
+        limits = Limits(self.only, self.barred)
+        return _best(cut, target, limits) if target is not None and cut.is_estimated else 1
 
 
 @dataclass(frozen=True)
@@ -134,7 +153,16 @@ class _Cut:
     @property
     def is_estimated(self) -> bool:
         """Whether anybody has measured such cuts, so that an estimate may choose."""
-        return self.unpacked is None and not self.contraction.is_dynamic
+        return self.unpacked is not None or not self.contraction.is_dynamic
+
+    @property
+    def source(self) -> linalg.ops.GenericOp | None:
+        """What computes the operand in packed planes."""
+        if self.unpacked is None:
+            return None
+        source = self.op.inputs[self.unpacked].owner
+        assert isinstance(source, linalg.ops.GenericOp)
+        return source
 
     def divides(self, parts: int) -> bool:
         return self.size % parts == 0 and self.size > parts
@@ -224,10 +252,11 @@ def _uses(expression: object, loop: int) -> bool:
 def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     """The number of parts with the least estimated time; 1 where cutting is not worthwhile."""
     contraction = cut.contraction
-    batch, m, n, k = static((contraction.batch, contraction.m, contraction.n, contraction.k))
+    batch, m, n = map(typical, (contraction.batch, contraction.m, contraction.n))
     tiles = ceil_div(m, USUAL_TILE) * ceil_div(n, USUAL_TILE) * batch
-    least = k // LEAST_DEPTH
-    if target.measured_copy is None or tiles >= target.compute_units or least < 2:
+    least = typical(contraction.k) // LEAST_DEPTH
+    few = tiles < target.compute_units if cut.source is None else m >= LEAST_ROWS_OF_BLOCKS
+    if target.measured_copy is None or not few or least < 2:
         return 1
     if lookup(contraction, target) is not None:
         return 1
@@ -235,43 +264,66 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
         if isinstance(choose_rows(contraction, target, Decisions(limits)), RowsAttr):
             # It divides K within a workgroup.
             return 1
-    whole = _seconds(cut.op, target, limits)
+    whole = _seconds(cut.op, cut.source, target, limits)
     if whole is None:
         return 1
-    operands = zip(cut.op.inputs, contraction.element_types, strict=False)
-    read = sum(prod(static(shape_of(v))) * bit_width(type) // 8 for v, type in operands)
-    least_seconds = read / target.copy_bytes_per_second
-    best = max(whole, least_seconds) * WORTHWHILE, 1
-    results = prod(static(shape_of(cut.op.outputs[0])))
+    least_seconds = _bytes_read(cut) / target.copy_bytes_per_second
+    worthwhile = WORTHWHILE if cut.source is None else WORTHWHILE_OF_BLOCKS
+    best = max(whole, least_seconds) * worthwhile, 1
+    results = prod(map(typical, shape_of(cut.op.outputs[0])))
     for parts in PARTS:
         if parts > least or not cut.divides(parts):
             continue
         trial = _parts_of(cut, parts)
         product = trial[-2]
         assert isinstance(product, linalg.ops.GenericOp)
-        seconds = _seconds(product, target, limits)
+        source = next((op for op in trial if op is not product and unpacks(op)), None)
+        seconds = _seconds(product, source, target, limits)
         for op in reversed(trial):
             op.drop_all_references()
         if seconds is None:
             continue
         size = bit_width(contraction.element_types[2]) // 8
-        traffic = (parts + 1) * results * size / target.copy_bytes_per_second
+        # `cost` knows what storing results takes where their number is known.
+        moves = 2 * parts if contraction.is_dynamic else parts + 1
+        traffic = moves * results * size / target.copy_bytes_per_second
         best = min(best, (max(seconds, least_seconds) + PACKING_SECONDS + traffic, parts))
     return best[1]
 
 
-def _seconds(op: linalg.ops.GenericOp, target: Target, limits: Limits) -> float | None:
-    """How long a contraction is likely to take in a dispatch, where operands may be packed."""
+def _bytes_read(cut: _Cut) -> int:
+    """Of both operands, as they lie in memory."""
+    values = [*cut.op.inputs]
+    if cut.source is not None and cut.unpacked is not None:
+        values[cut.unpacked : cut.unpacked + 1] = cut.source.inputs
+    return sum(
+        prod(map(typical, shape_of(value))) * bit_width(element_type(value)) // 8
+        for value in values
+    )
+
+
+def _seconds(
+    op: linalg.ops.GenericOp, source: Operation | None, target: Target, limits: Limits
+) -> float | None:
+    """
+    How long a contraction is likely to take in a dispatch, where operands may be packed.
+
+    `source` is what computes an operand from packed planes; it comes into the dispatch.
+    """
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)
+    whole = fill.outputs[0].owner
     type = op.outputs[0].type
     assert isinstance(type, TensorType)
-    block = Block(arg_types=[value.type for value in op.inputs])
-    empty = tensor.EmptyOp([], type)
-    inside: dict[SSAValue, SSAValue] = dict(zip(op.inputs, block.args, strict=True))
-    inside[fill.outputs[0]] = empty.tensor
-    block.add_op(empty)
-    for inner in (fill.inputs[0].owner, fill, op):
+    moved: list[Operation | Block] = [fill.inputs[0].owner, whole, fill, op]
+    inputs = [*op.inputs]
+    if isinstance(source, linalg.ops.GenericOp):
+        moved[:0] = [source.outputs[0].owner, source]
+        at = inputs.index(source.results[0])
+        inputs[at : at + 1] = source.inputs
+    block = Block(arg_types=[value.type for value in inputs])
+    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    for inner in moved:
         assert isinstance(inner, Operation)
         copy = inner.clone(inside)
         inside.update(zip(inner.results, copy.results, strict=True))
@@ -279,7 +331,7 @@ def _seconds(op: linalg.ops.GenericOp, target: Target, limits: Limits) -> float 
     root = inside[op.results[0]].owner
     assert isinstance(root, linalg.ops.GenericOp)
     block.add_op(YieldOp(root.results[0]))
-    dispatch = DispatchOp(op.inputs, [type], Region(block))
+    dispatch = DispatchOp(inputs, [type], Region(block))
     try:
         return cheapest(contraction_of(root), target, Decisions(limits))[0]
     except (ScheduleDoesNotFit, NotAContraction):

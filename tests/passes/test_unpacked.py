@@ -191,6 +191,35 @@ def test_cut_along_k(name: str, m: int | None, k: int, parts: int) -> None:
     assert (np.abs(result - rows @ weights.T) <= 2.0**-9 * bound + 1e-7).all()
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "parts"),
+    [
+        # As measured on the H200 (benchmarks/results/h200-packed-prompts.json).
+        (None, 4096, 14336, 2),
+        (None, 4096, 4096, 2),
+        (None, 6144, 4096, 1),
+        (2048, 6144, 4096, 1),
+        # Fewer rows than were measured.
+        (64, 4096, 4096, 1),
+    ],
+)
+def test_cuts_are_chosen_by_estimate(m: int | None, n: int, k: int, parts: int) -> None:
+    format = FORMATS["Q4_1"]
+    planes = {
+        name: np.broadcast_to(plane.element.dtype.type(0), (n, k // 32, *format.sizes(name)))
+        for name, plane in format.planes.items()
+    }
+    imported = model(format, m, planes, F16, False)
+    for each in (LinalgToContractionPass(), SplitReductionsPass("nvidia-h200")):
+        each.apply(context(), imported.module)
+    products = [op for op in imported.module.walk() if isinstance(op, GenericOp)]
+    ranks = [len(op.iterator_types) for op in products if len(op.inputs) == 2]
+    assert ranks == [5 if parts == 1 else 6]
+    types = [op.results[0].type for op in products if len(op.inputs) == 2]
+    assert isinstance(types[0], TensorType)
+    assert parts == 1 or types[0].get_shape()[0] == parts
+
+
 def test_computed_fragments_under_all_checks() -> None:
     format = FORMATS["Q4_1"]
     planes = planes_of(format, 24, 96)
