@@ -26,7 +26,7 @@ from xdsl_spirv.compiler.host import (
     read_host,
 )
 from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels
-from xdsl_spirv.compiler.layers import layers_of
+from xdsl_spirv.compiler.layers import layers_of, relies_on_component_map
 from xdsl_spirv.compiler.pipeline import (
     OUTLINED,
     PREPARED,
@@ -120,8 +120,6 @@ def compile_module(
     layers = [
         layer for name in chosen for layer in layers_of(host_function(module, name), operators)
     ]
-    from xdsl_spirv.passes.schedule.component_use import relies_on_component_map
-
     relies = relies_on_component_map(module)
     passes = _run_until(OUTLINED, passes, module, ctx, observe)
     try:

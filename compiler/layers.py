@@ -27,9 +27,12 @@ from xdsl_spirv.dialects.places import labels_of, node_of, nodes_of
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     SCHEDULE,
+    AttentionAttr,
     AttentionMergeOp,
     AttentionOp,
     ConsideredAttr,
+    ContractionAttr,
+    DirectAttr,
     DispatchOp,
     LoopsAttr,
     PackOp,
@@ -70,6 +73,30 @@ def layers_of(module: Operation, operators: Mapping[str, str] | None = None) -> 
     names.
     """
     return [_layer(op, operators or {}) for op in module.walk() if isinstance(op, DispatchOp)]
+
+
+def relies_on_component_map(module: Operation) -> bool:
+    """
+    Whether any kernel holds components of cooperative matrices where the target's component map
+    says. Vulkan leaves the map to the implementation, so such a program is right on no other.
+    """
+    return any(SCHEDULE in op.attributes and _relies(op) for op in module.walk())
+
+
+def _relies(op: Operation) -> bool:
+    """Whether invocations compute fragments' components where they hold them."""
+    schedule = op.attributes[SCHEDULE]
+    if isinstance(schedule, AttentionAttr):
+        return schedule.in_registers
+    if not isinstance(schedule, ContractionAttr) or not isinstance(op, LinalgStructuredOperation):
+        return False
+    if schedule.result.data == "components":
+        return True
+    direct = [isinstance(path, DirectAttr) for path in (schedule.a, schedule.b)]
+    return any(direct) and any(
+        unpacking is not None and is_direct
+        for unpacking, is_direct in zip(contraction_of(op).unpackings, direct, strict=True)
+    )
 
 
 def _considered(op: Operation) -> list[Considered]:

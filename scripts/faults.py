@@ -6,7 +6,7 @@ Gives commands bad luck, bad input and bad intent, hundreds of times: which end 
     python scripts/faults.py --only "compile, huge"      # the cases whose name holds this
 
 A case is a command in a process of its own, with a home, a place for temporary files and a working
-directory that are its own. It has to end within `SECONDS`, with a status of tools/statuses.py that
+directory that are its own. It has to end within `SECONDS`, with a status of tools/__init__.py that
 fits, with no traceback and no "at fault" on its output, with no process behind it, no temporary
 file, and, where it fails, no output. The exit status is 1 if one does not.
 """

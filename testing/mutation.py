@@ -17,8 +17,8 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.decode.decoder import decode as decode_module
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.serialization.raw.binary import HEADER_WORDS, RawModule, decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError

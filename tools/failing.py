@@ -1,5 +1,5 @@
 """
-One way to fail: what the command's process says and with which status it ends (statuses.py).
+One way to fail: what the command's process says and with which status it ends (`__init__.py`).
 
 This module imports next to nothing, since an interruption may come in the middle of an import:
 what says so then may not begin another one.
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from xdsl_spirv.tools.statuses import CLOSED, INTERRUPTED, TERMINATED
+from xdsl_spirv.tools import CLOSED, INTERRUPTED, TERMINATED
 
 
 class Terminated(BaseException):

@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import TargetError
-from xdsl_spirv.tools.statuses import ENVIRONMENT, OURSELVES, REFUSED, of_the_system
+from xdsl_spirv.tools import ENVIRONMENT, OURSELVES, REFUSED, of_the_system
 
 
 def failure(error: BaseException) -> tuple[str, int]:

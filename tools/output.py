@@ -11,7 +11,7 @@ from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.files import write_atomically
-from xdsl_spirv.tools.statuses import of_the_system
+from xdsl_spirv.tools import of_the_system
 
 STANDARD = "-"
 """The file name that stands for standard output."""

@@ -31,8 +31,7 @@ from xdsl_spirv.interpreter.options import mapping_of
 from xdsl_spirv.progress import noted
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.encode import encoder
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode import SPIRVEncodeError, encoder
 from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.upstream.equality import is_same

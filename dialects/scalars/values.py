@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
+from xdsl_spirv.dialects.spirv import arithmetic, conversion, logic
 
 
 class Code(Protocol):
@@ -141,6 +141,8 @@ class Values:
     def with_sign(self, magnitude: SSAValue, sign: SSAValue) -> SSAValue:
         """A binary32 number that is not negative, with another's sign."""
         whole = self.as_type(i32)
+        from xdsl_spirv.dialects.spirv import bit
+
         mask = whole.op(bit.BitwiseAndOp, self.bits(sign), whole.number(-(1 << 31)))
         joined = whole.op(bit.BitwiseOrOp, self.bits(magnitude), mask)
         return self.op(conversion.BitcastOp, joined)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.targets import Target, TargetError, load
 
 TARGET = "schedule.target"

@@ -21,6 +21,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.ranges import element
 from xdsl_spirv.passes.analysis.value_ranges import JOINS, MOVES, ValueRanges
 from xdsl_spirv.passes.analysis.values import erase_unused_ops
@@ -35,7 +36,6 @@ from xdsl_spirv.passes.graph.narrow_bodies import (
 )
 from xdsl_spirv.passes.graph.narrow_floats import Floats
 from xdsl_spirv.passes.graph.wide_numbers import FLOAT_FEATURE, PASS, touches
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.targets import Target
 
 

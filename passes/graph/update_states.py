@@ -27,8 +27,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import first_value_of, functions_of, states_of
 from xdsl_spirv.dialects.schedule import UPDATES, DispatchOp, YieldOp
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
-from xdsl_spirv.passes.refusal import refuse
 
 PASS = "update-states"
 

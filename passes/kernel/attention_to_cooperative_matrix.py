@@ -25,12 +25,12 @@ from xdsl_spirv.dialects.schedule import (
     AttentionOp,
     CollectiveOp,
 )
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
 from xdsl_spirv.passes.kernel.collective import lower_packs
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_fit import check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit

@@ -24,11 +24,11 @@ from xdsl_spirv.dialects.schedule import (
     AttentionOp,
     CollectiveOp,
 )
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_lanes_code import LanesCode
 from xdsl_spirv.passes.kernel.attention_merge_code import MergeCode, MergePlan
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, check_lanes
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 

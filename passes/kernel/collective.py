@@ -34,6 +34,7 @@ from xdsl_spirv.dialects.schedule import (
     WindowAttr,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, storage
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Index
@@ -41,7 +42,6 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Multiplier, Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile

@@ -51,16 +51,15 @@ from xdsl_spirv.dialects.schedule import (
     WindowAttr,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.targets import Target
-from xdsl_spirv.upstream.equality import is_same
 
 KERNELS = "kernels"
 """The gpu.module that holds the kernels."""
@@ -262,6 +261,8 @@ class _Kernels:
         # Dynamic sizes are called alike: bodies that are equal compute them alike.
         key = (*block.arg_types, str(shape), *(op.name for op in block.walk()))
         for other in self._known.get(key, []):
+            from xdsl_spirv.upstream.equality import is_same
+
             if is_same(other.body, body.region):
                 return other.sym_name.data
         # A kernel of another shape may be called what this one's number would make it.

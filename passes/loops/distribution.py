@@ -16,6 +16,7 @@ from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops, Result
 from xdsl_spirv.passes.analysis.loops_nests import Nest, dimensions_along_rows, nests_of
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
@@ -26,7 +27,6 @@ from xdsl_spirv.passes.loops.groups import Lanes, group_of
 from xdsl_spirv.passes.loops.stores import store_elements
 from xdsl_spirv.passes.loops.tiles import Tiles
 from xdsl_spirv.passes.loops.vectors import use_vectors
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.loops_schedule import EXCHANGES
 from xdsl_spirv.targets import Target
 

@@ -33,6 +33,7 @@ from xdsl_spirv.dialects.schedule import (
     WindowAttr,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import TYPICAL, TYPICAL_SIZE, typical
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -40,7 +41,6 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
@@ -60,7 +60,6 @@ from xdsl_spirv.passes.schedule.paths import (
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
-from xdsl_spirv.upstream.equality import is_same
 
 
 @dataclass(frozen=True)
@@ -191,6 +190,8 @@ class _Choices:
         weights = is_weight(contraction.a), is_weight(contraction.b)
         key = inside.index(op), weights, *(inner.name for inner in inside)
         for other in self._known.get(key, ()):
+            from xdsl_spirv.upstream.equality import is_same
+
             like = other.op.parent_op()
             if isinstance(like, DispatchOp) and is_same(like.body, dispatch.body):
                 self.decisions.repeat(op, other.op)

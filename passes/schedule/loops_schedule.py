@@ -22,6 +22,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     is_multiple,
     typical,
 )
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.combinations import UNROLLED as KEPT
 from xdsl_spirv.passes.analysis.combinations import UNROLLED_BESIDE, combinations_of
 from xdsl_spirv.passes.analysis.loops_access import crossing, fast_loops, tile_grid
@@ -34,7 +35,6 @@ from xdsl_spirv.passes.analysis.loops_nests import (
     sources_of,
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.targets import Target
 
 EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))

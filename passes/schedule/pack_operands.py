@@ -36,6 +36,7 @@ from xdsl_spirv.dialects.schedule import (
     YieldOp,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, symbol
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -44,7 +45,6 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.sizes import SizeCode, number
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_fit import check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check

@@ -43,8 +43,8 @@ from xdsl_spirv.dialects.spirv.types import (
     RuntimeArrayType,
     StructType,
 )
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.requirements import MOVES
 
 PASS = "kernel-to-spirv"

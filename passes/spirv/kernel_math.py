@@ -18,7 +18,7 @@ from xdsl_spirv.dialects.scalars.functions import FUNCTIONS, ScalarFunction
 from xdsl_spirv.dialects.scalars.sequences import repeated
 from xdsl_spirv.dialects.scalars.values import Values, element_of, like, width_of
 from xdsl_spirv.dialects.spirv import conversion, glsl, logic
-from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Compute, KernelCode
 from xdsl_spirv.passes.spirv.kernel_scalars import by_kind, on_floats
 

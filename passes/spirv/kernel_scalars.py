@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.scalars.values import (
     wide,
     width_of,
 )
-from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
+from xdsl_spirv.dialects.spirv import arithmetic, conversion, logic
 from xdsl_spirv.passes.spirv.kernel_code import Compute, KernelCode
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
@@ -84,46 +84,6 @@ def minimum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 
 def maximum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
     return v.select(v.either(v.less(b, a), v.is_nan(a)), a, b)
-
-
-# Integers
-
-
-def remainder_signed(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """a - a / b * b: Vulkan leaves SRem of a negative operand undefined."""
-    quotient = v.op(arithmetic.SDivOp, a, b)
-    return v.op(arithmetic.ISubOp, a, v.op(arithmetic.IMulOp, quotient, b))
-
-
-def _inexact(v: Values, a: SSAValue, b: SSAValue, quotient: SSAValue) -> SSAValue:
-    """Whether a division leaves a remainder."""
-    product = v.op(arithmetic.IMulOp, quotient, b)
-    return v.test(logic.INotEqualOp, product, a)
-
-
-def _signs_differ(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    return v.test(logic.SLessThanOp, v.op(bit.BitwiseXorOp, a, b), v.number(0))
-
-
-def floor_divided(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """The quotient toward 0, less 1 where that rounded up."""
-    quotient = v.op(arithmetic.SDivOp, a, b)
-    down = v.as_type(i1).op(logic.LogicalAndOp, _inexact(v, a, b, quotient), _signs_differ(v, a, b))
-    return v.select(down, v.op(arithmetic.ISubOp, quotient, v.number(1)), quotient)
-
-
-def ceiling_divided(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """The quotient toward 0, plus 1 where that rounded down."""
-    quotient = v.op(arithmetic.SDivOp, a, b)
-    same = v.as_type(i1).op(logic.LogicalNotOp, _signs_differ(v, a, b))
-    up = v.as_type(i1).op(logic.LogicalAndOp, _inexact(v, a, b, quotient), same)
-    return v.select(up, v.op(arithmetic.IAddOp, quotient, v.number(1)), quotient)
-
-
-def ceiling_divided_unsigned(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    quotient = v.op(arithmetic.UDivOp, a, b)
-    up = _inexact(v, a, b, quotient)
-    return v.select(up, v.op(arithmetic.IAddOp, quotient, v.number(1)), quotient)
 
 
 # Comparisons
@@ -209,6 +169,8 @@ def resized(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     if _is_bool(x.type):
         return _choice(v, x, sign)
     if _is_bool(v.type):
+        from xdsl_spirv.dialects.spirv import bit
+
         whole = Values(v.code, x.type)
         low = whole.op(bit.BitwiseAndOp, x, whole.number(1))
         return whole.test(logic.INotEqualOp, low, whole.number(0))
@@ -329,17 +291,7 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.MuliOp: by_kind(logic.LogicalAndOp, arithmetic.IMulOp),
     arith.DivSIOp: one_to_one(arithmetic.SDivOp),
     arith.DivUIOp: one_to_one(arithmetic.UDivOp),
-    arith.RemSIOp: sequence(remainder_signed),
     arith.RemUIOp: one_to_one(arithmetic.UModOp),
-    arith.FloorDivSIOp: sequence(floor_divided),
-    arith.CeilDivSIOp: sequence(ceiling_divided),
-    arith.CeilDivUIOp: sequence(ceiling_divided_unsigned),
-    arith.AndIOp: by_kind(logic.LogicalAndOp, bit.BitwiseAndOp),
-    arith.OrIOp: by_kind(logic.LogicalOrOp, bit.BitwiseOrOp),
-    arith.XOrIOp: by_kind(logic.LogicalNotEqualOp, bit.BitwiseXorOp),
-    arith.ShLIOp: one_to_one(bit.ShiftLeftLogicalOp),
-    arith.ShRUIOp: one_to_one(bit.ShiftRightLogicalOp),
-    arith.ShRSIOp: one_to_one(bit.ShiftRightArithmeticOp),
     arith.AddfOp: uncontracted(Values.add),
     arith.SubfOp: uncontracted(Values.sub),
     arith.MulfOp: uncontracted(Values.mul),

@@ -75,10 +75,10 @@ from xdsl_spirv.dialects.spirv.structure import (
     GlobalVariableOp,
 )
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import TARGET, target_of
 from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY, UNROLLED
 from xdsl_spirv.passes.emit.spirv import declare
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv import kernel_scalars
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, DeviceHabits, KernelCode, stored
 
@@ -377,7 +377,11 @@ def handler_of(kind: type[Operation]) -> Convert | None:
     if kind.name in AS_IT_IS or kind.__module__ in GROUP:
         return same
     if kind not in HANDLERS and kind.name.startswith(("arith.", "math.")):
-        # The instructions of GLSL.std.450 are many, and most kernels use none of them.
+        # Most kernels use none of these instructions, of which GLSL.std.450 has many.
+        from xdsl_spirv.passes.spirv import kernel_integers
+
+        if kind in kernel_integers.HANDLERS:
+            return kernel_integers.HANDLERS[kind]
         from xdsl_spirv.passes.spirv import kernel_math
 
         return kernel_math.HANDLERS.get(kind)

@@ -28,8 +28,8 @@ from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.grammar import RULES, WRITTEN_FOR, Version, grammar
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import TARGET, target_of
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.requirements import Need, needs_of, requirements
 from xdsl_spirv.targets import Target
 

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.raw import (
     RawType,
 )
 from xdsl_spirv.grammar import Instruction, grammar
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, instruction, string_words
 
 SECTIONS = {

@@ -44,7 +44,7 @@ from xdsl_spirv.dialects.spirv.structure import (
 )
 from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.grammar import grammar
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.functions import FunctionEncoder
 from xdsl_spirv.serialization.encode.operations import Encode, encoder_of, integers
 from xdsl_spirv.serialization.encode.types import (

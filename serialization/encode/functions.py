@@ -32,7 +32,7 @@ from xdsl_spirv.dialects.spirv.control_flow import (
 from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.grammar import decoration_of, grammar
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.operations import (
     Encode,
     IdSource,

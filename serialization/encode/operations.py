@@ -25,7 +25,7 @@ from xdsl.irdl import IRDLOperation, OperandDef, OptOperandDef, VarOperandDef
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
 from xdsl_spirv.grammar import Category, Enumerant, Instruction, Operand, grammar
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.words import MAX_WORD_COUNT, string_words
 
 PARAMETERS = {

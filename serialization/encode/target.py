@@ -18,8 +18,8 @@ from xdsl.utils.target import Target
 
 from xdsl_spirv.dialects.spirv.module import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.dialects.spirv.module import modules_in, symbol_of
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.files import write_atomically
 
 

@@ -62,7 +62,7 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.grammar import Operand, decoration_of, grammar, integer_words
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
 
 

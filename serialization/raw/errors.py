@@ -1,7 +1,7 @@
 """
 What is said when bytes are no SPIR-V, or text is no assembly: the cause, then the place.
 
-These stand apart from `encode/errors.py` because the raw layer works without xDSL.
+These stand apart from `encode/__init__.py` because the raw layer works without xDSL.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.rules_types import RuleViolation
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.encoder import ModuleEncoder
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.origins import Origins
 from xdsl_spirv.serialization.validation.registry import Severity
 from xdsl_spirv.serialization.validation.validator import VERIFIER, WRITABLE, Finding, validate

@@ -30,8 +30,8 @@ from xdsl_spirv.testing.fuzzing.coverage import Coverage, Line
 from xdsl_spirv.testing.fuzzing.damage import damage_bytes
 from xdsl_spirv.testing.fuzzing.readers import Reader
 from xdsl_spirv.testing.fuzzing.seeds import all_of, in_folder
+from xdsl_spirv.tools import OURSELVES
 from xdsl_spirv.tools.messages import failure
-from xdsl_spirv.tools.statuses import OURSELVES
 
 FUZZ = "fuzz"
 

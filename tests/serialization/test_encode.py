@@ -10,8 +10,8 @@ from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.control_flow import EXITS
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, FPEncoding, MemoryAccess
 from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.encoder import ModuleEncoder, encode
-from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.functions import FunctionEncoder
 from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.serialization.raw.binary import RawInstruction, decode

@@ -16,9 +16,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
+from xdsl_spirv.tools import TERMINATED
 from xdsl_spirv.tools.failing import Terminated
 from xdsl_spirv.tools.main import main
-from xdsl_spirv.tools.statuses import TERMINATED
 from xdsl_spirv.tools.stepping import Session
 from xdsl_spirv.tools.stepping_runs import Runs
 from xdsl_spirv.tools.stepping_terminal import Terminal

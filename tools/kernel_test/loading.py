@@ -106,8 +106,8 @@ def _read(path: Path) -> bytes:
 
 def _parse(path: Path) -> tuple[ModuleOp, bytes]:
     from xdsl_spirv.runtime.modules import context, parse
+    from xdsl_spirv.serialization.encode import SPIRVEncodeError
     from xdsl_spirv.serialization.encode.encoder import encode
-    from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
     from xdsl_spirv.serialization.encode.target import find_module
     from xdsl_spirv.tools.debugging import LocatingParser
 

@@ -32,9 +32,9 @@ from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 

@@ -40,9 +40,9 @@ from xdsl_spirv.dialects.spirv.enums import ExecutionMode
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, StructType
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.exchange import Exchange
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.matrices import Form, Sharing

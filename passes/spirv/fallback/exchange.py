@@ -37,9 +37,9 @@ from xdsl_spirv.dialects.spirv.pointers import MemoryOperand
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, PointerType, StructType, known
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare, free_symbol
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.matrices import Form, Group
 from xdsl_spirv.passes.spirv.fallback.multiply import Product
 

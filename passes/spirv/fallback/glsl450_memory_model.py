@@ -33,7 +33,7 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleVariable
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
-from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.spirv.fallback.uniformity import variable_behind
 
 NAME = "spirv-to-glsl450-memory-model"

@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import ArrayType, PointerType, StructType
-from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping

@@ -17,9 +17,9 @@ from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Scope
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, known
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
 

@@ -36,9 +36,9 @@ from xdsl_spirv.dialects.spirv.types import (
     RuntimeArrayType,
     known,
 )
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.matrices import Form, Place
 
 

@@ -19,9 +19,9 @@ from xdsl_spirv.dialects.spirv.constraints import is_float, width_of
 from xdsl_spirv.dialects.spirv.conversion import FConvertOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.integers import (
     clamped,
     saturating_add,

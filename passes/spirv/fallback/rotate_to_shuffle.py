@@ -22,8 +22,8 @@ from xdsl_spirv.dialects.spirv.enums import BuiltIn, Capability, MemoryModel, Sc
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 

@@ -39,7 +39,7 @@ from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of, is_signed
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, StructType
-from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping

@@ -47,8 +47,8 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     known,
 )
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 from xdsl_spirv.passes.spirv.requirements import small_widths

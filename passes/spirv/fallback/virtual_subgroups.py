@@ -20,9 +20,9 @@ from xdsl_spirv.dialects.spirv.enums import BuiltIn, Scope
 from xdsl_spirv.dialects.spirv.memory import LoadOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, EntryPointOp, ModuleVariable
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.uniformity import Uniformity
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
