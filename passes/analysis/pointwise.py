@@ -47,7 +47,6 @@ def generalized(op: Operation) -> linalg.ops.GenericOp | None:
     match op:
         case linalg.ops.GenericOp() if (scalar := _spread_scalar(op)) is not None:
             fill = linalg.ops.FillOp([scalar], op.outputs, [op.results[0].type])
-            fill.results[0].name_hint = op.results[0].name_hint
             Rewriter.replace_op(op, fill)
             return None
         case linalg.ops.GenericOp():
@@ -104,8 +103,6 @@ def _generic(
         [value.type for value in outputs if isinstance(value.type, TensorType)],
     )
     generic.location = op.location
-    for result, old in zip(generic.results, op.results, strict=True):
-        result.name_hint = old.name_hint
     Rewriter.replace_op(op, generic)
     return generic
 

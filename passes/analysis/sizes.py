@@ -25,7 +25,7 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineSymExpr,
 )
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import (
     AttentionMergeOp,
@@ -510,12 +510,5 @@ def _without_unread(dispatch: DispatchOp) -> DispatchOp:
     )
     smaller.attributes = dispatch.attributes
     smaller.location = dispatch.location
-    outer = dispatch.parent_block()
-    assert outer is not None
-    outer.insert_op_before(smaller, dispatch)
-    for old, new in zip(dispatch.outputs, smaller.outputs, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    dispatch.detach()
-    dispatch.erase()
+    Rewriter.replace_op(dispatch, smaller)
     return smaller

@@ -238,7 +238,6 @@ def _init_as_epilogue(contraction: Contraction) -> Contraction:
     assert block is not None
     block.insert_ops_before([zero, fill], root)
     block.insert_op_after(total, root)
-    total.results[0].name_hint = result.name_hint
     result.replace_uses_with_if(total.results[0], lambda use: use.operation is not total)
     root.operands[len(root.operands) - 1] = fill.results[0]
     return contraction_of(root)

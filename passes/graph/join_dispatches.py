@@ -183,7 +183,6 @@ def _replace(
         op = op.next_op
     block.insert_op_after(joined, second)
     for old, new in zip(results, joined.results, strict=True):
-        new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
     for op in moved:
         op.detach()

@@ -142,8 +142,6 @@ class _Narrower:
         )
         generic.attributes |= op.attributes
         generic.location = op.location
-        for old, new in zip(op.results, generic.results, strict=True):
-            new.name_hint = old.name_hint
         Rewriter.replace_op(op, generic)
 
     def _scalar(self, value: SSAValue) -> SSAValue:

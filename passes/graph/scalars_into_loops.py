@@ -273,6 +273,4 @@ def _move(op: linalg.ops.GenericOp, scalars: Sequence[SSAValue]) -> None:
         [result.type for result in op.res],
     )
     new.location = op.location
-    for old, result in zip(op.results, new.results, strict=True):
-        result.name_hint = old.name_hint
     Rewriter.replace_op(op, new)

@@ -141,7 +141,6 @@ def _replaced(
         [type],
     )
     generic.location = use.location
-    generic.results[0].name_hint = use.results[0].name_hint
     if isinstance(reshape, tensor.ExpandShapeOp):
         moved: Reshape = _expanded(generic.results[0], _groups(reshape), target.get_shape())
     else:

@@ -177,7 +177,6 @@ def _choose_results(branch: scf.IfOp) -> None:
         if choice is None:
             choice = arith.SelectOp(branch.cond, a, b)
         choice.location = branch.location
-        choice.results[0].name_hint = result.name_hint
         Rewriter.insert_op(choice, InsertPoint.before(branch))
         result.replace_all_uses_with(choice.results[0])
     Rewriter.erase_op(branch)

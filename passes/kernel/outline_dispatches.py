@@ -315,8 +315,6 @@ def _launch(
     )
     launch.location = dispatch.location
     tensors = [bufferization.ToTensorOp(result.results[0], restrict=True) for result in results]
-    for tensor_op, old in zip(tensors, dispatch.outputs, strict=True):
-        tensor_op.results[0].name_hint = old.name_hint
     Rewriter.replace_op(
         dispatch,
         [*buffers, *results, *constants.values(), launch, *tensors],

@@ -240,7 +240,6 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
         dispatch.location = owner.location
         block.insert_op_before(dispatch, owner)
     last = dispatches[-1].outputs[0]
-    last.name_hint = result.name_hint
     result.replace_all_uses_with(last)
     erase_unused_ops(block, _is_pure)
 

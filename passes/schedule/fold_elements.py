@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import (
@@ -120,15 +121,10 @@ def _fold(dispatch: DispatchOp, target: Target) -> None:
     if not isinstance(user, DispatchOp):
         return
     folded = _folded(dispatch, user, target)
-    block = user.parent_block()
-    if folded is None or block is None:
+    if folded is None:
         return
-    block.insert_op_before(folded, user)
-    for old, new in zip(user.outputs, folded.outputs, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    block.erase_op(user)
-    block.erase_op(dispatch)
+    Rewriter.replace_op(user, folded)
+    Rewriter.erase_op(dispatch)
 
 
 def _folded(dispatch: DispatchOp, user: DispatchOp, target: Target) -> DispatchOp | None:

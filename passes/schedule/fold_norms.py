@@ -24,6 +24,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, RowsAttr
@@ -95,16 +96,8 @@ def _fold(dispatch: DispatchOp, target: Target) -> None:
             folded.erase()
         return
     for user, folded in pairs:
-        block = user.parent_block()
-        assert block is not None
-        block.insert_op_before(folded, user)
-        for old, new in zip(user.outputs, folded.outputs, strict=True):
-            new.name_hint = old.name_hint
-            old.replace_all_uses_with(new)
-        block.erase_op(user)
-    block = dispatch.parent_block()
-    assert block is not None
-    block.erase_op(dispatch)
+        Rewriter.replace_op(user, folded)
+    Rewriter.erase_op(dispatch)
 
 
 @dataclass(frozen=True)
@@ -366,5 +359,4 @@ def _multiply(root: Generic, factor: Factor) -> None:
         [type],
     )
     block.insert_ops_after([empty, scaled], root)
-    scaled.results[0].name_hint = result.name_hint
     result.replace_uses_with_if(scaled.results[0], lambda use: use.operation is not scaled)

@@ -294,7 +294,6 @@ class Lowering:
     ) -> None:
         array = CompositeConstructOp(components, form.array)
         code.insert(array)
-        array.result.name_hint = op.results[0].name_hint
         Rewriter.replace_op(op, [], [array.result])
 
 

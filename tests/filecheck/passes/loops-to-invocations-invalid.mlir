@@ -1,4 +1,4 @@
-// RUN: xdsl-opt %s -p 'loops-to-invocations' --verify-diagnostics --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p 'loops-to-invocations' --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
 // CHECK: loops-to-invocations: 'schedule.collective' in @f: workgroup = 12 is no multiple of the 8 invocations of a subgroup: 16 would be
 builtin.module attributes {schedule.target = "lavapipe"} {
