@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 142
+MOST = 143
 """Of our modules, packages included, that compiling one matmul may import."""
 
 MATMUL = """

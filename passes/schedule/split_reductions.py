@@ -58,7 +58,6 @@ from xdsl_spirv.passes.analysis.contraction import (
     shape_of,
 )
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
-from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
@@ -264,6 +263,8 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
         if isinstance(choose_rows(contraction, target, Decisions(limits)), RowsAttr):
             # It divides K within a workgroup.
             return 1
+    from xdsl_spirv.passes.analysis.unpacking import unpacks
+
     whole = _seconds(cut.op, cut.source, target, limits)
     if whole is None:
         return 1
