@@ -231,8 +231,8 @@ def main() -> None:
     options.resource = place.resource if gpus else LAVAPIPE
     listed = [product for group in options.groups.split(",") for product in GROUPS[group]()]
     # Some products have nothing to tune.
-    found = sources(listed[: 2 * (options.most + WARM_UP)], options.target)
-    every = [source for source, _ in found.values()]
+    tunable = sources(listed[: 2 * (options.most + WARM_UP)], options.target)
+    every = [source for source, _ in tunable.values()]
     chosen, first = every[: options.most], every[options.most :][:WARM_UP]
     record: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),

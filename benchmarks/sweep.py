@@ -144,29 +144,29 @@ def _report(record: dict[str, Any]) -> None:
 
 def _summary(records: list[dict[str, Any]], arguments: Any) -> dict[str, Any]:
     def counts(key: str) -> dict[str, int]:
-        found = collections.Counter(str(each[key]) for each in records)
-        return dict(sorted(found.items()))
+        occurrences = collections.Counter(str(record[key]) for record in records)
+        return dict(sorted(occurrences.items()))
 
     extra = "" if arguments.workloads == DEFAULT else f" --workloads {arguments.workloads}"
     failures = [
         {
-            **{key: each[key] for key in ("seed", "target", "form", "types", "status", "what")},
-            "reproduce": f"benchmarks/sweep.py --only {each['seed']} --target {each['target']}"
-            + (f" --vulkan {arguments.vulkan}" if each.get("on_device") else "")
+            **{key: record[key] for key in ("seed", "target", "form", "types", "status", "what")},
+            "reproduce": f"benchmarks/sweep.py --only {record['seed']} --target {record['target']}"
+            + (f" --vulkan {arguments.vulkan}" if record.get("on_device") else "")
             + extra,
         }
-        for each in records
-        if each["status"] != "passed"
+        for record in records
+        if record["status"] != "passed"
     ]
     return {
         "workloads": arguments.workloads,
         "seed": arguments.seed,
-        "contractions": len({each["seed"] for each in records}),
+        "contractions": len({record["seed"] for record in records}),
         "runs": len(records),
-        "on_device": sum(bool(each.get("on_device")) for each in records),
-        "on_interpreter": sum(bool(each.get("interpreted")) for each in records),
-        "kernels": sum(each.get("kernels", 0) for each in records),
-        "seconds": round(sum(each["seconds"] for each in records)),
+        "on_device": sum(bool(record.get("on_device")) for record in records),
+        "on_interpreter": sum(bool(record.get("interpreted")) for record in records),
+        "kernels": sum(record.get("kernels", 0) for record in records),
+        "seconds": round(sum(record["seconds"] for record in records)),
         "status": counts("status"),
         "targets": counts("target"),
         "types": counts("types"),

@@ -53,7 +53,7 @@ class Case:
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
         """The results against the source in binary64, by the bound of docs/numerics.md."""
-        wrong = [str(each) for each in check(program, inputs, results) if not each.passed]
+        wrong = [str(outcome) for outcome in check(program, inputs, results) if not outcome.passed]
         return "; ".join(wrong)
 
 
@@ -72,8 +72,8 @@ def case(seed: int, largest: int = 64) -> Case | Dynamic:
 
 def plain(seed: int, generator: Generator, largest: int) -> Case:
     """A contraction alone, as a `linalg.generic`."""
-    made = workload(seed, largest=largest)
-    return Case(made.name, made.types, made.text(), made.inputs)
+    contraction = workload(seed, largest=largest)
+    return Case(contraction.name, contraction.types, contraction.text(), contraction.inputs)
 
 
 def values(generator: Generator, shape: Sequence[int], type: str, narrow: bool = False) -> Array:
@@ -137,8 +137,8 @@ def _shapes(
         sizes[str(loop)] = int(generator.integers(1, max(2, reach + 1)))
         left = max(1, left // sizes[str(loop)])
     strides, dilations = ([int(x) for x in generator.integers(1, 3, len(windows))] for _ in "sd")
-    fixed = name in ("conv_1d", "conv_2d", "conv_3d")
-    if fixed:
+    has_unit_strides = name in ("conv_1d", "conv_2d", "conv_3d")
+    if has_unit_strides:
         strides = dilations = [1] * len(windows)
 
     def size(index: str) -> int:
@@ -149,7 +149,7 @@ def _shapes(
 
     shapes = [tuple(size(x) for x in operand.split()) for operand in (*operands[:2],)]
     shapes.append(tuple(sizes[x] for x in parallel))
-    if not windows or fixed:
+    if not windows or has_unit_strides:
         return shapes, ""
     kind = f"tensor<{len(windows)}xi64>"
     return shapes, (
@@ -162,15 +162,15 @@ def quantized(seed: int, generator: Generator, largest: int) -> Case:
     if generator.random() < 0.4:
         return _named_quantized(generator, largest)
     types = str(generator.choice(["s8 -> s32", "u8 -> u32", "s8 x u8 -> s32"]))
-    made = replace(workload(seed, (types,), largest), accumulate=False)
+    contraction = replace(workload(seed, (types,), largest), accumulate=False)
     zero = [int(generator.integers(-128, 128)) for _ in "ab"]
     if generator.random() < 0.5:
         zero[1] = 0
-    text = made.text()
+    text = contraction.text()
     shifted = text.replace("    %p = arith.muli", _SHIFT.format(*zero) + "    %p = arith.muli")
     shifted = shifted.replace("arith.muli %u, %v", "arith.muli %uz, %vz")
     assert "%uz, %vz" in shifted
-    return Case(f"quantized {made.name}", types, shifted, made.inputs)
+    return Case(f"quantized {contraction.name}", types, shifted, contraction.inputs)
 
 
 _SHIFT = """    %za = arith.constant {} : i32
@@ -207,16 +207,16 @@ def _named_quantized(generator: Generator, largest: int) -> Case:
 def with_epilogue(seed: int, generator: Generator, largest: int) -> Case:
     """A contraction and a chain of what networks put behind one."""
     types = str(generator.choice(list(TYPES)))
-    made = workload(seed, (types,), largest)
+    contraction = workload(seed, (types,), largest)
     steps: list[Step] = []
     type = element_type(TYPES[types][2])
-    rank = len(made.out)
+    rank = len(contraction.out)
     for _ in range(int(generator.integers(1, 4))):
         steps.append(random_step(type, rank, generator))
         type = steps[-1].type
         if type == "i8":
             break
-    return Epilogued(f"epilogue {made.name}", types, made, tuple(steps))  # pyright: ignore
+    return Epilogued(f"epilogue {contraction.name}", types, contraction, tuple(steps))  # pyright: ignore
 
 
 @dataclass(frozen=True)
@@ -237,9 +237,9 @@ class Prologue:
 def with_prologue(seed: int, generator: Generator, largest: int) -> Case:
     """A contraction of what is cast, dequantized or shifted, sometimes with a chain behind."""
     types = str(generator.choice(list(TYPES)))
-    made = workload(seed, (types,), largest)
+    contraction = workload(seed, (types,), largest)
     steps: list[Step] = []
-    type, rank = element_type(TYPES[types][2]), len(made.out)
+    type, rank = element_type(TYPES[types][2]), len(contraction.out)
     for _ in range(int(generator.integers(3))):
         steps.append(random_step(type, rank, generator))
         type = steps[-1].type
@@ -247,8 +247,8 @@ def with_prologue(seed: int, generator: Generator, largest: int) -> Case:
             break
     operand = int(generator.integers(2))
     before = _prologue("AB"[operand], element_type(TYPES[types][operand]), generator)
-    form = f"prologue {before.name} {made.name}"
-    return Epilogued(form, types, made, tuple(steps), before)  # pyright: ignore
+    form = f"prologue {before.name} {contraction.name}"
+    return Epilogued(form, types, contraction, tuple(steps), before)  # pyright: ignore
 
 
 def _prologue(operand: str, type: str, generator: Generator) -> Prologue:
@@ -284,13 +284,13 @@ class Epilogued:
 
     form: str
     types: str
-    made: Workload
+    contraction: Workload
     steps: tuple[Step, ...]
     before: Prologue | None = None
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        return self.made.shape(self.made.out)
+        return self.contraction.shape(self.contraction.out)
 
     def _operand(self, number: int) -> tuple[str, tuple[int, ...]] | None:
         """The name and shape of what a step reads beside the result."""
@@ -325,13 +325,15 @@ class Epilogued:
   }} -> {to}
 """
             value, type = f"%r{number}", step.type
-        text = self.made.text(Tail(arguments, lines, value, tensor(shape, type)))
+        text = self.contraction.text(Tail(arguments, lines, value, tensor(shape, type)))
         return text if self.before is None else self._with_prologue(text, self.before)
 
     def _with_prologue(self, text: str, before: Prologue) -> str:
         """The operand is called `A_source` or `B_source`, and what it was is made of it."""
         name = before.operand
-        shape = self.made.a_shape if name == "A" else self.made.shape(self.made.b)
+        shape = (
+            self.contraction.a_shape if name == "A" else self.contraction.shape(self.contraction.b)
+        )
         element = element_type(TYPES[self.types]["AB".index(name)])
         to, source = tensor(shape, element), tensor(shape, before.source)
         head, rest = text.split("\n", 1)
@@ -350,28 +352,28 @@ class Epilogued:
 {rest}"""
 
     def inputs(self, generator: Generator) -> dict[str, Array]:
-        found = self.made.inputs(generator)
+        arrays = self.contraction.inputs(generator)
         if (before := self.before) is not None:
-            drawn = found.pop(before.operand)
+            drawn = arrays.pop(before.operand)
             if before.name == "dequantize":
                 drawn = generator.integers(-128, 128, drawn.shape)
-            found[f"{before.operand}_source"] = drawn.astype(dtype_of(before.source))
+            arrays[f"{before.operand}_source"] = drawn.astype(dtype_of(before.source))
         type = element_type(TYPES[self.types][2])
         for number, step in enumerate(self.steps):
             operand = self._operand(number)
             if operand is not None:
                 name, shape = operand
-                found[name] = values(generator, shape, type)
+                arrays[name] = values(generator, shape, type)
             type = step.type
-        return found
+        return arrays
 
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
         """Whether every element lies between what the ends of the contraction's interval become."""
         if (before := self.before) is not None:
-            made = before.values(inputs[f"{before.operand}_source"])
-            inputs = {**inputs, before.operand: made}
+            operand_values = before.values(inputs[f"{before.operand}_source"])
+            inputs = {**inputs, before.operand: operand_values}
         low, high = self._interval(inputs)
         type = element_type(TYPES[self.types][2])
         for number, step in enumerate(self.steps):
@@ -403,12 +405,14 @@ class Epilogued:
 
     def _interval(self, inputs: Mapping[str, Array]) -> Interval:
         """What the contraction alone may be."""
-        module = parse_text(self.made.text())
+        module = parse_text(self.contraction.text())
         names = [name for name in ("A", "B", "C") if name in inputs]
         arguments = [inputs[name] for name in names]
         (exact,) = reference(module, arguments)
         (size,) = reference(module, [np.abs(a) for a in arguments])
-        reduced = [n for loop, n in self.made.loops.items() if loop not in self.made.out]
+        reduced = [
+            n for loop, n in self.contraction.loops.items() if loop not in self.contraction.out
+        ]
         bound = contraction_bound(int(np.prod(reduced)), TYPES[self.types][2])
         wide = exact.astype(np.float64)
         if exact.dtype.kind == "i":

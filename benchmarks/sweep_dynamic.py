@@ -31,16 +31,18 @@ class Dynamic:
 
     form: str
     types: str
-    made: Workload
+    contraction: Workload
     open: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        loops = {name: UNKNOWN if name in self.open else n for name, n in self.made.loops.items()}
-        written = replace(self.made, loops=loops).text()
+        loops = {
+            name: UNKNOWN if name in self.open else n for name, n in self.contraction.loops.items()
+        }
+        written = replace(self.contraction, loops=loops).text()
 
-        def size(found: re.Match[str]) -> str:
-            return "?" if int(found.group()) >= UNKNOWN // 2 else found.group()
+        def size(match: re.Match[str]) -> str:
+            return "?" if int(match.group()) >= UNKNOWN // 2 else match.group()
 
         return re.sub(
             r"tensor<[^>]*>", lambda type: re.sub(r"\d+(?=x)", size, type.group()), written
@@ -51,28 +53,28 @@ class Dynamic:
 
     def draws(self, generator: Generator) -> Iterator[dict[str, Array]]:
         """Inputs at three sizes of the open loops."""
-        sizes = dict(self.made.loops)
+        sizes = dict(self.contraction.loops)
         others = {name: int(generator.integers(1, 49)) for name in self.open}
         for chosen in (sizes, sizes | dict.fromkeys(self.open, 1), sizes | others):
-            yield replace(self.made, loops=chosen).inputs(generator)
+            yield replace(self.contraction, loops=chosen).inputs(generator)
 
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
         """The results against the source in binary64, by the bound of docs/numerics.md."""
-        wrong = [str(each) for each in check(program, inputs, results) if not each.passed]
+        wrong = [str(outcome) for outcome in check(program, inputs, results) if not outcome.passed]
         shapes = {name: "x".join(map(str, array.shape)) for name, array in inputs.items()}
         return f"{shapes}: {'; '.join(wrong)}" if wrong else ""
 
 
 def dynamic(seed: int, generator: Generator, largest: int) -> Dynamic:
     """A random contraction, one to all of its loops open; windows keep their sizes."""
-    made = workload(seed, largest=largest)
+    contraction = workload(seed, largest=largest)
     # The result's initial value is an argument, so that no size has to be computed for it. Elements
     # that no window reaches, and windows that reach into a padding only, are for static sizes.
-    made = replace(made, accumulate=True, low=(), high=(), extra=())
-    windows = {loop for index in made.a if not isinstance(index, str) for loop, _ in index}
-    free = [name for name in made.loops if name not in windows] or list(made.loops)
+    contraction = replace(contraction, accumulate=True, low=(), high=(), extra=())
+    windows = {loop for index in contraction.a if not isinstance(index, str) for loop, _ in index}
+    free = [name for name in contraction.loops if name not in windows] or list(contraction.loops)
     count = int(generator.integers(1, len(free) + 1))
     chosen = tuple(str(name) for name in sorted(generator.permutation(free)[:count]))
-    return Dynamic(f"dynamic {made.name}", made.types, made, chosen)
+    return Dynamic(f"dynamic {contraction.name}", contraction.types, contraction, chosen)

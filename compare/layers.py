@@ -64,7 +64,7 @@ class LayerComparison:
     share: float
     how: str
     place: tuple[int, ...]
-    found: Any
+    actual: Any
     expected: Any
     tensor: str | None = None
 
@@ -78,8 +78,8 @@ class LayerComparison:
             return f"layer {self.number}: {text}, {verdict}: {self.layer.name}"
         return (
             f"the model differs at layer {self.number}: {text} is {self.share:.3g} times its "
-            f"{self.how}; at {list(self.place)} it is {self.found} instead of {self.expected}: its "
-            "import or a rewriting is wrong, for no kernel was asked\n"
+            f"{self.how}; at {list(self.place)} it is {self.actual} instead of {self.expected}: "
+            "its import or a rewriting is wrong, for no kernel was asked\n"
             f"  node:     {self.layer.name}\n"
             f"  dispatch: {self.number}, {self.layer.computes}\n"
             f"  kernel:   {self.layer.entry_point}, path {self.layer.path}"
@@ -96,7 +96,7 @@ class LayerComparison:
             return f"{text}: {self.layer.name}"
         return (
             f"layer {self.number} differs: max abs error {self.max_abs:.3g} is {self.share:.3g} "
-            f"times its {self.how}; at {list(self.place)} it is {self.found} instead of "
+            f"times its {self.how}; at {list(self.place)} it is {self.actual} instead of "
             f"{self.expected}\n"
             f"  node:     {self.layer.name}\n"
             f"  dispatch: {self.number}, {self.layer.computes}\n"

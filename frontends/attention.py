@@ -77,11 +77,11 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
     queries to each x queries. Keys and values are never repeated.
     """
     batch, heads, rows, depth = q.sizes
-    own, columns = k.sizes[1:3]
+    own, keys = k.sizes[1:3]
     times = exact_quotient(heads, own)
     if times is None:
         b.refuse(f"{heads} heads of queries share {own}", "use a multiple")
-    if k.sizes[3] != depth or columns != v.sizes[2]:
+    if k.sizes[3] != depth or keys != v.sizes[2]:
         b.refuse(f"queries {q} with keys {k} and values {v}", "mend the shapes")
     wide = sum_element(q.element)
     split: list[Size] = [batch, own] if times == 1 else [batch, own, times]
@@ -90,7 +90,7 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
     of_keys = [0, 1]
     q = b.reshape(q, [*split, rows, depth])
     scores = replace(scores, masks=[_by_heads(b, mask, split) for mask in scores.masks])
-    shape: list[Size] = [*split, rows, columns]
+    shape: list[Size] = [*split, rows, keys]
     products = b.contract(
         q, [*range(count), row, last], k, [*of_keys, column, last], shape, count + 3, wide
     )

@@ -53,13 +53,13 @@ def _times(slow: list[ExplainedLayer], target: Target) -> float | None:
     before, after = 0.0, 0.0
     for entry in slow:
         layer = entry.layer
-        half = replace(
+        in_f16 = replace(
             layer,
             path=COOPERATIVE_MATRIX,
             types=IN_F16,
             bytes=None if layer.bytes is None else layer.bytes // 2,
         )
-        line = roofline(half, target).seconds
+        line = roofline(in_f16, target).seconds
         if entry.roofline_seconds is None or line is None:
             return None
         before += entry.roofline_seconds

@@ -21,7 +21,7 @@ class Wrong:
 
     result: str
     index: tuple[int, ...]
-    found: float | int
+    actual: float | int
     before: float | int
     expected: float | int
     allowed: float
@@ -32,7 +32,7 @@ class Wrong:
         if self.allowed:
             interval += f" +- {self.allowed:.3g}"
         return (
-            f"{self.result}{where} is {self.found}, legal is {interval} "
+            f"{self.result}{where} is {self.actual}, legal is {interval} "
             f"(before the pass: {self.before})"
         )
 

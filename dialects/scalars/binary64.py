@@ -36,8 +36,8 @@ def exp(v: Values, x: SSAValue) -> SSAValue:
     for part in LN_2:
         rest = v.fma(v.negated(k), v.number(part), rest)
     result = v.polynomial(rest, EXP)
-    half = v.op(glsl.GLFloorOp, v.mul(k, v.number(0.5)))
-    for step in (half, v.sub(k, half)):
+    half_k = v.op(glsl.GLFloorOp, v.mul(k, v.number(0.5)))
+    for step in (half_k, v.sub(k, half_k)):
         exponent = v.as_type(i32).op(conversion.ConvertFToSOp, step)
         result = v.op(glsl_forms.GLLdexpOp, result, exponent)
     result = v.select(v.less(v.number(MOST), x), v.number(inf), result)

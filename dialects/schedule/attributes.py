@@ -309,12 +309,12 @@ class ContractionAttr(KeyedAttr):
             raise VerifyException("subgroups are rows, columns, and slices of K if there are more")
         rows, columns = self.grid
         m, n, k = self.instruction.sizes
-        needs = (("M", m * rows), ("N", n * columns), ("K", k * self.slices))
-        for (dimension, unit), size in zip(needs, self.tile, strict=True):
-            if size % unit:
+        steps = (("M", m * rows), ("N", n * columns), ("K", k * self.slices))
+        for (dimension, step), size in zip(steps, self.tile, strict=True):
+            if size % step:
                 raise VerifyException(
-                    f"workgroup_tile {dimension} = {size} is not a multiple of {unit} "
-                    f"(subgroups x instruction): {max(unit, size // unit * unit)} would be"
+                    f"workgroup_tile {dimension} = {size} is not a multiple of {step} "
+                    f"(subgroups x instruction): {max(step, size // step * step)} would be"
                 )
 
 

@@ -20,13 +20,13 @@ Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
 
 
 class Access:
-    """One instruction's accesses: elements of `unit` bytes by number, over (w, s, l, ...)."""
+    """One instruction's accesses: elements of `granule` bytes by number, over (w, s, l, ...)."""
 
     def __init__(
         self,
         op: Operation,
         items: Array,
-        unit: int,
+        granule: int,
         mask: Mask,
         *,
         write: bool = False,
@@ -35,7 +35,7 @@ class Access:
     ):
         self.op = op
         self.items = items
-        self.unit = unit
+        self.granule = granule
         self.mask = mask
         self.write = write
         self.atomic = atomic

@@ -35,11 +35,11 @@ class Region:
     """The granules of bytes that one or more memories share."""
 
     def __init__(
-        self, rows: Rows, count: int, size: int, unit: int, names: AbstractSet[str] = frozenset()
+        self, rows: Rows, count: int, size: int, granule: int, names: AbstractSet[str] = frozenset()
     ):
         self.rows: Rows = rows
-        self.count, self.size, self.unit = count, size, unit
-        self.length = -(-size // unit)
+        self.count, self.size, self.granule = count, size, granule
+        self.length = -(-size // granule)
         self.names = names
         self.words = {
             "writes": np.zeros(count * self.length, np.int64),
@@ -54,12 +54,12 @@ class Region:
             self.words[which] = np.zeros(self.count * self.length, np.int64)
         return self.words[which]
 
-    def refine(self, unit: int) -> None:
-        """Divide the granules so that steps of `unit` bytes are whole ones."""
-        finer = gcd(self.unit, unit)
-        if finer == self.unit:
+    def refine(self, granule: int) -> None:
+        """Divide the granules so that steps of `granule` bytes are whole ones."""
+        finer = gcd(self.granule, granule)
+        if finer == self.granule:
             return
-        factor = self.unit // finer
+        factor = self.granule // finer
         length = -(-self.size // finer)
         for which, words in self.words.items():
             old = words.reshape(self.count, self.length)
@@ -71,7 +71,7 @@ class Region:
                 (self._split(index, factor, length, parts), np.repeat(words, factor))
                 for index, words in singles
             ]
-        self.unit, self.length = finer, length
+        self.granule, self.length = finer, length
 
     def _split(self, index: Array, factor: int, length: int, parts: Array) -> Array:
         row, place = index // self.length, index % self.length
@@ -128,12 +128,12 @@ class Bytes:
     names: set[str]
     region: Region | None = None
 
-    def part(self, memory: Memory, offset: int, unit: int) -> History:
+    def part(self, memory: Memory, offset: int, granule: int) -> History:
         """A buffer's history."""
-        unit = gcd(unit, offset)
+        granule = gcd(granule, offset)
         if self.region is None:
-            self.region = Region("shared", 1, self.end - self.start, unit, self.names)
-        self.region.refine(unit)
+            self.region = Region("shared", 1, self.end - self.start, granule, self.names)
+        self.region.refine(granule)
         return History(memory, self.region, offset)
 
 
@@ -151,7 +151,7 @@ class Histories:
         shared = [Bytes(s, e, set[str]().union(*names)) for s, e, names in overlapping(spans)]
         self.buffers = [bytes for bytes in shared if self._is_written(bytes.names)]
 
-    def of(self, memory: Memory, unit: int) -> History | None:
+    def of(self, memory: Memory, granule: int) -> History | None:
         """The history of a memory, None if nothing writes it or nobody shares it."""
         if memory.rows == "lane":
             return None
@@ -159,11 +159,11 @@ class Histories:
             if not self._is_written(memory.names):
                 return None
             count, size = memory.data.shape
-            return History(memory, Region(memory.rows, count, size, unit, memory.names))
+            return History(memory, Region(memory.rows, count, size, granule, memory.names))
         start, end = _span(memory)
         for shared in self.buffers:
             if shared.start <= start and end <= shared.end:
-                return shared.part(memory, start - shared.start, unit)
+                return shared.part(memory, start - shared.start, granule)
         return None
 
     def _is_written(self, names: AbstractSet[str]) -> bool:
@@ -182,10 +182,10 @@ class MemoryShadow:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
             self.undefined = Memory(data, memory.rows, memory.batch)
 
-    def history(self, histories: Histories, unit: int) -> History | None:
+    def history(self, histories: Histories, granule: int) -> History | None:
         """Who accessed the memory, None if that cannot matter; made at the first access."""
         if self.tracked is None:
-            self.known = histories.of(self.memory, unit)
+            self.known = histories.of(self.memory, granule)
             self.tracked = self.known is not None
         return self.known
 

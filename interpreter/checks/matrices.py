@@ -90,13 +90,13 @@ class Matrices:
         return pointer
 
     def _check_alignment(self, pointer: Pointer, stride: Array | None, mask: Mask) -> None:
-        unit = self.alignment
-        if pointer.scale % unit or pointer.base % unit:
+        alignment = self.alignment
+        if pointer.scale % alignment or pointer.base % alignment:
             bytes = pointer.address()
-            self._misaligned(bytes % unit != 0, "the pointer", {"address": bytes}, mask)
+            self._misaligned(bytes % alignment != 0, "the pointer", {"address": bytes}, mask)
         if stride is not None:
             bytes = stride.astype(np.int64) * self.place.pointee_bytes
-            self._misaligned(bytes % unit != 0, "the Stride", {"Stride in bytes": bytes}, mask)
+            self._misaligned(bytes % alignment != 0, "the Stride", {"Stride in bytes": bytes}, mask)
 
     def _misaligned(self, wrong: Array, name: str, values: dict[str, Array], mask: Mask) -> None:
         self.checker.find_active(
@@ -166,17 +166,17 @@ class Matrices:
         if tiles.stride.size == 1 and outside is None:
             start = leaders(pointer, batch.mask, self.place.axes)
             step = int(tiles.stride.item()) * size
-            unit = step_of(start, step, self.line_bytes)
+            granule = step_of(start, step, self.line_bytes)
         else:
-            unit = size
-        history = shadow.history(order.histories, unit)
+            granule = size
+        history = shadow.history(order.histories, granule)
         if history is None:
             return
         mask = batch.mask
         if outside is not None:
             fine = ~outside.any(axis=(2, 3))[..., None]
             mask = within(mask, fine)
-        per = unit // size
+        per = granule // size
         if per > 1:
             tiles = Tiles(
                 tiles.memory,
@@ -190,7 +190,7 @@ class Matrices:
             Access(
                 self.op,
                 items,
-                unit,
+                granule,
                 mask,
                 write=self.store,
                 scope=self.form.scope,

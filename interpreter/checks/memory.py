@@ -120,8 +120,8 @@ class CheckedAccess(memory.Access):
         order = self.checker.races
         if order is None:
             return None
-        unit = self.dtype.itemsize
-        history = self.checker.shadow_of(self.memory).history(order.histories, unit)
+        granule = self.dtype.itemsize
+        history = self.checker.shadow_of(self.memory).history(order.histories, granule)
         if history is None:
             return None
         items = self.items
@@ -133,7 +133,7 @@ class CheckedAccess(memory.Access):
         access = Access(
             self.op,
             items,
-            unit,
+            granule,
             mask,
             write=write,
             atomic=atomic,

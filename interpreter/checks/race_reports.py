@@ -258,7 +258,7 @@ class RaceReports:
         word = int(conflicts.earlier[first])
         other = races.log[word >> 32]
         assert other is not None
-        byte = int(conflicts.index[first]) % region.length * region.unit
+        byte = int(conflicts.index[first]) % region.length * region.granule
         spot = self.checker.spot(access.memory, byte - access.offset)
         by = races.accessors.name(word & WHO)
         notes = [relate("the other access", other, f"by {by}", head=spot)]

@@ -215,7 +215,7 @@ class Races:
     def note(self, history: History, access: Access) -> None:
         """Record accesses, and report those that nothing orders."""
         region = history.region
-        region.refine(access.unit)
+        region.refine(access.granule)
         access.memory, access.offset = history.memory, history.offset
         index, who = self._flatten(history, access)
         if not index.size:
@@ -263,11 +263,11 @@ class Races:
     def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
         """Granules (n, ...) and who touches them (n, 1, ...); sets the access's layout."""
         region, items, mask = history.region, access.items, access.mask
-        factor = access.unit // region.unit
+        factor = access.granule // region.granule
         if factor > 1:
             items = items[..., None] * factor + np.arange(factor)
         if history.offset:
-            items = items + history.offset // region.unit
+            items = items + history.offset // region.granule
         accessors = self.accessors
         if access.scope is not None:
             near = access.scope == Scope.Subgroup

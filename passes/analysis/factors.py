@@ -159,13 +159,13 @@ def _narrow(factor: Factor, other: Factor) -> Attribute | None:
     owner = factor.source.owner
     if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
         return None
-    argument, half = owner.operands[0], other.source.type
-    number, digits = argument.type, _HALVES.get(type(half))
+    argument, half_type = owner.operands[0], other.source.type
+    number, digits = argument.type, _HALVES.get(type(half_type))
     if digits is None or not isinstance(factor.value.type, Float32Type) or not other.is_pure:
         return None
     if argument.owner is not owner.parent or not isinstance(number, IntegerType):
         return None
-    return half if number.width.data <= 8 and number.width.data <= digits else None
+    return half_type if number.width.data <= 8 and number.width.data <= digits else None
 
 
 def own_map(map: AffineMap, main: AffineMap) -> AffineMap:

@@ -313,11 +313,13 @@ def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
         if not isinstance(values.type, TensorType) or values.type.get_num_dims():
             return None
         return lambda: tensor.ExtractOp(values, [], element)
-    half = 1 << element.width.data - 1
-    least = -half if shift.signed else 0
-    if not least <= number < least + 2 * half:
+    sign_bit = 1 << element.width.data - 1
+    least = -sign_bit if shift.signed else 0
+    if not least <= number < least + 2 * sign_bit:
         return None
-    return lambda: arith.ConstantOp(IntegerAttr((number + half) % (2 * half) - half, element))
+    return lambda: arith.ConstantOp(
+        IntegerAttr((number + sign_bit) % (2 * sign_bit) - sign_bit, element)
+    )
 
 
 def _retyped(op: Operation, element: Attribute) -> Operation:

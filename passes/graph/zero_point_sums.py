@@ -432,5 +432,5 @@ def _is_known(before: list[Operation]) -> bool:
 
 def _wrapped(number: int, width: int) -> int:
     """The number modulo 2^width, with a sign."""
-    half = 1 << width - 1
-    return (number + half) % (1 << width) - half
+    sign_bit = 1 << width - 1
+    return (number + sign_bit) % (1 << width) - sign_bit

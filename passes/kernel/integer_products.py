@@ -77,7 +77,7 @@ class RowDigits:
         down = self._power(b.add(arith.SubiOp(exponent, b.i32(bits))))
         finite = b.add(arith.CmpiOp(greatest, b.i32(INFINITE), "ult"))
         nothing = b.add(arith.BitcastOp(b.i32(NO_NUMBER), f32))
-        self.unit = b.select(finite, down, nothing)
+        self.scale = b.select(finite, down, nothing)
         """What the integers are multiples of."""
         self._integers = [self._integer(x) for x in elements]
 
@@ -130,12 +130,12 @@ class RowDigits:
 
         The words of all digits are a transpose of the integers' bytes, and share its first half.
         """
-        b, half = self.b, 2 * BYTE
+        b, half_word = self.b, 2 * BYTE
         low, high = (self._pair(digit % 2, *numbers[i : i + 2]) for i in (0, 2))
         if digit < 2:
-            low, high = self._masked(low, LOW_HALF), self._moved(high, half)
+            low, high = self._masked(low, LOW_HALF), self._moved(high, half_word)
         else:
-            low, high = self._moved(low, -half), self._masked(high, ~LOW_HALF)
+            low, high = self._moved(low, -half_word), self._masked(high, ~LOW_HALF)
         return b.add(arith.XOrIOp(b.add(arith.OrIOp(low, high)), b.number(SIGNS, i32)))
 
     def _pair(self, odd: int, first: int, second: int) -> SSAValue:
@@ -183,7 +183,7 @@ class RowDigits:
             base = b.number(float(1 << BYTE), f32)
             result = number if result is None else b.add(math.FmaOp(result, base, number))
         assert result is not None
-        return b.add(arith.MulfOp(result, self.unit))
+        return b.add(arith.MulfOp(result, self.scale))
 
 
 def words_of(

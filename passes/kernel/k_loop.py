@@ -186,24 +186,24 @@ class _KLoop:
         b = self.builder
         (size,) = static([self.size])
         count, ahead = ceil_div(size, self.tile), self.plan.schedule.stages.data - 1
-        each = sum(operand.waiting for operand in self.staged)
+        per_tile = sum(operand.waiting for operand in self.staged)
         tiles = lcm(2, ahead)
 
         def step(k: Index, number: int, values: Values) -> Values:
             """Tile `number` after the one at `k` multiplied; accumulators, fragments and places."""
-            fragments = values[len(accumulators) : len(values) - ahead * each]
-            waiting = list(values[len(values) - ahead * each :])
+            fragments = values[len(accumulators) : len(values) - ahead * per_tile]
+            waiting = list(values[len(values) - ahead * per_tile :])
             self._use((number + 1) % 2)
             following = self._within_size(k, (number + 1 + ahead) * self.tile)
             if not self.plan.stores_first:
                 waiting += self._load(following)
-            self._store(waiting[:each], k)
+            self._store(waiting[:per_tile], k)
             if self.plan.stores_first:
                 waiting += self._load(following)
             b.barrier()
             loaded = core.load(*self.operands)
             totals = core.multiply_fragments(fragments, values[: len(accumulators)])
-            return [*totals, *loaded, *waiting[each:]]
+            return [*totals, *loaded, *waiting[per_tile:]]
 
         def trip(k: Index, carried: Values) -> Values:
             for number in range(tiles):

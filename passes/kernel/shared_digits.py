@@ -94,24 +94,26 @@ class SharedDigits:
             for number, row in enumerate(rows):
                 known: Known = {}
                 elements = [self.operand.element(row | place, known) for place in places]
-                made = RowDigits(
+                quad_digits = RowDigits(
                     self.b, elements, self.plan.schedule.digits.data, self._greatest_of_unit
                 )
-                self.b.when(exists, lambda n=number, m=made, u=unit, q=quad: self._put(n, u, q, m))
+                self.b.when(
+                    exists, lambda n=number, m=quad_digits, u=unit, q=quad: self._put(n, u, q, m)
+                )
 
     def _greatest_of_unit(self, greatest: SSAValue) -> SSAValue:
         """The greatest number of the invocations that make the digits of one unit."""
         b = self.b
         return exchanged(b, greatest, 1, self.quads, lambda x, y: b.add(arith.MaxUIOp(x, y)))
 
-    def _put(self, row: int, unit: Index, quad: Index, made: RowDigits) -> None:
+    def _put(self, row: int, unit: Index, quad: Index, quad_digits: RowDigits) -> None:
         b, every = self.b, range(QUAD)
-        for digit in range(made.digits):
-            word = made.word(digit, tuple(every))
+        for digit in range(quad_digits.digits):
+            word = quad_digits.word(digit, tuple(every))
             b.store(word, self.words, (self._word(row, digit, quad, unit),))
-        b.store(made.total(every), self.sums, (self._sum(row, quad, unit),))
+        b.store(quad_digits.total(every), self.sums, (self._sum(row, quad, unit),))
         scale = b.plus(unit, row * self.stride)
-        b.when(b.below(quad, 1), lambda: b.store(made.unit, self.scales, (scale,)))
+        b.when(b.below(quad, 1), lambda: b.store(quad_digits.scale, self.scales, (scale,)))
 
     def _word(self, row: int, digit: int, quad: Index, unit: Index) -> Index:
         b, before = self.b, row * self.plan.schedule.digits.data + digit
@@ -143,7 +145,7 @@ class KeptDigits(RowDigits):
         self.b, self.digits = shared.b, shared.plan.schedule.digits.data
         self.depth = self.b.depth
         self._known = {}
-        self.unit = shared.scale(row, unit)
+        self.scale = shared.scale(row, unit)
 
     @cached_property
     def elements(self) -> Sequence[SSAValue]:  # pyright: ignore[reportIncompatibleVariableOverride]

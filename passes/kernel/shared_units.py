@@ -222,5 +222,5 @@ def _offset(number: Whole) -> int:
     """How far the number that is meant is above the float in place, times its power."""
     if not _turned(number):
         return 0
-    half = 1 << (number.bits.count - 1)
-    return -half if number.signed else half
+    sign_bit = 1 << (number.bits.count - 1)
+    return -sign_bit if number.signed else sign_bit

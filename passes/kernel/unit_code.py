@@ -167,8 +167,8 @@ class UnitCode:
                 return constant_of(self.builder, value)
             case linalg.ops.IndexOp():
                 return self._counter(op.dim.value.data, at)
-            case arith.TruncFOp() if (half := self._narrowed(op, at)) is not None:
-                return half
+            case arith.TruncFOp() if (narrowed := self._narrowed(op, at)) is not None:
+                return narrowed
             case _:
                 return self._operation(op, [self._value(operand, at) for operand in op.operands])
 
@@ -357,10 +357,10 @@ class UnitCode:
         """The first and the third of four numbers of binary16, and the second and the fourth."""
         b, op = self.builder, value.owner
         if isinstance(op, arith.ExtFOp):
-            half = self._value(op.input, at)
-            if isinstance(half, SSAValue) and not isinstance(half.type, VectorType):
-                return [self._spread_to(half, PAIR)] * 2
-            return self._pairs_of(self._as_vector(half, f16))
+            source = self._value(op.input, at)
+            if isinstance(source, SSAValue) and not isinstance(source.type, VectorType):
+                return [self._spread_to(source, PAIR)] * 2
+            return self._pairs_of(self._as_vector(source, f16))
         offset = 0
         while isinstance(op, arith.SubfOp):
             offset += self._small(op.rhs) or 0

@@ -130,13 +130,13 @@ class DigitSums(UnitSums):
         self, code: ScalarCode, j: int, common: Common, numbered: list[tuple[int, Affine]]
     ) -> None:
         """Products of all rows with elements of a column that have factor and addend in common."""
-        found = words_of(code, numbered)
+        common_words = words_of(code, numbered)
         for i, row in enumerate(self.digits):
-            if found is None:
+            if common_words is None:
                 for number, element in numbered:
                     self._add(i, j, row.elements[number], element)
                 continue
-            words, more = found
+            words, more = common_words
             numbers = self.numbers[j, common] = [number for number, _ in numbered]
             product = row.product(words)
             if more:

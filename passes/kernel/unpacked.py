@@ -57,14 +57,14 @@ class PlaneSource:
     def load(self, place: Address, part: Index) -> list[SSAValue]:
         """The values of a part of the unit at a place, which is in units."""
         b = self.builder
-        each = self.loads // self.runs
+        loads_per_run = self.loads // self.runs
         first = b.times(place.offset(b), self.loads * self.split)
         if self.split > 1:
-            first = b.plus(first, b.times(part, each))
+            first = b.plus(first, b.times(part, loads_per_run))
         return [
-            b.load(self.view, (b.plus(first, run * each * self.split + number),))
+            b.load(self.view, (b.plus(first, run * loads_per_run * self.split + number),))
             for run in range(self.runs)
-            for number in range(each)
+            for number in range(loads_per_run)
         ]
 
 

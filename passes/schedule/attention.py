@@ -272,9 +272,9 @@ class AttentionPlan:
         right = self.target.fragment("B", (k, n), bits)
         if right is None or vector * bits > MOST_BITS:
             return None
-        alike = ("q", "k") if name in "qk" else ("v",)
-        shared = {value for other in alike if (value := self.value(other)) is not None}
-        names = {other for other in "qkv" if self.value(other) in shared} | set(alike)
+        dealt_together = ("q", "k") if name in "qk" else ("v",)
+        shared = {value for other in dealt_together if (value := self.value(other)) is not None}
+        names = {other for other in "qkv" if self.value(other) in shared} | set(dealt_together)
         if any(self.layout(other).run(self.head_walk(other)) % vector for other in names):
             return None
         if name == "v":
@@ -430,9 +430,11 @@ class AttentionPlan:
         whole = not self.ragged and (not rows or not self.ends_within)
         if not whole or not keys or keys[0].stride != 1:
             return False
-        unit = self._alignment(self.schedule.instruction.sizes[1], element_type_of(self.op.mask))
+        alignment = self._alignment(
+            self.schedule.instruction.sizes[1], element_type_of(self.op.mask)
+        )
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
-        return all(is_multiple(step, unit) for step in steps)
+        return all(is_multiple(step, alignment) for step in steps)
 
     @property
     def stored_in_fragments(self) -> bool:
@@ -447,9 +449,9 @@ class AttentionPlan:
             return False
         if not layout.is_contiguous(2):
             return False
-        unit = self._alignment(n, result)
+        alignment = self._alignment(n, result)
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
-        return all(is_multiple(step, unit) for step in steps)
+        return all(is_multiple(step, alignment) for step in steps)
 
     def by_inner(self, name: str) -> bool:
         """Whether an operand's rows, as `rows` reads them, lie along its second loop."""
@@ -474,12 +476,12 @@ class AttentionPlan:
             return
         other = 1 if self.by_inner(name) else 2
         columns = packing.fragment_sizes[2 - other]
-        unit = self._alignment(columns, self.element)
+        alignment = self._alignment(columns, self.element)
         steps = [axis.stride for walk in (layout.walks[0], layout.walks[other]) for axis in walk]
-        if not all(is_multiple(step, unit) for step in steps):
+        if not all(is_multiple(step, alignment) for step in steps):
             yield (
-                f"{name}: rows, but its rows do not all begin at a multiple of {unit} elements, as "
-                "cooperative loads need: direct packs them"
+                f"{name}: rows, but its rows do not all begin at a multiple of {alignment} "
+                "elements, as cooperative loads need: direct packs them"
             )
 
     def _alignment(self, columns: int, element: Attribute) -> int:

@@ -132,9 +132,11 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
     """Whether there are rows enough for two products by matrices to beat one kernel without."""
     name = type_name(element_type_of(op.query), True)
-    alike = all(element_type_of(value) == element_type_of(op.query) for value in (op.key, op.value))
+    have_one_type = all(
+        element_type_of(value) == element_type_of(op.query) for value in (op.key, op.value)
+    )
     plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    matrices = alike and any(target.properties_for((name, name, "f32")))
+    matrices = have_one_type and any(target.properties_for((name, name, "f32")))
     return matrices and side_by_side(target) > 1 and typical(plan.row_count) > MANY_ROWS
 
 

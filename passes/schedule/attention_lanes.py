@@ -321,8 +321,8 @@ class LanesPlan:
     @property
     def registers(self) -> int:
         """Of an invocation's queries and results."""
-        each = sum(self.share(name) * self.vector(name) for name in ("k", "v"))
-        return self.schedule.rows.data * each
+        per_row = sum(self.share(name) * self.vector(name) for name in ("k", "v"))
+        return self.schedule.rows.data * per_row
 
 
 def problems(plan: LanesPlan) -> Iterator[str]:

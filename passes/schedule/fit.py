@@ -419,10 +419,10 @@ def _scratch_bytes(plan: Plan) -> int:
 def _smaller_k(plan: Plan) -> str:
     """The largest K depth of the tile that fits, if any."""
     _, _, tile_k = plan.schedule.tile
-    unit = plan.schedule.instruction.sizes[2]
+    k_step = plan.schedule.instruction.sizes[2]
     per_k = (plan.a.workgroup_bytes + plan.b.workgroup_bytes) / tile_k
     room = plan.target.workgroup_memory_bytes - _scratch_bytes(plan)
-    depth = int(room / per_k) // unit * unit
+    depth = int(room / per_k) // k_step * k_step
     if depth <= 0:
         return "a smaller workgroup_tile is needed"
     return f"workgroup_tile K = {depth} instead of {tile_k} would fit"

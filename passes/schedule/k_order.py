@@ -106,16 +106,16 @@ def k_order(fragment: Fragment, sizes: Sequence[int], depth: int) -> KOrder | No
 def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
     """The orders for units whose loops have these sizes, that of the largest groups first."""
     axis = inner_axis(fragment)
-    unit, inner = prod(sizes), sizes[-1]
+    unit_size, inner = prod(sizes), sizes[-1]
     depth = fragment.columns if fragment.use == "A" else fragment.rows
     own = [1 << int(name[1:]) for name in fragment.component if name[0] == axis]
     parts = [1 << int(name[1:]) for name in fragment.lane if name[0] == axis]
     own[:2] = reversed(own[:2])
     count = 1 << len(own)
-    if unit & (unit - 1) or inner & (inner - 1) or sum(own) + sum(parts) != depth - 1:
+    if unit_size & (unit_size - 1) or inner & (inner - 1) or sum(own) + sum(parts) != depth - 1:
         return
     for bits in range(len(parts) + 1):
-        share, within = unit >> bits, inner >> bits
+        share, within = unit_size >> bits, inner >> bits
         if share < count or within < VECTOR:
             return
         steps = [depth << n for n in range((share // count).bit_length() - 1)]

@@ -44,7 +44,7 @@ EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
 MOST_ELEMENTS = 64
 """Elements of a unit."""
 
-MADE, MADE_OF_PACKED, PRODUCT = 1.0, 4.0, 1.35
+CONVERSION, CONVERSION_OF_PACKED, PRODUCT = 1.0, 4.0, 1.35
 """
 The time of making a float of an element that streams, of what is packed or not, and of multiplying
 it by a row, in multiply-adds at the rate of the target's file.
@@ -344,8 +344,10 @@ class RowsPlan:
         elements = typical(self.columns * self.reduced_size)
         subgroups = prod(typical(size) for size in self.grid) * prod(self.schedule.grid)
         busy = min(1.0, subgroups / (BUSY * target.compute_units))
-        made = MADE_OF_PACKED if any(contraction.unpackings) else MADE
-        operations = 0 if self.schedule.digits.data else made + PRODUCT * self.schedule.rows.data
+        conversion = CONVERSION_OF_PACKED if any(contraction.unpackings) else CONVERSION
+        operations = (
+            0 if self.schedule.digits.data else conversion + PRODUCT * self.schedule.rows.data
+        )
         reading = tiles * self.seconds_of_reading / busy
         rate = target.rates.get("fma f32", 0) * 1e12
         return max(reading, 2 * tiles * elements * operations / rate if rate else 0.0)

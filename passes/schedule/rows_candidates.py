@@ -119,8 +119,8 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     yield from _in_groups(plan, few)
     if side_by_side > 1:
         yield from _across(plan, few)
-    bytes, unit = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
-    units = typical(plan.units) * prod(plan.unit.values()) // unit
+    bytes, unit_size = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
+    units = typical(plan.units) * prod(plan.unit.values()) // unit_size
     wanted = BUSY * target.compute_units
     # Packed weights are less to load and more to compute: more of them under way hide both.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
@@ -224,12 +224,12 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     results = typical(plan.columns) * typical(plan.contraction.batch)
     for most in (MOST_SPREAD, MOST_SPREAD // 2):
         bytes, elements = _load(plan, most)
-        unit = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), target)
-        if is_dynamic(unit.units) or unit.side_by_side > 1:
+        in_units = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), target)
+        if is_dynamic(in_units.units) or in_units.side_by_side > 1:
             continue
         rows = ceil_div(few, ceil_div(few, min(MOST_ROWS, max(1, MOST_BESIDE // elements))))
-        steps = ceil_div(unit.units, size * RESIDENT)
-        along = ceil_div(unit.units, size * steps)
+        steps = ceil_div(in_units.units, size * RESIDENT)
+        along = ceil_div(in_units.units, size * steps)
         if rows * elements * steps > MOST_BESIDE:
             continue
         across = max(1, 4 // along)
@@ -272,11 +272,11 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     rows = ceil_div(rows, ceil_div(rows * side_by_side, most))
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
-        bytes, unit = _load(plan, max(MOST_WRITTEN // own, side_by_side), side_by_side)
+        bytes, unit_size = _load(plan, max(MOST_WRITTEN // own, side_by_side), side_by_side)
         enough = columns >= own * plan.target.subgroup_size * 4
-        if width > 1 and (rows * own > most or own * unit > MOST_WRITTEN or not enough):
+        if width > 1 and (rows * own > most or own * unit_size > MOST_WRITTEN or not enough):
             continue
-        twice = 2 * own * unit <= MOST_WRITTEN and typical(plan.units) > 1
+        twice = 2 * own * unit_size <= MOST_WRITTEN and typical(plan.units) > 1
         yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes=bytes)
 
 

@@ -88,10 +88,10 @@ def _in_order(priced: Iterable[tuple[float, int, Plan]]) -> list[Plan]:
     return [planned for _, _, planned in sorted(priced, key=lambda row: row[:2])]
 
 
-def _in_turn(plans: Iterable[Plan]) -> Iterator[Plan]:
+def _in_turn(ordered: Iterable[Plan]) -> Iterator[Plan]:
     """The first of each tile and grid, then the second of each, and so on."""
     groups: dict[object, list[Plan]] = {}
-    for planned in plans:
+    for planned in ordered:
         groups.setdefault((planned.schedule.tile[:2], planned.schedule.counts), []).append(planned)
     for row in zip_longest(*groups.values()):
         yield from (planned for planned in row if planned is not None)

@@ -186,8 +186,8 @@ def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:
 
 
 def _short(text: str) -> str:
-    half = MAX_TEXT // 2 - 2
-    return text if len(text) <= MAX_TEXT else f"{text[:half]}...{text[-half:]}"
+    kept = MAX_TEXT // 2 - 2
+    return text if len(text) <= MAX_TEXT else f"{text[:kept]}...{text[-kept:]}"
 
 
 def _finding(m: Module, rule: Rule, problem: Problem, at: Instruction | None) -> Finding:

@@ -34,9 +34,9 @@ def ulps(number: float, why: str = "") -> LegalOf:
     return legal
 
 
-def by_type(half: Bound, single: Bound, why: str) -> LegalOf:
+def by_type(binary16: Bound, binary32: Bound, why: str) -> LegalOf:
     """Another entry of the table for binary16."""
-    return lambda type: Legal(half if type.scalar == "f16" else single, why)
+    return lambda type: Legal(binary16 if type.scalar == "f16" else binary32, why)
 
 
 def _ulp(type: str) -> Callable[[Array], Array]:
@@ -236,13 +236,13 @@ def _inverse_hyperbolic(type: Type) -> Legal:
 
 def _power(type: Type) -> Legal:
     """exp2(y * log2(x)): the logarithm's error times y is a relative error."""
-    half = type.scalar == "f16"
+    is_binary16 = type.scalar == "f16"
 
     def bound(r: Array, x: Array, y: Array) -> Array:
         exponent = y * np.log2(x)
         log = _log_error(type.scalar, np.log2(x), x)
         inside = np.abs(y) * log + spacing(exponent, type.dtype)
-        outside = ((1 if half else 3) + 2 * np.abs(exponent)) * spacing(r, type.dtype)
+        outside = ((1 if is_binary16 else 3) + 2 * np.abs(exponent)) * spacing(r, type.dtype)
         return 2 * (np.abs(r) * inside * np.log(2) + outside)
 
     return Legal(bound, "exp2(y * log2(x))")

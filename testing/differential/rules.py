@@ -399,8 +399,8 @@ def _bitcast(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
 
 def _bitcast_split(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
     """A scalar to a vector of its halves, and back with the halves exchanged."""
-    half = {"i16": "i8", "i32": "i16", "i64": "i32"}[type.scalar]
-    parts = Type(half, 2)
+    narrow = {"i16": "i8", "i32": "i16", "i64": "i32"}[type.scalar]
+    parts = Type(narrow, 2)
     split = k.op(f"spirv.Bitcast {values[0]} : {type} to {parts}")
     turned = k.op(
         f"spirv.VectorShuffle [1 : i32, 0 : i32] {split}, {split} : {parts}, {parts} -> {parts}"

@@ -266,7 +266,7 @@ def test_dropped_signedness_is_found_with_one_product(report_of: ReportOf):
 def test_wrap_turned_into_saturation_is_found_at_the_end_of_the_range(report_of: ReportOf):
     finding = finding_of(report_of, "s8-s32", SaturateInsteadOfWrap())
     assert finding.wrong is not None
-    assert finding.wrong.found in (2**31 - 1, -(2**31))
+    assert finding.wrong.actual in (2**31 - 1, -(2**31))
     assert nonzero(finding) <= 5
     assert "[" in str(finding)
 

@@ -460,14 +460,14 @@ def real_fourier(
 def inverse_real_fourier(
     b: Nodes, x: Tensor, /, *, normalized: int = 0, onesided: int = 1, signal_ndim: int
 ) -> Tensor:
-    half = _signal(b, x, -2, normalized, onesided, signal_ndim)
-    count = 2 * (half - 1)
-    angles = np.outer(np.arange(half), np.arange(count)) % count * (2 * np.pi / count)
+    frequencies = _signal(b, x, -2, normalized, onesided, signal_ndim)
+    count = 2 * (frequencies - 1)
+    angles = np.outer(np.arange(frequencies), np.arange(count)) % count * (2 * np.pi / count)
     # What is not at an end of the spectrum stands for its mirror image, too.
-    weight = np.full((half, 1), 2.0)
+    weight = np.full((frequencies, 1), 2.0)
     weight[0] = weight[-1] = 1
     waves = np.stack([np.cos(angles), -np.sin(angles)], 1) * weight[:, None] / count
-    flat = b.reshape(x, [*x.sizes[:-2], 2 * half])
+    flat = b.reshape(x, [*x.sizes[:-2], 2 * frequencies])
     return products.multiply(b, flat, Tensor.of(waves.reshape(-1, count).astype(x.element.dtype)))
 
 

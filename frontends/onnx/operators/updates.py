@@ -152,10 +152,10 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
 
     def beside_unit(s: Scalars) -> Number:
         row, column = s.index(outer).to(I32), s.index(outer + 1).to(I32)
-        unit = s.select(column.equals(row + size), 1.0, s.number(0.0, element))
+        identity = s.select(column.equals(row + size), 1.0, s.number(0.0, element))
         place = s.select(column < size, column, 0)
         own = wide.read(s, [*map(s.index, every), row, place])
-        return s.select(column < size, own, unit)
+        return s.select(column < size, own, identity)
 
     rest = written(b, element, [*x.sizes[:-1], 2 * size], beside_unit)
     for step in range(size):

@@ -201,8 +201,8 @@ class Lowering:
         rounded = upper
         if self.to_nearest:
             odd = code.add(bit.BitwiseAndOp(upper, number(1)))
-            half = code.add(arithmetic.IAddOp(odd, number(0x7FFF)))
-            sum_ = code.add(arithmetic.IAddOp(bits, half))
+            rounding_bias = code.add(arithmetic.IAddOp(odd, number(0x7FFF)))
+            sum_ = code.add(arithmetic.IAddOp(bits, rounding_bias))
             rounded = code.add(bit.ShiftRightLogicalOp(sum_, number(16)))
         magnitude = code.add(bit.BitwiseAndOp(bits, number(0x7FFFFFFF)))
         is_nan = code.add(logic.UGreaterThanOp(magnitude, number(0x7F800000)))

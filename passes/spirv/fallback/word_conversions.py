@@ -85,9 +85,9 @@ def _to_f32(words: Words, a: Pair, *, sign: bool) -> SSAValue:
     mantissa = code.add(bit.ShiftRightLogicalOp(upper, code.number(8)))
     rest = code.add(bit.BitwiseAndOp(upper, code.number(0xFF)))
     odd = code.add(bit.BitwiseAndOp(mantissa, code.number(1)))
-    half = code.add(arithmetic.IAddOp(odd, code.number(0x7F)))
+    rounding_bias = code.add(arithmetic.IAddOp(odd, code.number(0x7F)))
     carry = code.add(
-        bit.ShiftRightLogicalOp(code.add(arithmetic.IAddOp(rest, half)), code.number(8))
+        bit.ShiftRightLogicalOp(code.add(arithmetic.IAddOp(rest, rounding_bias)), code.number(8))
     )
     biased = code.add(arithmetic.IAddOp(top, code.number(126)))
     exponent = code.add(bit.ShiftLeftLogicalOp(biased, code.number(23)))

@@ -82,8 +82,8 @@ class Words:
         small, rest = self._split(shift)
         low = self._op(bit.ShiftLeftLogicalOp, a.low, small)
         # What leaves the low word: by 32 - small, in two steps, as no shift may be by 32.
-        half = self._op(bit.ShiftRightLogicalOp, a.low, self.code.number(1))
-        carried = self._op(bit.ShiftRightLogicalOp, half, rest)
+        halved = self._op(bit.ShiftRightLogicalOp, a.low, self.code.number(1))
+        carried = self._op(bit.ShiftRightLogicalOp, halved, rest)
         high = self._op(bit.BitwiseOrOp, self._op(bit.ShiftLeftLogicalOp, a.high, small), carried)
         return self.select(self._is_whole(shift), Pair(self.code.number(0), low), Pair(low, high))
 
