@@ -1,12 +1,21 @@
 """
-How a pass says no: one message with the cause, the operation, where it stands, and what to do.
+How a pass says no, and how it rewrites an operation at a time.
+
+A pass says no by one message with the cause, the operation, where it stands, and what to do.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NoReturn
 
 from xdsl.ir import Operation
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.dialects.places import place
@@ -19,3 +28,36 @@ def refuse(pass_name: str, op: Operation, cause: str) -> NoReturn:
     `cause` names the numbers and ends with what would work.
     """
     raise PassFailedException(f"{pass_name}: {place(op)}: {cause}")
+
+
+def rewrite_once(root: Operation, *patterns: RewritePattern) -> None:
+    """
+    Offer the operations inside of `root` to patterns, in the order of the text.
+
+    The first pattern that rewrites an operation has it; what patterns insert is not offered. Raises
+    what a pattern raises.
+    """
+    stopping = _Stopping(GreedyRewritePatternApplier([*patterns], dce_enabled=False))
+    for region in root.regions:
+        PatternRewriteWalker(stopping, apply_recursively=False).rewrite_region(region)
+    if stopping.error is not None:
+        raise stopping.error
+
+
+@dataclass
+class _Stopping(RewritePattern):
+    """
+    A pattern that matches nothing after it has raised.
+
+    xDSL's walker prints the whole module into what a pattern raises, the weights of a model too.
+    """
+
+    pattern: RewritePattern
+    error: Exception | None = None
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if self.error is None:
+            try:
+                self.pattern.match_and_rewrite(op, rewriter)
+            except Exception as error:
+                self.error = error

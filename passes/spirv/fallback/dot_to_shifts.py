@@ -11,14 +11,15 @@ saturating form adds the cut sum to the accumulator and clamps (DOT-16).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, VectorType, i32
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from xdsl_spirv.dialects.spirv import arithmetic, bit
 from xdsl_spirv.dialects.spirv.constraints import component_count, width_of
@@ -29,6 +30,7 @@ from xdsl_spirv.dialects.spirv.dot_product import (
 )
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.integers import clamped, saturating_add
@@ -52,11 +54,25 @@ class DotToShiftsPass(ModulePass):
 
 def lower_dot_products(module: ModuleOp) -> None:
     """Rewrite every integer dot product of a module."""
-    codes = ModuleEmitter(module)
-    for op in list(module.walk()):
-        if isinstance(op, IntegerDotOperation):
-            result = lower_dot_product(op, codes.before(op))
-            Rewriter.replace_op(op, [], [result])
+    rewrite_once(module, DotToShifts(ModuleEmitter(module)))
+
+
+@dataclass
+class DotToShifts(RewritePattern):
+    """
+    Multiplies and adds up the components of a dot product's vectors one by one.
+
+        SDot %a, %b : (i32, i32) -> i32  ->  byte(%a, 0) * byte(%b, 0) + ... + byte(%a, 3) * ...
+    """
+
+    codes: ModuleEmitter
+    concerns: Callable[[Operation], bool] = lambda op: True
+    """Which dot products are rewritten."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: IntegerDotOperation, rewriter: PatternRewriter) -> None:
+        if self.concerns(op):
+            rewriter.replace(op, [], [lower_dot_product(op, self.codes.before(op))])
 
 
 def lower_dot_product(op: IntegerDotOperation, code: SpirvEmitter) -> SSAValue:

@@ -24,15 +24,14 @@ from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp, ConstantSymbol, SpecConstantOperationOp
 from xdsl_spirv.dialects.spirv.constraints import component_count
-from xdsl_spirv.dialects.spirv.dot_product import IntegerDotOperation
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformAllEqualOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import ArrayType, PointerType, StructType
-from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
+from xdsl_spirv.passes import refuse, rewrite_once
+from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import DotToShifts
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 from xdsl_spirv.passes.spirv.fallback.word_operations import COMPUTES, Part
@@ -103,9 +102,7 @@ def lower_int64(module: ModuleOp) -> None:
     """Rewrite a module that has 64-bit integers; `PassFailedException` where it cannot."""
     retype = Retyping(_laid_out)
     codes = ModuleEmitter(module)
-    for op in list(module.walk()):
-        if isinstance(op, IntegerDotOperation) and retype.touches(op):
-            Rewriter.replace_op(op, [], [lower_dot_product(op, codes.before(op))])
+    rewrite_once(module, DotToShifts(codes, retype.touches))
     touched = [op for op in module.walk() if op is not module and _concerns(op, retype)]
     if not touched:
         return

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from xdsl_spirv.dialects.spirv import arithmetic, bit
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Capability, MemoryModel, Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
@@ -44,26 +44,36 @@ class RotateToShufflePass(ModulePass):
 
 def lower_rotations(module: ModuleOp) -> None:
     """Rewrite every rotation of a module."""
-    codes = ModuleEmitter(module)
-    for op in list(module.walk()):
-        if isinstance(op, GroupNonUniformRotateKHROp):
-            _lower(op, codes.before(op))
+    rewrite_once(module, RotationToShuffle(ModuleEmitter(module)))
 
 
-def _lower(op: GroupNonUniformRotateKHROp, code: FunctionEmitter) -> None:
-    whole = op.execution_scope.data is Scope.Workgroup
-    lane = code.built_in(
-        BuiltIn.LocalInvocationIndex if whole else BuiltIn.SubgroupLocalInvocationId
-    )
-    further = code.plus(lane, code.as_index(op.delta))
-    if op.cluster_size is None:
-        source = _and(code, further, _minus_one(code, _group_size(op, code)))
-    else:
-        around = _minus_one(code, code.as_index(op.cluster_size))
-        inverse = ~around if isinstance(around, int) else code.add(bit.NotOp(code.index(around)))
-        source = code.plus(_and(code, further, around), _and(code, lane, inverse))
-    shuffle = GroupNonUniformShuffleOp(op.execution_scope, op.value, code.index(source))
-    Rewriter.replace_op(op, shuffle)
+@dataclass
+class RotationToShuffle(RewritePattern):
+    """
+    Reads the value of the invocation that a rotation reads, by its number.
+
+        GroupNonUniformRotateKHR %x, %d  ->  GroupNonUniformShuffle %x, (%lane + %d) & (size - 1)
+    """
+
+    codes: ModuleEmitter
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GroupNonUniformRotateKHROp, rewriter: PatternRewriter) -> None:
+        code = self.codes.before(op)
+        whole = op.execution_scope.data is Scope.Workgroup
+        lane = code.built_in(
+            BuiltIn.LocalInvocationIndex if whole else BuiltIn.SubgroupLocalInvocationId
+        )
+        further = code.plus(lane, code.as_index(op.delta))
+        if op.cluster_size is None:
+            source = _and(code, further, _minus_one(code, _group_size(op, code)))
+        else:
+            around = _minus_one(code, code.as_index(op.cluster_size))
+            known = isinstance(around, int)
+            inverse = ~around if known else code.add(bit.NotOp(code.index(around)))
+            source = code.plus(_and(code, further, around), _and(code, lane, inverse))
+        shuffle = GroupNonUniformShuffleOp(op.execution_scope, op.value, code.index(source))
+        rewriter.replace(op, shuffle)
 
 
 def _group_size(op: GroupNonUniformRotateKHROp, code: FunctionEmitter) -> Index:

@@ -8,10 +8,12 @@ the device's subgroups, so a module with them is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, SymbolRefAttr
 from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
@@ -20,7 +22,7 @@ from xdsl_spirv.dialects.spirv.enums import BuiltIn, Scope
 from xdsl_spirv.dialects.spirv.memory import LoadOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, EntryPointOp, ModuleVariable
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
@@ -89,34 +91,57 @@ def use_virtual_subgroups(module: ModuleOp, codes: ModuleEmitter, lanes: int) ->
         for op in module.body.block.ops
         if isinstance(op, ModuleVariable) and op.built_in and op.built_in.data in REPLACED
     }
-    for op in list(module.walk()):
-        if isinstance(op, AddressOfOp) and op.variable.string_value() in variables:
-            built_in = variables[op.variable.string_value()].built_in
-            assert built_in is not None
-            assert isinstance(size, int)
-            for use in list(op.result.uses):
-                _replace(use.operation, codes, lambda code, name=built_in.data: REPLACED[name](
-                    code, lanes, size
-                ))  # fmt: skip
-            Rewriter.erase_op(op)
-        elif isinstance(op, ControlBarrierOp | MemoryBarrierOp):
-            _widen(op)
+    names = {name: variable.built_in.data for name, variable in variables.items()}
+    rewrite_once(module, ComputedBuiltIn(codes, names, lanes, size), WidenedBarrier())
     for name, variable in variables.items():
         _drop(module, name, variable)
 
 
-def _replace(load: Operation, codes: ModuleEmitter, make: Callable[[SpirvEmitter], Index]) -> None:
-    assert isinstance(load, LoadOp)
-    code = codes.before(load)
-    value = code.index(make(code))
-    Rewriter.replace_op(load, [], [code.same_bits(value, load.result.type)])
+@dataclass
+class ComputedBuiltIn(RewritePattern):
+    """
+    Computes a built-in of virtual subgroups where the device's was loaded.
+
+        %p = mlir.addressof @id  ;  %n = Load %p  ->  %n = LocalInvocationIndex % lanes
+    """
+
+    codes: ModuleEmitter
+    names: Mapping[str, str]
+    """The built-in of each variable that has one of subgroups."""
+    lanes: int
+    size: int | str
+    """Invocations of the workgroup, or why that is not known."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AddressOfOp, rewriter: PatternRewriter) -> None:
+        name = self.names.get(op.variable.string_value())
+        if name is None:
+            return
+        assert isinstance(self.size, int)
+        for load in [use.operation for use in op.result.uses]:
+            assert isinstance(load, LoadOp)
+            code = self.codes.before(load)
+            value = code.index(REPLACED[name](code, self.lanes, self.size))
+            rewriter.replace(load, [], [code.same_bits(value, load.result.type)])
+        rewriter.erase(op)
 
 
-def _widen(op: ControlBarrierOp | MemoryBarrierOp) -> None:
-    for name in ("execution_scope", "memory_scope"):
-        scope = op.properties.get(name)
-        if isinstance(scope, ScopeAttr) and scope.data is Scope.Subgroup:
-            op.properties[name] = ScopeAttr(Scope.Workgroup)
+class WidenedBarrier(RewritePattern):
+    """
+    Lets a barrier of a subgroup hold for its workgroup.
+
+        MemoryBarrier <Subgroup>, ...  ->  MemoryBarrier <Workgroup>, ...
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: ControlBarrierOp | MemoryBarrierOp, rewriter: PatternRewriter
+    ) -> None:
+        for name in ("execution_scope", "memory_scope"):
+            scope = op.properties.get(name)
+            if isinstance(scope, ScopeAttr) and scope.data is Scope.Subgroup:
+                op.properties[name] = ScopeAttr(Scope.Workgroup)
+                rewriter.notify_op_modified(op)
 
 
 def _drop(module: ModuleOp, name: str, variable: ModuleVariable) -> None:
