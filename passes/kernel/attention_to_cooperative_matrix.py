@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
@@ -25,16 +25,14 @@ from xdsl_spirv.dialects.schedule import (
     AttentionOp,
     CollectiveOp,
 )
-from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel import KernelPattern
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
-from xdsl_spirv.passes.kernel.collective import lower_packs
+from xdsl_spirv.passes.kernel.collective import PackPattern
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_fit import check_attention
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.targets import Target
 
 
 @dataclass(frozen=True)
@@ -44,24 +42,25 @@ class AttentionToCooperativeMatrixPass(ModulePass):
     name = "attention-to-cooperative-matrix"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_packs(self.name, op, for_attention=True)
-        for collective in [c for c in op.walk() if isinstance(c, CollectiveOp)]:
-            attention = collective.body.block.last_op
-            if not isinstance(attention, AttentionOp):
-                continue
-            if not isinstance(attention.attributes.get(SCHEDULE), AttentionLanesAttr):
-                _lower(self.name, collective, attention, target_of(op, self.name))
+        packed = PackPattern(self.name, op, for_attention=True)
+        rewrite_once(op, packed, AttentionPattern(self.name, op))
 
 
-def _lower(name: str, collective: CollectiveOp, op: AttentionOp, target: Target) -> None:
-    schedule = op.attributes.get(SCHEDULE)
-    if not isinstance(schedule, AttentionAttr):
-        refuse(name, op, "it has no #schedule.attention: run assign-schedule")
-    plan = AttentionPlan(op, schedule, target)
-    try:
+class AttentionPattern(KernelPattern[AttentionOp]):
+    """Writes out the kernels of attentions whose subgroups multiply fragments."""
+
+    def scheduled(self, collective: CollectiveOp) -> AttentionOp | None:
+        attention = collective.body.block.last_op
+        if not isinstance(attention, AttentionOp):
+            return None
+        other = isinstance(attention.attributes.get(SCHEDULE), AttentionLanesAttr)
+        return None if other else attention
+
+    def write(self, collective: CollectiveOp, op: AttentionOp) -> None:
+        schedule = op.attributes.get(SCHEDULE)
+        if not isinstance(schedule, AttentionAttr):
+            refuse(self.pass_name, op, "it has no #schedule.attention: run assign-schedule")
+        plan = AttentionPlan(op, schedule, self.target)
         check_attention(plan)
-    except ScheduleDoesNotFit as error:
-        refuse(name, op, str(error))
-    code = RegisterAttentionCode if schedule.in_registers else AttentionCode
-    code(KernelEmitter(InsertPoint.before(collective)), plan).write()
-    Rewriter.erase_op(collective)
+        code = RegisterAttentionCode if schedule.in_registers else AttentionCode
+        code(KernelEmitter(InsertPoint.before(collective)), plan).write()

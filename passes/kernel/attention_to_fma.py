@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
@@ -24,13 +24,12 @@ from xdsl_spirv.dialects.schedule import (
     AttentionOp,
     CollectiveOp,
 )
-from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel import KernelPattern, scheduled_by
 from xdsl_spirv.passes.kernel.attention_lanes_code import LanesCode
 from xdsl_spirv.passes.kernel.attention_merge_code import MergeCode, MergePlan
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, check_lanes
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 
 
 @dataclass(frozen=True)
@@ -40,22 +39,30 @@ class AttentionToFMAPass(ModulePass):
     name = "attention-to-fma"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for collective in [c for c in op.walk() if isinstance(c, CollectiveOp)]:
-            attention = collective.body.block.last_op
-            if isinstance(attention, AttentionMergeOp):
-                merging = MergePlan(attention, target_of(op, self.name))
-                MergeCode(KernelEmitter(InsertPoint.before(collective)), merging).write()
-                Rewriter.erase_op(collective)
-                continue
-            if not isinstance(attention, AttentionOp):
-                continue
-            schedule = attention.attributes.get(SCHEDULE)
-            if not isinstance(schedule, AttentionLanesAttr):
-                continue
-            plan = LanesPlan(attention, schedule, target_of(op, self.name))
-            try:
-                check_lanes(plan)
-            except ScheduleDoesNotFit as error:
-                refuse(self.name, attention, str(error))
-            LanesCode(KernelEmitter(InsertPoint.before(collective)), plan).write()
-            Rewriter.erase_op(collective)
+        rewrite_once(op, MergePattern(self.name, op), LanesPattern(self.name, op))
+
+
+class MergePattern(KernelPattern[AttentionMergeOp]):
+    """Writes out the kernels that merge the parts of an attention."""
+
+    def scheduled(self, collective: CollectiveOp) -> AttentionMergeOp | None:
+        merge = collective.body.block.last_op
+        return merge if isinstance(merge, AttentionMergeOp) else None
+
+    def write(self, collective: CollectiveOp, op: AttentionMergeOp) -> None:
+        builder = KernelEmitter(InsertPoint.before(collective))
+        MergeCode(builder, MergePlan(op, self.target)).write()
+
+
+class LanesPattern(KernelPattern[AttentionOp]):
+    """Writes out the kernels of attentions whose lanes multiply and add."""
+
+    def scheduled(self, collective: CollectiveOp) -> AttentionOp | None:
+        return scheduled_by(collective, AttentionOp, AttentionLanesAttr)
+
+    def write(self, collective: CollectiveOp, op: AttentionOp) -> None:
+        schedule = op.attributes[SCHEDULE]
+        assert isinstance(schedule, AttentionLanesAttr)
+        plan = LanesPlan(op, schedule, self.target)
+        check_lanes(plan)
+        LanesCode(KernelEmitter(InsertPoint.before(collective)), plan).write()

@@ -14,13 +14,13 @@ is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from xdsl.dialects import gpu, linalg
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import gpu
 from xdsl.dialects.linalg.ops import CopyOp, GenericOp
-from xdsl.ir import Attribute, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import (
     FOR_ATTENTION,
@@ -35,14 +35,14 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, storage
-from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.analysis.contraction import contraction_of, storage
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel import KernelPattern
 from xdsl_spirv.passes.kernel.k_loop import Multiplier, Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.fit import check
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
@@ -62,78 +62,79 @@ class Core(Multiplier, Protocol):
 MakeCore = Callable[[KernelEmitter, Plan, Place], Core]
 
 
-def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: MakeCore) -> None:
-    """Write out the body of each kernel whose schedule names the instruction."""
-    collectives = [c for c in module.walk() if isinstance(c, CollectiveOp)]
-    for collective in collectives:
+@dataclass
+class ContractionPattern(KernelPattern[GenericOp]):
+    """Writes out the kernels of contractions whose schedule names an instruction."""
+
+    instruction: str
+    core: MakeCore
+
+    def scheduled(self, collective: CollectiveOp) -> GenericOp | None:
         last = collective.body.block.last_op
         own = PackOp | AttentionOp | AttentionMergeOp
         if SCHEDULE in collective.attributes or isinstance(last, own):
-            continue
+            return None
         root = scheduled_root(collective)
         if root is None:
-            refuse(pass_name, collective, "nothing in it is scheduled: run assign-schedule first")
+            cause = "nothing in it is scheduled: run assign-schedule first"
+            refuse(self.pass_name, collective, cause)
         schedule = root.attributes[SCHEDULE]
         if isinstance(schedule, WindowAttr | RowsAttr):
-            continue
+            return None
         if not isinstance(schedule, ContractionAttr):
-            refuse(pass_name, root, f"{schedule} is not a #schedule.contraction")
-        if schedule.instruction.kind.data == instruction:
-            _lower(pass_name, module, collective, root, schedule, core)
+            refuse(self.pass_name, root, f"{schedule} is not a #schedule.contraction")
+        return root if schedule.instruction.kind.data == self.instruction else None
+
+    def write(self, collective: CollectiveOp, op: GenericOp) -> None:
+        schedule = op.attributes[SCHEDULE]
+        assert isinstance(schedule, ContractionAttr)
+        contraction = contraction_of(op)
+        contraction_plan = plan(contraction, schedule, self.target)
+        check(contraction_plan)
+        a, b = (storage(value)[0] for value in (contraction.a, contraction.b))
+        builder = KernelEmitter(InsertPoint.before(collective))
+        _emit(builder, contraction_plan, self.core, a, b, init_of(collective, op))
 
 
-def lower_packs(pass_name: str, module: ModuleOp, for_attention: bool = False) -> None:
+@dataclass
+class PackPattern(KernelPattern[PackOp]):
     """
-    Write out the body of each kernel that packs an operand into fragments.
+    Writes out the kernels that pack an operand into fragments.
 
     What is packed for an attention is lowered with it, as which element lies where is decided anew.
     """
-    for collective in [c for c in module.walk() if isinstance(c, CollectiveOp)]:
+
+    for_attention: bool = False
+
+    def scheduled(self, collective: CollectiveOp) -> PackOp | None:
         op = collective.body.block.last_op
-        if isinstance(op, PackOp) and (FOR_ATTENTION in op.attributes) == for_attention:
-            from xdsl_spirv.passes.kernel.packed import lower_pack
-            from xdsl_spirv.passes.schedule.packing import plan_packing
+        if not isinstance(op, PackOp):
+            return None
+        return op if (FOR_ATTENTION in op.attributes) == self.for_attention else None
 
-            packing_plan = plan_packing(op, target_of(module, pass_name))
-            source, destination = op.source, op.destination
-            lower_pack(
-                KernelEmitter(InsertPoint.before(collective)), source, destination, packing_plan
-            )
-            Rewriter.erase_op(collective)
+    def write(self, collective: CollectiveOp, op: PackOp) -> None:
+        from xdsl_spirv.passes.kernel.packed import lower_pack
+        from xdsl_spirv.passes.schedule.packing import plan_packing
+
+        builder = KernelEmitter(InsertPoint.before(collective))
+        lower_pack(builder, op.source, op.destination, plan_packing(op, self.target))
 
 
-def scheduled_root(collective: CollectiveOp) -> linalg.ops.GenericOp | None:
+def scheduled_root(collective: CollectiveOp) -> GenericOp | None:
     """The scheduled contraction."""
     for op in collective.body.block.ops:
-        if isinstance(op, linalg.ops.GenericOp) and SCHEDULE in op.attributes:
+        if isinstance(op, GenericOp) and SCHEDULE in op.attributes:
             return op
     return None
 
 
-def _lower(
-    pass_name: str,
-    module: ModuleOp,
-    collective: CollectiveOp,
-    root: linalg.ops.GenericOp,
-    schedule: ContractionAttr,
-    core: MakeCore,
-) -> None:
-    """Replace the collective by the code of all invocations."""
-    try:
-        contraction_plan = plan(contraction_of(root), schedule, target_of(module, pass_name))
-        check(contraction_plan)
-    except (NotAContraction, ScheduleDoesNotFit) as error:
-        refuse(pass_name, root, str(error))
+def init_of(collective: CollectiveOp, root: GenericOp) -> SSAValue | None:
+    """What a contraction's result starts from; None if from zero."""
     init: SSAValue | None = None
     for op in collective.body.block.ops:
-        if isinstance(op, linalg.ops.CopyOp) and op.outputs[0] is root.outputs[0]:
+        if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]
-    a, b = (
-        storage(value)[0]
-        for value in (contraction_plan.contraction.a, contraction_plan.contraction.b)
-    )
-    _emit(KernelEmitter(InsertPoint.before(collective)), contraction_plan, core, a, b, init)
-    Rewriter.erase_op(collective)
+    return init
 
 
 def _emit(
@@ -232,30 +233,3 @@ def _tile_place(b: KernelEmitter, plan: Plan) -> tuple[Index, Index]:
         along = b.select(whole, along, b.divided(within, last))
         across = b.select(whole, across, b.remainder(within, last))
     return along, b.plus(before, across)
-
-
-def lower_roots(
-    name: str,
-    module: ModuleOp,
-    schedule: type[Attribute],
-    emit: Callable[[CollectiveOp, GenericOp, SSAValue | None], None],
-) -> None:
-    """
-    Write out every collective whose contraction has a schedule of a kind, for the pass `name`.
-
-    `emit` is given the collective, its contraction and what the result starts from, and writes the
-    code before the collective, which is gone then. Raises what `refuse` does for what does not fit.
-    """
-    for collective in [c for c in module.walk() if isinstance(c, CollectiveOp)]:
-        root = scheduled_root(collective)
-        if root is None or not isinstance(root.attributes[SCHEDULE], schedule):
-            continue
-        init: SSAValue | None = None
-        for op in collective.body.block.ops:
-            if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
-                init = op.inputs[0]
-        try:
-            emit(collective, root, init)
-        except (NotAContraction, ScheduleDoesNotFit) as error:
-            refuse(name, root, str(error))
-        Rewriter.erase_op(collective)

@@ -22,9 +22,10 @@ from xdsl_spirv.dialects.spirv.enums import (
     Scope,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives, lower_packs
+from xdsl_spirv.passes.kernel.collective import ContractionPattern, Operand, PackPattern
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -47,8 +48,8 @@ class ContractionToCooperativeMatrixPass(ModulePass):
     name = "contraction-to-cooperative-matrix"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_packs(self.name, op)
-        lower_collectives(self.name, op, "coopmat", CooperativeCore)
+        multiplied = ContractionPattern(self.name, op, "coopmat", CooperativeCore)
+        rewrite_once(op, PackPattern(self.name, op), multiplied)
 
 
 class CooperativeCore:

@@ -19,8 +19,9 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.collective import lower_collectives
+from xdsl_spirv.passes.kernel.collective import ContractionPattern
 from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.staging import TileInMemory
@@ -35,7 +36,7 @@ class ContractionToDotPass(ModulePass):
     name = "contraction-to-dot"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_collectives(self.name, op, "dot", DotCore)
+        rewrite_once(op, ContractionPattern(self.name, op, "dot", DotCore))
 
 
 class DotCore(InvocationCore):

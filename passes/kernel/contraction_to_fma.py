@@ -27,9 +27,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives
+from xdsl_spirv.passes.kernel.collective import ContractionPattern, Operand
 from xdsl_spirv.passes.kernel.elements import ElementCode, components_of
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import TileInMemory
@@ -47,7 +48,7 @@ class ContractionToFMAPass(ModulePass):
     name = "contraction-to-fma"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_collectives(self.name, op, "fma", InvocationCore)
+        rewrite_once(op, ContractionPattern(self.name, op, "fma", InvocationCore))
 
 
 class InvocationCore:

@@ -27,6 +27,7 @@ from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
     element_type,
@@ -34,32 +35,38 @@ from xdsl_spirv.passes.analysis.contraction import (
     storage,
 )
 from xdsl_spirv.passes.analysis.layout import Layout
-from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.collective import lower_roots
+from xdsl_spirv.passes.kernel import KernelPattern, scheduled_by
+from xdsl_spirv.passes.kernel.collective import init_of
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
-
-NAME = "contraction-to-rotate"
 
 
 @dataclass(frozen=True)
 class ContractionToRotatePass(ModulePass):
     """Writes out every kernel whose contraction has a `#schedule.window`."""
 
-    name = NAME
+    name = "contraction-to-rotate"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        def emit(collective: CollectiveOp, root: GenericOp, init: SSAValue | None) -> None:
-            schedule = root.attributes[SCHEDULE]
-            assert isinstance(schedule, WindowAttr)
-            plan = WindowPlan(contraction_of(root), schedule, target_of(op, NAME))
-            check_window(plan)
-            WindowKernel(KernelEmitter(InsertPoint.before(collective)), plan, init).emit()
+        rewrite_once(op, WindowPattern(self.name, op))
 
-        lower_roots(NAME, op, WindowAttr, emit)
+
+class WindowPattern(KernelPattern[GenericOp]):
+    """Writes out the kernels of contractions over windows."""
+
+    def scheduled(self, collective: CollectiveOp) -> GenericOp | None:
+        return scheduled_by(collective, GenericOp, WindowAttr)
+
+    def write(self, collective: CollectiveOp, op: GenericOp) -> None:
+        schedule = op.attributes[SCHEDULE]
+        assert isinstance(schedule, WindowAttr)
+        plan = WindowPlan(contraction_of(op), schedule, self.target)
+        check_window(plan)
+        builder = KernelEmitter(InsertPoint.before(collective))
+        WindowKernel(builder, plan, init_of(collective, op)).emit()
 
 
 Loops = dict[int, Index]

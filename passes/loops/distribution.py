@@ -11,6 +11,7 @@ from math import prod
 from xdsl.dialects import gpu, memref
 from xdsl.dialects.builtin import f16, f64
 from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
@@ -33,7 +34,9 @@ from xdsl_spirv.targets import Target
 PASS = "loops-to-invocations"
 
 
-def distribute(collective: CollectiveOp, schedule: LoopsAttr, target: Target) -> None:
+def distribute(
+    collective: CollectiveOp, schedule: LoopsAttr, target: Target, rewriter: PatternRewriter
+) -> None:
     """Replace the collective by the code of an invocation."""
     try:
         reader, results = results_of_collective(collective.body.block)
@@ -49,7 +52,7 @@ def distribute(collective: CollectiveOp, schedule: LoopsAttr, target: Target) ->
             _Distribution(code, schedule, target, nest, collective).write()
     except NotLoops as error:
         refuse(PASS, error.op, str(error))
-    Rewriter.erase_op(collective)
+    rewriter.erase(collective)
     erase_unused(block)
     use_vectors(builder, block.args, schedule.elements.data)
     erase_unused(block)

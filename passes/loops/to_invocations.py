@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.loops.distribution import distribute
 
@@ -34,7 +36,18 @@ class LoopsToInvocationsPass(ModulePass):
     name = "loops-to-invocations"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for collective in [inner for inner in op.walk() if isinstance(inner, CollectiveOp)]:
-            schedule = collective.attributes.get(SCHEDULE)
-            if isinstance(schedule, LoopsAttr):
-                distribute(collective, schedule, target_of(op, self.name))
+        rewrite_once(op, LoopsPattern(op))
+
+
+@dataclass
+class LoopsPattern(RewritePattern):
+    """Writes out the kernels of loops that are dealt to invocations."""
+
+    module: ModuleOp
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: CollectiveOp, rewriter: PatternRewriter) -> None:
+        schedule = op.attributes.get(SCHEDULE)
+        if isinstance(schedule, LoopsAttr):
+            target = target_of(self.module, LoopsToInvocationsPass.name)
+            distribute(op, schedule, target, rewriter)

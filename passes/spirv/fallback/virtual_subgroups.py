@@ -91,7 +91,7 @@ def use_virtual_subgroups(module: ModuleOp, codes: ModuleEmitter, lanes: int) ->
         for op in module.body.block.ops
         if isinstance(op, ModuleVariable) and op.built_in and op.built_in.data in REPLACED
     }
-    names = {name: variable.built_in.data for name, variable in variables.items()}
+    names = {name: v.built_in.data for name, v in variables.items() if v.built_in}
     rewrite_once(module, ComputedBuiltIn(codes, names, lanes, size), WidenedBarrier())
     for name, variable in variables.items():
         _drop(module, name, variable)
