@@ -69,7 +69,7 @@ def test_the_first_pattern_that_rewrites_has_the_operation():
 def test_a_refusal_ends_the_walk_and_shows_no_module():
     module = Parser(context(), MODULE).parse_module()
     pattern = Increment(refused=2)
-    with pytest.raises(PassFailedException, match="^increment: .*2 is the last number") as refused:
+    with pytest.raises(PassFailedException, match=r"^increment: .*2 is the last number") as refused:
         rewrite_once(module, pattern)
     assert pattern.seen == [1, 2]
     assert constants(module) == [2, 2, 3]
