@@ -187,6 +187,10 @@ class _Command(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
 
+    def print_help(self, file: Any = None) -> None:
+        """As argparse's, which loses what the system says of the output (a full disk)."""
+        (file or sys.stdout).write(self.format_help())
+
     def error(self, message: str) -> NoReturn:
         """argparse's messages, with the options, choices and commands that may have been meant."""
         chosen = re.match(r".*invalid choice: '([^']*)'", message)

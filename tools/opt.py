@@ -59,6 +59,8 @@ class SPIRVOpt(xDSLOptMain):
         if {"-h", "--help"} & set(self.given):
             arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
             arg_parser.epilog = passes_help()
+            # argparse's own loses what the system says of the output (a full disk).
+            arg_parser.print_help = lambda file=None: print(arg_parser.format_help(), end="")
         arg_parser.add_argument(
             "--trace-passes",
             metavar="DIR",

@@ -4,7 +4,8 @@
 xDSL builds the hidden region of a mixed-precision matmul or convolution with wrong types, does
 not read `indexing_maps` in the custom syntax and drops them when printing, so that a transposed
 product of square matrices becomes another product without a word, knows no `#linalg.type_fn`,
-reads no `linalg.generic` with two results, and lacks most named operations. The pull request: those
+reads no `linalg.generic` with two results, knows no scalar among the operands of an elementwise
+operation, and lacks most named operations. The pull request: those
 here replace and complete the ones of xDSL; until then the universe puts them into its
 `linalg` dialect.
 
@@ -28,10 +29,11 @@ from xdsl.dialects.builtin import (
     DenseIntElementsAttr,
     FixedBitwidthType,
     IntegerType,
+    ShapedType,
     StringAttr,
 )
 from xdsl.dialects.linalg import ops
-from xdsl.dialects.linalg.abstract_ops import NamedOperation
+from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
@@ -459,6 +461,22 @@ MAPPED: dict[str, tuple[str, str, str, str] | None] = {
     "contract": None,
 }
 """Name -> loops and what walks the dimensions, where that is the default of `indexing_maps`."""
+
+
+def _elementwise_maps(self: ElementwiseOperation) -> Sequence[AffineMap]:
+    """An operand of no dimensions, a scalar or a tensor, is read for every element."""
+    ranks = [len(t.get_shape()) if isinstance(t, ShapedType) else 0 for t in self.operand_types]
+    identity = AffineMap.identity(ranks[-1])
+    scalar = AffineMap(ranks[-1], 0, ())
+    if not {*ranks} <= {0, ranks[-1]}:
+        raise VerifyException(
+            f"{self.name} reads operands of ranks {ranks[:-1]} for a result of rank {ranks[-1]}: "
+            "give it scalars and operands of the result's rank, or write a linalg.generic"
+        )
+    return [identity if rank else scalar for rank in ranks]
+
+
+ElementwiseOperation.get_default_indexing_maps = _elementwise_maps
 
 
 class GenericOp(ops.GenericOp):

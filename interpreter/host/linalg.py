@@ -303,7 +303,9 @@ def convert(number: Array, dtype: DType) -> Array:
 on_arrays(linalg.ops.FillOp)(
     lambda op, number, output: np.full_like(output, convert(number, output.dtype))
 )
-on_arrays(linalg.ops.CopyOp)(lambda op, source, output: convert(source, output.dtype).copy())
+on_arrays(linalg.ops.CopyOp)(
+    lambda op, source, output: np.broadcast_to(convert(source, output.dtype), output.shape).copy()
+)
 
 
 @on_arrays(linalg.ops.TransposeOp)

@@ -12,6 +12,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from xdsl_spirv.interpreter.api import interpret
 from xdsl_spirv.runtime import ProgramError
 from xdsl_spirv.runtime.modules import parse_text, text_of
 from xdsl_spirv.upstream.linalg_extensions import CONTRACTIONS, MAPPED, POOLINGS, QUANTIZED
@@ -131,6 +132,36 @@ def test_mlir_prints_what_we_read(mlir_opt: str):
     for mine, theirs in zip(operations(text), operations(done.stdout), strict=True):
         assert mine.name == theirs.name
         assert mine.get_indexing_maps() == theirs.get_indexing_maps()
+
+
+SPREAD = """
+func.func @f(%a: tensor<4x3xf32>, %s: f32, %t: tensor<f32>, %c: tensor<4x3xf32>)
+    -> tensor<4x3xf32> {
+  %0 = linalg.mul ins(%a, %s : tensor<4x3xf32>, f32) outs(%c : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %1 = linalg.copy ins(%s : f32) outs(%c : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %2 = linalg.sub ins(%t, %0 : tensor<f32>, tensor<4x3xf32>)
+                  outs(%c : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %3 = linalg.add ins(%1, %2 : tensor<4x3xf32>, tensor<4x3xf32>)
+                  outs(%c : tensor<4x3xf32>) -> tensor<4x3xf32>
+  return %3 : tensor<4x3xf32>
+}
+"""
+
+
+def test_elementwise_operations_read_scalars(mlir_opt: str):
+    """xDSL asserts that there is none."""
+    same_as_mlir(SPREAD, mlir_opt)
+    a = np.arange(12, dtype=np.float32).reshape(4, 3)
+    s, t = np.array(2.5, np.float32), np.array(0.75, np.float32)
+    result = interpret(parse_text(SPREAD), [a, s, t, np.zeros_like(a)], "f")
+    assert np.array_equal(result[0], s + (t - a * s))
+
+
+def test_elementwise_operands_of_other_ranks():
+    """xDSL's maps would be those of the first operand."""
+    row = SPREAD.replace("%t: tensor<f32>", "%t: tensor<3xf32>")
+    with pytest.raises(ProgramError, match=r"ranks \[1, 2\] for a result of rank 2: give it scal"):
+        parse_text(row.replace("ins(%t, %0 : tensor<f32>", "ins(%t, %0 : tensor<3xf32>"))
 
 
 def test_unsigned_maximum_of_floats():

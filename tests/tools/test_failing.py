@@ -104,11 +104,14 @@ def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", ["opt x.mlir", "--help", "compile --help", "opt --help"])
+def test_a_full_disk(words: str, tmp_path: Path) -> None:
+    """argparse, which prints the help, says nothing of it."""
     (tmp_path / "x.mlir").write_text(MODULE)
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*COMMAND, "opt", tmp_path / "x.mlir"],
+            [*COMMAND, *words.split()],
+            cwd=tmp_path,
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
