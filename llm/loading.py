@@ -17,6 +17,7 @@ from typing import Any
 
 from xdsl_spirv.compiler.kernel_jobs import usable_processors
 from xdsl_spirv.compiler.model import compile_model, products_for
+from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.importer import context_of, import_gguf
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
@@ -121,9 +122,17 @@ class ModelFile:
         path = packaged(os.fspath(path))
         file = read_file(path)
         parameters = parameters_of(file)
+        prompts = Prompts(file.values, file.place)
+        tokens = len(prompts.tokenizer.vocabulary.tokens)
+        if tokens != parameters.vocabulary:
+            raise FrontendError(
+                f"{tokens} tokens, but {parameters.vocabulary} rows of token_embd.weight",
+                file.place,
+                "download or convert it again",
+            )
         return ModelFile(
             os.fspath(path),
-            Prompts(file.values, file.place),
+            prompts,
             parameters,
             context_of(parameters, context, file.place),
             sum(tensor.data.nbytes for tensor in file.tensors.values()),

@@ -24,6 +24,13 @@ class SentencePieces:
     adds_start = True
 
     def __init__(self, vocabulary: Vocabulary, place: str):
+        """Raises `FrontendError` for a vocabulary without scores: they say what is merged first."""
+        if not vocabulary.scores:
+            raise FrontendError(
+                "the file has no scores of tokens",
+                f"{place}, tokenizer.ggml.scores",
+                "download or convert it again",
+            )
         self._place = place
         self._adds_space = vocabulary.adds_space
         self._tokens = vocabulary.of_kinds(Kind.NORMAL, Kind.UNUSED)

@@ -48,7 +48,8 @@ class Vocabulary:
     The tokens of a model, by number.
 
     `model` is the kind of tokenizer by GGUF's name and `splitting` what its words are ("" where
-    the kind of tokenizer has none); `merges` are pairs with a blank between, best first.
+    the kind of tokenizer has none); `merges` are pairs with a blank between, best first. `scores`
+    are empty where the file has none.
     """
 
     model: str
@@ -90,9 +91,9 @@ def vocabulary_of(metadata: Mapping[str, Any], place: str) -> Vocabulary:
         )
     count = len(tokens)
     kinds: list[int] = values.get("token_type", [Kind.NORMAL] * count)
-    scores: list[float] = values.get("scores", [0.0] * count)
+    scores: list[float] = values.get("scores", [])
     for name, column in (("token_type", kinds), ("scores", scores)):
-        if len(column) != count:
+        if len(column) != count and name in values:
             raise FrontendError(
                 f"{count} tokens, but {len(column)} values of {PREFIX}{name}",
                 place,

@@ -87,7 +87,21 @@ def read_file(path: str | os.PathLike[str]) -> File:
         if name in tensors:
             raise _refusal(place, name, "stands there twice")
         tensors[name] = _stored(place, name, sizes, number, data[first + offset :])
+        if offset % alignment:
+            raise _refusal(place, name, f"begins at {offset}, which {alignment} does not divide")
+    _check_overlaps(place, {name: offset for name, *_, offset in listed}, tensors)
     return File(place, values, tensors)
+
+
+def _check_overlaps(
+    place: str, offsets: Mapping[str, int], tensors: Mapping[str, StoredTensor]
+) -> None:
+    """Raises where two tensors have bytes in common: one of them would be read as the other."""
+    end, before = 0, ""
+    for name in sorted(offsets, key=lambda name: (offsets[name], tensors[name].data.nbytes)):
+        if offsets[name] < end:
+            raise _refusal(place, name, f"begins within the tensor {before!r}")
+        end, before = offsets[name] + tensors[name].data.nbytes, name
 
 
 def _listed(start: Header) -> tuple[str, tuple[int, ...], int, int]:

@@ -18,6 +18,7 @@ from typing import Any
 from xdsl_spirv.frontends.errors import FrontendError
 
 MAGIC = b"GGUF"
+AGAIN = "download or convert it again"
 VERSIONS = (2, 3)
 """Of the container. The third adds big-endian files, which are refused."""
 
@@ -26,6 +27,18 @@ SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=T
 STRING, ARRAY = 8, 9
 DEEPEST = 4
 """Arrays within arrays that are read."""
+
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "general.architecture": (str,),
+    "tokenizer.chat_template": (str,),
+    **dict.fromkeys(("tokenizer.ggml.model", "tokenizer.ggml.pre"), (str,)),
+    **dict.fromkeys(("tokenizer.ggml.tokens", "tokenizer.ggml.merges"), (list, str)),
+    "tokenizer.ggml.token_type": (list, int),
+    "tokenizer.ggml.scores": (list, float),
+    **{f"tokenizer.ggml.{role}_token_id": (int,) for role in "bos eos eot eom unknown".split()},
+    **dict.fromkeys(("tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_space_prefix"), (bool,)),
+}
+"""What values by key are; of a list also what its elements are."""
 
 
 def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -85,8 +98,28 @@ class Header:
         for _ in range(count):
             key = self.string()
             (kind,) = self.numbers("I", 1)
+            if key in values:
+                raise FrontendError(
+                    f"the value {key} stands there twice",
+                    self.place,
+                    "download or convert it again",
+                )
             values[key] = self.value(kind, DEEPEST)
+            self.check_type(key, values[key])
         return values
+
+    def check_type(self, key: str, value: Any) -> None:
+        """Raises `FrontendError` for a value that is not of its key's type."""
+        types = TYPES.get(key, ())
+        # The elements of an array are of one type.
+        nested = [value, *(value[:1] if isinstance(value, list) else ())]  # pyright: ignore[reportUnknownVariableType]
+        if all(type(part) is wanted for part, wanted in zip(nested, types, strict=False)):
+            return
+        raise FrontendError(
+            f"{key} is no {' of '.join(t.__name__ for t in types)}",
+            self.place,
+            AGAIN,
+        )
 
     def numbers(self, letter: str, count: int) -> tuple[Any, ...]:
         """So many numbers of a type; raises `struct.error` beyond the file's end."""
@@ -109,7 +142,7 @@ class Header:
             raise FrontendError(
                 "a string of the header is no UTF-8",
                 f"{self.place}, byte {start + error.start}",
-                "download or convert it again",
+                AGAIN,
             ) from error
 
     def value(self, kind: int, depth: int) -> Any:
@@ -125,6 +158,6 @@ class Header:
             raise FrontendError(
                 f"a value of the unknown type {kind}",
                 f"{self.place}, byte {self.offset}",
-                "download or convert it again",
+                AGAIN,
             )
         return self.numbers(SCALARS[kind], 1)[0]

@@ -6,9 +6,10 @@ A value or a tensor that is not listed is refused by its name, for it would mean
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
@@ -115,6 +116,13 @@ def parameters_of(file: File) -> Parameters:
             f"{file.place}, general.architecture",
             f"use a model of {', '.join(ARCHITECTURES)}",
         )
+    parts = file.values.get("split.count", 1)
+    if parts != 1:
+        raise FrontendError(
+            f"the model is in {parts} files, and this is one of them",
+            f"{file.place}, split.count",
+            "make one file of them: llama-gguf-split --merge",
+        )
     values = _Values(file, ARCHITECTURES[name])
     values.refuse_unknown()
     parameters = values.parameters()
@@ -150,13 +158,13 @@ class _Values:
     def number(self, key: str, default: float | None = None) -> float:
         """A number above 0, for all blocks alike."""
         value = self.file.values.get(self.prefix + key, default)
-        if isinstance(value, list):
-            if len(set(value)) != 1:  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, list) and value:
+            if any(v != value[0] for v in value):  # pyright: ignore[reportUnknownVariableType]
                 self.refuse(key, f"blocks differ in {self.prefix}{key}", "use another model")
             value = value[0]  # pyright: ignore[reportUnknownVariableType]
         if value is None:
             self.refuse(key, f"{self.prefix}{key} is missing")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        if not _is_number(value) or not 0 < value < math.inf:
             self.refuse(key, f"{self.prefix}{key} is {value}")
         return value
 
@@ -178,10 +186,13 @@ class _Values:
         partly = self.architecture.turns_part
         if turned % 2 or turned > head or (turned < head and not partly):
             self.refuse("rope.dimension_count", f"{turned} of {head} elements of a head are turned")
+        blocks, tensors = self.count("block_count"), len(self.file.tensors)
+        if blocks > tensors:
+            self.refuse("block_count", f"{blocks} blocks, but {tensors} tensors")
         embedding = self.file.tensors.get("token_embd.weight")
         return Parameters(
             self.architecture,
-            self.count("block_count"),
+            blocks,
             width,
             self.count("feed_forward_length"),
             heads,
@@ -212,10 +223,16 @@ class _Values:
                 "use a model with rope.scaling.type none or linear",
             )
         keys = ("rope.scaling.factor", "rope.scale_linear")
-        factor = next((f for key in keys if (f := self.file.values.get(self.prefix + key))), 1.0)
-        if not isinstance(factor, int | float) or not factor > 0:
+        given = (self.file.values.get(self.prefix + key) for key in keys)
+        factor: Any = next((factor for factor in given if factor is not None), 0)
+        if not _is_number(factor) or not 0 <= factor < math.inf:
             self.refuse(keys[0], f"{self.prefix}{keys[0]} is {factor}")
-        return factor if kind == "linear" else 1.0
+        # Converters write 0 for positions that are not scaled.
+        return factor if kind == "linear" and factor else 1.0
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_tensors(file: File, p: Parameters) -> None:

@@ -18,7 +18,9 @@ from xdsl_spirv.compiler import compile
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.importer import import_gguf
+from xdsl_spirv.frontends.gguf.parameters import parameters_of
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.interpreter.checks import Checks
@@ -190,6 +192,49 @@ CHANGES: Mapping[str, tuple[dict[str, str], str]] = {
     "unknown tensor": ({"rope_freqs": "rope_frets"}, "'rope_frets.weight' is not known in llama"),
     "double tensor": ({"blk.1.ffn_up": "blk.0.ffn_up"}, "'blk.0.ffn_up.weight' stands there twice"),
 }
+
+VALUES: Mapping[str, tuple[Any, str]] = {
+    "split.count": (2, "the model is in 2 files"),
+    "llama.block_count": (2**32 - 1, "4294967295 blocks, but 20 tensors"),
+    "llama.context_length": ([[64]], r"context_length is \[64\]"),
+    "llama.rope.freq_base": (np.inf, "freq_base is inf"),
+    "llama.rope.scaling.factor": ("two", "factor is two"),
+    "llama.rope.scale_linear": ([], r"factor is \[\]"),
+    "llama.expert_count": (8, "expert_count = 8 is not supported"),
+}
+
+
+@pytest.mark.parametrize("key", VALUES)
+def test_values_that_mean_nothing_are_refused(key: str, path: Path):
+    value, message = VALUES[key]
+    write_model(path, Shape())
+    file = read_file(path)
+    with pytest.raises(FrontendError, match=message):
+        parameters_of(replace(file, values={**file.values, key: value}))
+
+
+def test_a_factor_of_0_scales_no_position(path: Path):
+    """Converters write it; only where there is none, the older name counts."""
+    write_model(path, Shape())
+    file = read_file(path)
+    values = {**file.values, "llama.rope.scaling.factor": 0.0, "llama.rope.scale_linear": 4.0}
+    plain, scaled = parameters_of(file), parameters_of(replace(file, values=values))
+    np.testing.assert_array_equal(plain.frequencies, scaled.frequencies)
+
+
+@pytest.mark.parametrize(
+    ("offset", "message"), [(17, "begins at 17, which 32 does not divide"), (0, "begins within")]
+)
+def test_a_tensor_that_lies_elsewhere_is_refused(offset: int, message: str, path: Path):
+    """It would be read as numbers of its neighbours."""
+    write_model(path, ONE)
+    data = path.read_bytes()
+    name = b"blk.0.ffn_up.weight"
+    # Its number of dimensions, two of them, and its format come first.
+    at = data.index(name) + len(name) + 4 + 2 * 8 + 4
+    path.write_bytes(data[:at] + struct.pack("<Q", offset) + data[at + 8 :])
+    with pytest.raises(FrontendError, match=message):
+        import_gguf(path)
 
 
 @pytest.mark.parametrize(("changes", "message"), CHANGES.values(), ids=CHANGES)

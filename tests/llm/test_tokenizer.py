@@ -262,6 +262,14 @@ def test_a_vocabulary_that_does_not_fit_is_refused(changes: dict[str, object], c
     assert error.value.remedy
 
 
+def test_pieces_without_scores_are_refused():
+    """Merged in another order, they are other tokens, and the model only answers worse."""
+    metadata = sentence_piece_metadata()
+    del metadata["tokenizer.ggml.scores"]
+    with pytest.raises(FrontendError, match="no scores of tokens"):
+        tokenizer_of(metadata)
+
+
 def test_a_token_that_stands_twice_is_refused():
     metadata = byte_pair_metadata(["a b", "a b"])
     with pytest.raises(FrontendError, match="'ab' stands for two numbers"):
