@@ -63,7 +63,7 @@ def cases() -> list[AttentionWorkload]:
 
 
 def small() -> list[AttentionWorkload]:
-    """What a software driver does in seconds, to try the script on."""
+    """Returns sizes that a software driver computes in seconds, to try the script on."""
     plain = AttentionWorkload(1, 2, 64, 64, 16, 16)
     return [plain, replace(plain, mask="causal"), replace(plain, m=50, n=45, mask="scores")]
 

@@ -182,7 +182,7 @@ def extra() -> list[Product]:
 
 
 def small() -> list[Product]:
-    """What a software driver does in seconds."""
+    """Returns sizes that a software driver computes in seconds."""
     matmuls = [matmul(40, 48, 72, types, "", 2) for types in (F16, F32, S8)]
     return [*matmuls, batched(3, 32, 40, 24), convolution(2, 8, 16)]
 

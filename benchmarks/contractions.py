@@ -172,7 +172,7 @@ S8, MIXED = ("s8", "s8", "s32"), ("u8", "s8", "s32")
 
 
 def small() -> list[Case]:
-    """What a software driver does in seconds, to try the script on."""
+    """Returns sizes that a software driver computes in seconds, to try the script on."""
     matmuls = [matmul((40, 36, 50), types) for types in (F16, F32, S8, MIXED)]
     return matmuls + [depthwise(2, types, 8, 24) for types in (F16, S8)]
 

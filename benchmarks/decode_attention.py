@@ -52,7 +52,7 @@ Schedule = tuple[int | None, tuple[int, int, int, int] | None]
 
 
 def schedules(options: Any) -> list[Schedule]:
-    """What `--parts` and `--lanes` ask for, and the default first."""
+    """Returns the schedules for `--parts` and `--lanes`, the default first."""
     parts = [None, *(int(n) for n in options.parts.split(",") if n)]
     lanes: list[Any] = [None]
     for text in options.lanes.split(","):

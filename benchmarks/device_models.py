@@ -165,7 +165,7 @@ def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
 
 
 def torch_times(case: str, folder: Path) -> dict[str, Any]:
-    """The same in PyTorch, eager: milliseconds by its own events, nothing moved."""
+    """Returns PyTorch's times, eager: milliseconds by its own events, nothing moved."""
     if not CUDA or case.rpartition(".")[2] not in ("f32", "f16"):
         return {}
     try:

@@ -1,5 +1,6 @@
 """
-What benchmarks on a device share: options, the loop over cases and schedules, the file of results.
+The common parts of benchmarks on a device: options, the loop over cases and schedules, the file of
+results.
 
 A device that a candidate has crashed is opened again; results are written after every case, under
 another name first.

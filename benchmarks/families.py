@@ -48,7 +48,7 @@ class Family:
 
     @property
     def bytes(self) -> int:
-        """What must be moved; of a table that is indexed, the rows that are taken."""
+        """The bytes that must be moved; of a table that is indexed, the rows that are taken."""
         read = self.arguments if not self.below else (self.result, self.arguments[1])
         return sum(
             math.prod(shape) * np.dtype(DTYPES[type]).itemsize
@@ -137,7 +137,7 @@ class Body:
 
 
 def widened(type: str, *names: str) -> str:
-    """`%aw` is %a in f32."""
+    """Returns lines of a kernel that widen each name to f32: `%aw` is %a in f32."""
     if type == "f32":
         return ""
     return "".join(f"    %{n}w = arith.extf %{n} : {type} to f32\n" for n in names)
@@ -370,7 +370,7 @@ def cases() -> list[Family]:
 
 
 def small() -> list[Family]:
-    """What a software driver does in seconds, to try the script on."""
+    """Returns sizes that a software driver computes in seconds, to try the script on."""
     listed: list[Family] = []
     for type in ("f16", "f32"):
         listed += [added((33, 64), type), tanh((33, 64), type)]

@@ -66,7 +66,7 @@ class Case:
 
     @property
     def planes(self) -> dict[str, tuple[Element, tuple[int, ...]]]:
-        """What a matrix lies in."""
+        """The planes in which a matrix lies."""
         if self.format == "f16":
             return {"w": (F16, (self.n, self.k))}
         format = FORMATS[self.format]
@@ -141,7 +141,7 @@ def swept(case: Case) -> Iterator[str]:
 
 
 def digits_shared(case: Case) -> Iterator[str]:
-    """The same where subgroups make the digits of a row of packed weights together."""
+    """Returns schedules by which subgroups make the digits of a row of packed weights together."""
     along = ceil(case.k / UNIT / 32)
     for across, columns, ahead in product((2, 4, 8), (1, 2, 4), (1, 2)):
         workgroups = UNITS_OF_DEVICE * (32 // (along * across))
@@ -198,7 +198,7 @@ def copied(device: Any, target: str, small: bool) -> float:
 
 
 def copied_by_torch() -> float:
-    """The same by PyTorch's copy; 0 without it."""
+    """Returns the rate of PyTorch's copy; 0 without it."""
     if not CUDA:
         return 0.0
     source = torch.empty(1 << 28, dtype=torch.float32, device="cuda")

@@ -131,7 +131,7 @@ SIZES = {"i8": 1, "f16": 2, "f32": 4, "i32": 4}
 
 
 def instructions(binary: bytes) -> int:
-    """Of a module's functions, without declarations."""
+    """Returns the instructions of a module's functions, without declarations."""
     from xdsl_spirv.serialization.raw.binary import decode
 
     names = [row.name for row in decode(binary)]

@@ -58,7 +58,7 @@ BARRIER = re.compile(r"barrier\(\);")
 
 
 def kind(module: Module) -> tuple[str, ...]:
-    """What modules have in common that one may stand for."""
+    """Returns the key of modules of which one may stand for all."""
     return module.source, *(d[2:] for d in module.defines if d[2:].startswith(APART))
 
 
@@ -169,7 +169,7 @@ def racing(modules: Modules, name: str) -> bytes:
 
 
 def summary(facts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Counts over launches."""
+    """Counts launches and modules, and those with findings."""
     table = list(facts)
     names = {row["module"] for row in table}
     bad = {row["module"] for row in table if not row["executed"] or not row["equal"]}

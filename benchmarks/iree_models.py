@@ -39,7 +39,7 @@ def beside_iree(
     device: str | None,
 ) -> dict[str, Any]:
     """
-    By target: how long IREE takes to compile a model, or why it does not.
+    Returns by target how long IREE takes to compile a model, or why it does not.
 
     On a `device` (as `vulkan`) what it made for lavapipe also runs, and its results are compared
     with the expected ones, held to the same `tolerance` as ours.

@@ -1,5 +1,5 @@
 """
-What a job costs beside its own work: trivial jobs on this machine, and on Dask's workers beside it.
+Measures the overhead of a job: trivial jobs on this machine, and on Dask's workers beside it.
 
     python benchmarks/jobs.py [--count 2000] [-o jobs.json]
 

@@ -77,7 +77,7 @@ OF_SETTINGS = ("vkCreateInstance(): ", "vkCreateDevice(): ")
 
 @dataclass
 class Verdict:
-    """What one tool said of one kernel: the names of its messages, or why it said nothing."""
+    """The verdict of one tool on one kernel: the names of its messages, or why it said nothing."""
 
     said: list[str] = field(default_factory=list[str])
     failed: str = ""
@@ -231,7 +231,7 @@ def in_process(command: Sequence[str | Path], environment: dict[str, str]) -> tu
 
 
 def run_child(tool: str, test: KernelTest, settings: dict[str, bool] | None = None) -> Verdict:
-    """What one of the children says, with the layer's settings."""
+    """Returns the verdict of a child process, with the layer's settings."""
     command: list[str | Path] = [sys.executable, __file__, "--child", tool, test.source]
     environment: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -320,7 +320,9 @@ def summarize(kernels: dict[str, dict[str, Any]], tool: str) -> str:
 
 
 def cell(kernels: dict[str, dict[str, Any]], folder: str, tool: str) -> str:
-    """What a tool makes of a bug and of its repair, or of a right kernel."""
+    """
+    Returns the table's cell for a tool: its verdict on a bug and its repair, or on a right kernel.
+    """
     right = kernels.get(f"{folder}/repaired") or kernels[f"{folder}/right"]
     broken = kernels.get(f"{folder}/broken")
     words: list[str] = []

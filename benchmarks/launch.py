@@ -1,5 +1,5 @@
 """
-What a dispatch costs beside its work: a hundred small ones in one submission, and in a hundred.
+Measures the overhead of a dispatch: a hundred small ones in one submission, and in a hundred.
 
     benchmarks/launch.py [--device vulkan:N] [--dispatches 100] [--runs 20] [--json FILE]
 

@@ -1,5 +1,5 @@
 """
-What measured schedules teach the cost model, and what that is worth for other families' shapes.
+Fits the cost model to measured schedules, and measures its worth for other families' shapes.
 
     python benchmarks/learned_rates.py --target nvidia-h200 benchmarks/results/h200-tuning.json
 

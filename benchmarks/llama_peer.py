@@ -17,7 +17,7 @@ from device_runs import graph_us, torch
 
 @dataclass(frozen=True)
 class Shapes:
-    """The sizes of a llama."""
+    """The sizes of a llama model."""
 
     blocks: int
     width: int

@@ -83,7 +83,7 @@ class Reference:
         return self._product(merged.astype(np.float32), s.width)
 
     def logits(self, tokens: Any) -> Any:
-        """Those behind the last token."""
+        """Returns the logits behind the last token."""
         s = self.shapes
         x = self._rows(self._numbers(s.vocabulary, s.width), np.asarray(tokens, np.int64), s.width)
         for _ in range(s.blocks):

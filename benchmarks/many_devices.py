@@ -126,12 +126,12 @@ class Watched(Cluster):
             yield job, result
 
     def watch(self) -> None:
-        """Forget what was."""
+        """Forgets earlier events, and watches from here on."""
         self.spans: list[tuple[str, str, float, float]] = []
         self.spent: dict[str, float] = defaultdict(float)
 
     def split(self, begun: float, seconds: float) -> dict[str, Any]:
-        """Where the time went that began then and lasted so long."""
+        """Returns where the time went that began then and lasted so long."""
         on_devices = [span for span in self.spans if span[0] == MEASURE]
         busy: dict[str, float] = defaultdict(float)
         on_cores: dict[str, float] = defaultdict(float)

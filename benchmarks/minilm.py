@@ -34,7 +34,7 @@ SENTENCES = (
 
 
 def folder() -> Path | None:
-    """Where the package keeps the model, if it is installed (which is not imported)."""
+    """Returns where the package keeps the model, if it is installed (which is not imported)."""
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None

@@ -30,7 +30,7 @@ def package(name: str) -> Any:
 
 
 def missing(variant: str) -> str | None:
-    """What has to be installed for a variant."""
+    """Returns the packages that a variant needs and that are not installed."""
     from importlib.util import find_spec
 
     needed = {"f32": (), "f16": ("onnxsim", "onnxconverter_common")}.get(

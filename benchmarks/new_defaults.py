@@ -1,5 +1,5 @@
 """
-What other numbers in a target's file are worth: the schedules they choose beside those of before.
+Compares other numbers in a target's file with those of before, by the schedules they choose.
 
     python benchmarks/new_defaults.py --target nvidia-h200 --before old.json -o new-defaults.json
 

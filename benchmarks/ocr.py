@@ -101,7 +101,7 @@ def fitted(image: Array, size: tuple[int, int]) -> Array:
 
 
 def components(mask: Array) -> Array:
-    """What hangs together, each part with a number above 0: the least of its places, plus one."""
+    """Labels connected parts, each with a number above 0: the least of its places, plus one."""
     numbers = np.where(mask, np.arange(1, mask.size + 1).reshape(mask.shape), 0)
     far = mask.size + 1
     while True:
@@ -158,7 +158,7 @@ def proto(name: str, shape: tuple[int, ...]) -> Any:
 
 
 def with_onnxruntime(name: str, x: Array) -> Array:
-    """What onnxruntime computes."""
+    """Returns onnxruntime's results."""
     model = proto(name, x.shape)
     names = [value.name for value in model.graph.output]
     (result,) = run_onnxruntime(model.SerializeToString(), {"x": x}, names).results.values()
@@ -190,7 +190,7 @@ class Compiled:
 
 
 def with_rapidocr(image: Array) -> list[str] | None:
-    """What rapidocr reads, None where its packages are not all installed."""
+    """Returns the text that rapidocr reads, None where its packages are not all installed."""
     if any(find_spec(name) is None for name in ("cv2", "pyclipper", "shapely", "yaml")):
         return None
     lines, _ = import_module("rapidocr_onnxruntime").RapidOCR()(image[:, :, ::-1])
@@ -198,13 +198,13 @@ def with_rapidocr(image: Array) -> list[str] | None:
 
 
 def missing() -> str | None:
-    """What has to be installed first, as `pip install --no-deps` takes it."""
+    """Returns the packages to install first, as `pip install --no-deps` takes them."""
     needed = [name for name in (OCR, "onnxruntime", "onnx", "PIL") if find_spec(name) is None]
     return " ".join(needed).replace("PIL", "pillow").replace("_", "-") or None
 
 
 def measure(image: Array, device: str, target: str) -> dict[str, Any]:
-    """What the models read on a device, beside onnxruntime and rapidocr."""
+    """Measures the models' reading on a device, beside onnxruntime and rapidocr."""
     expected = [line.text for line in read_page(image, with_onnxruntime)]
     figures: dict[str, Any] = {"device": device, "onnxruntime": expected}
     figures["rapidocr"] = with_rapidocr(image)

@@ -146,7 +146,7 @@ def numbers(format: str, planes: dict[str, Any], rows: Any) -> Any:
 
 @cache
 def drawn(n: int, k: int, format: str) -> dict[str, Any]:
-    """Random planes."""
+    """Returns random planes of packed weights."""
     return Case(0, n, k, format, 1).planes(np.random.default_rng(1))
 
 

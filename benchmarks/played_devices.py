@@ -1,5 +1,5 @@
 """
-Tuning's jobs on one, two and four devices that are played: what queues cost, without a GPU.
+Measures the queues of tuning with one, two and four devices that are played, without a GPU.
 
     python benchmarks/played_devices.py -o results/played-devices.json
 

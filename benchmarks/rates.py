@@ -1,5 +1,6 @@
 """
-What the schedules in a target's file reach with one workgroup on each compute unit.
+Measures the rates that the schedules in a target's file reach with one workgroup on each compute
+unit.
 
     python benchmarks/rates.py --target nvidia-h200 -o rates.json
     python benchmarks/rates.py --target nvidia-h200 --write rates.json

@@ -116,7 +116,7 @@ def grammar_stage(path: Path, repeat: int) -> Row:
 
 
 def start_stage(path: Path, repeat: int) -> Row:
-    """Nothing: what a process of ours is before it does anything."""
+    """Does nothing: the cost of a process of ours before it does anything."""
     for module in ("decoder", "encoder"):
         importlib.import_module(f"xdsl_spirv.serialization.{module}")
     return {"start and imports": time.process_time()}
@@ -162,7 +162,7 @@ def ours(name: str, path: Path, repeat: int) -> tuple[Row, float]:
 
 
 def tools(binary: Path, repeat: int) -> dict[str, tuple[list[str | Path], Path | None]]:
-    """What there is of the other tools: name -> command and input."""
+    """Returns the other tools that are installed: name -> command and input."""
     commands: dict[str, tuple[list[str | Path], Path | None]] = {}
     if khronos.find("spirv-dis"):
         dis, assembler = khronos.tool("spirv-dis"), khronos.tool("spirv-as")

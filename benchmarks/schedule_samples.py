@@ -1,5 +1,5 @@
 """
-Schedules of a target's file timed on many contractions: what learned rates are fitted on.
+Times the schedules of a target's file on many contractions, to fit learned rates to.
 
     python benchmarks/schedule_samples.py --target nvidia-h200 --seconds 110 -o samples.json
 

@@ -1,5 +1,5 @@
 """
-What the correctness sweep compiles: contractions in every form, and what stands around them.
+The cases of the correctness sweep: contractions in every form, and operations around them.
 
 `case(seed)` is the sweep's default generator. One that replaces it (`sweep.py --workloads
 module:function`) takes a seed too and returns any object with these four:
@@ -222,7 +222,8 @@ def with_epilogue(seed: int, generator: Generator, largest: int) -> Case:
 @dataclass(frozen=True)
 class Prologue:
     """
-    What makes a contraction's operand (`A` or `B`) of a tensor of another type, element by element.
+    The computation of a contraction's operand (`A` or `B`) from a tensor of another type, element
+    by element.
 
     `body` makes `%o` of `%x`; `values` does the same to an array, exactly.
     """

@@ -57,7 +57,7 @@ from xdsl_spirv.tools.tuning.together import Together
 
 
 def benchmark_products() -> list[Product]:
-    """What benchmarks/contractions.py and benchmarks/ceiling.py measure."""
+    """Returns the products of benchmarks/contractions.py and benchmarks/ceiling.py."""
     plain = [Product(case, case.types[2], 1, False) for case in cases()]
     return [*products(), *convolutions(), *plain]
 
@@ -106,7 +106,7 @@ def work_of(product: Product) -> int:
 
 
 def record_of(product: Product, tried: Sequence[Outcome], search: Search | None) -> dict[str, Any]:
-    """What a search came to, for the file and the screen."""
+    """Returns a search's record, for the file and the screen."""
     record: dict[str, Any] = {
         "case": str(product),
         "key": tried[0].key,
@@ -172,7 +172,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def engine_of(options: argparse.Namespace) -> Engine:
-    """Where the jobs run."""
+    """Returns the engine that runs the jobs."""
     if options.scheduler is not None:
         return open_engine(options.scheduler, options.jobs)
     return Here(options.jobs, here()[: options.devices])
@@ -232,7 +232,9 @@ def searched(
 
 
 def recorded(paths: Sequence[Path]) -> tuple[dict[str, list[Outcome]], dict[str, Any]]:
-    """What stores hold of the device of most measurements: by contraction, the default first."""
+    """
+    Returns the stores' measurements on the device that has most: by contraction, the default first.
+    """
     records: list[Record] = []
     for path in paths:
         with Store(path) as store:

@@ -1,5 +1,5 @@
 """
-What the benchmarks compile: one text for all of them, so that figures compare.
+Workloads of the benchmarks: one text for all of them, so that figures compare.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DTy
 
 
 def merge_interval(op: AttentionMergeOp, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """The same of a merge: what the attention is whose parts it merges."""
+    """Returns the interval of a merge: that of the attention whose parts it merges."""
     parts, out, *numbers = operands
     if not isinstance(parts, Parts):
         raise ProgramError(

@@ -127,7 +127,7 @@ def _values(op: Operation) -> list[SSAValue]:
 
 
 def chained(bounds: list[Bound]) -> Bound:
-    """To first order, relative errors of consecutive contractions add up."""
+    """Adds up, to first order, the relative errors of consecutive contractions."""
     if not bounds:
         return EXACT
     return Bound(

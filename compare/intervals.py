@@ -58,7 +58,7 @@ class Intervals:
 
     def run(self, function: str, values: Sequence[Array]) -> list[Interval]:
         """
-        What the results of `@function` may be on exact arguments.
+        Returns an interval for each result of `@function` on exact arguments.
 
         Raises `ProgramError` for an operation that no bound is known for.
         """

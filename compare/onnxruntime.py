@@ -67,7 +67,7 @@ class Tolerance:
 
 
 def tolerance_of(module: Operation) -> Tolerance:
-    """By how much the results of a module on tensors may differ."""
+    """Returns by how much the results of a module on tensors may differ."""
     total, contractions, others, quantized = 0.0, 0, 0, 0
     for op in module.walk():
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):

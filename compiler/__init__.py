@@ -1,5 +1,5 @@
 """
-From a model to a program.
+Compiles models to programs.
 
     from xdsl_spirv.compiler import compile, compile_module
 

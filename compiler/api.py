@@ -1,5 +1,5 @@
 """
-What Python programs call: a model in, a program out, numpy arrays through it.
+The interface for Python programs: a model in, a program out, numpy arrays through it.
 """
 
 from __future__ import annotations

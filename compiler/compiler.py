@@ -1,5 +1,6 @@
 """
-From a module to a program: constants out, the lowering of the target, the host program, the bytes.
+Compiles a module to a program: constants out, the lowering of the target, the host program, the
+bytes.
 """
 
 from __future__ import annotations

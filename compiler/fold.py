@@ -1,5 +1,5 @@
 """
-What a host function computes from its weights and constants alone, computed at compile time.
+Computes at compile time what a host function derives from its weights and constants alone.
 
 The interpreter does it, so a folded operation gives what the unfolded one would have given as a
 reference. A transposed weight or the slice that an unrolled loop takes becomes a weight of its own;

@@ -113,7 +113,10 @@ def load_gguf(
 
 
 def products_for(target: str) -> str:
-    """What many rows are multiplied by weights in: f16 where its matrices have sums in f32."""
+    """
+    Returns the type in which many rows are multiplied by weights: f16 where its matrices have sums
+    in f32.
+    """
     return "f16" if load(target).properties_for(("f16", "f16", "f32")) else "f32"
 
 

@@ -126,7 +126,7 @@ class LinalgToSPIRVPass(ModulePass):
 
     @property
     def passes(self) -> tuple[ModulePass, ...]:
-        """The list that it is."""
+        """Returns the passes of the pipeline, in their order."""
         return linalg_to_spirv(self.target, Limits(self.only, self.barred))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -1,5 +1,5 @@
 """
-What callers know of a host function: names and element types of its arguments and results, and
+Describes a host function to callers: names and element types of its arguments and results, and
 which of their sizes must be equal.
 
 A loop of a `linalg` operation has one size, so all dimensions that it alone walks are equal; so are

@@ -1,5 +1,5 @@
 """
-What sizes that follow from a caller's numbers may be: what operations need to stay inside tensors.
+Derives limits of sizes that follow from a caller's numbers, so that operations stay inside tensors.
 
     tensor.insert_slice %new into %cache[0, %past] [8, %n]     past + n <= 2048
 

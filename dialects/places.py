@@ -48,6 +48,7 @@ def nodes_of(op: Operation) -> tuple[str, ...]:
 
 def labels_of(op: Operation) -> tuple[str, ...]:
     """
-    What a user may call an operation: the nodes it comes from, or else its results' names in MLIR.
+    Returns the names by which a user may call an operation: its nodes', or else its results' in
+    MLIR.
     """
     return nodes_of(op) or tuple(r.name_hint for r in op.results if r.name_hint)

@@ -59,7 +59,10 @@ def _noted(function: FuncOp, index: int, key: str) -> Attribute | None:
 
 
 def first_value_of(function: FuncOp, index: int) -> Attribute | None:
-    """What an argument that no caller gives is in the first run; None of one that callers give."""
+    """
+    Returns the value of an argument in the first run if no caller gives it; None for one that
+    callers give.
+    """
     return _noted(function, index, VALUE)
 
 

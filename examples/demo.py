@@ -181,7 +181,7 @@ def constants(model: onnx.ModelProto) -> dict[str, Array]:
 
 
 def layers(model: onnx.ModelProto, image: Array) -> tuple[list[Layer], Array]:
-    """What goes into each layer, and its weights; with the steps of the classifier's results."""
+    """Returns the inputs and weights of each layer, with the steps of the classifier's results."""
     weights = constants(model)
     matmuls = {
         node.input[1]: node.input[0] for node in model.graph.node if node.op_type == "MatMul"
@@ -209,7 +209,7 @@ def compile_layer(layer: Layer, target: str) -> Program:
 
 
 def path_of(program: Program) -> str:
-    """What multiplies."""
+    """Returns the path by which a layer multiplies."""
     text = "".join(code.text for code in program.code.values())
     if "CooperativeMatrixMulAdd" in text:
         return "cooperative matrices"

@@ -23,7 +23,7 @@ MASKED = float("-inf")
 
 @dataclass
 class Scores:
-    """What happens between the two products."""
+    """The steps between the two products of an attention."""
 
     scale: float
     element: Element
@@ -179,7 +179,7 @@ def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def additive(b: TensorBuilder, mask: Tensor, element: Element, hidden: float = MASKED) -> Tensor:
-    """What to add to scores by a mask: one of truth values or ones hides where it is 0."""
+    """Returns the addend of scores for a mask: one of truth values or ones hides where it is 0."""
     if mask.element.is_float:
         return mask
     return b.elementwise(
@@ -196,7 +196,7 @@ def hidden_where(
     hidden: float = MASKED,
 ) -> Tensor:
     """
-    What to add to scores, batch x 1 x queries x keys: `hidden` where `test` holds, else 0.
+    Returns the addend of scores, batch x 1 x queries x keys: `hidden` where `test` holds, else 0.
 
     `test` takes the writer of scalars, query, key, and for each of `lengths` the number of the
     batch, all as i64.
@@ -211,7 +211,7 @@ def hidden_where(
 
 
 def size_scale(b: TensorBuilder, q: Tensor) -> float:
-    """What scores are multiplied by unless a node says so: one by the root of the head's size."""
+    """Returns the factor of scores unless a node gives one: 1 over the root of the head's size."""
     size = q.sizes[3]
     if not isinstance(size, int):
         b.refuse("the size of heads is open", "give the attribute scale")

@@ -1,5 +1,5 @@
 """
-What hinders a model that cannot be imported: its nodes one after the other, whatever is refused.
+Lists the nodes of a model that the import refuses, going on behind each of them.
 
 The results of a node that is refused are taken to be there, with the types that ONNX infers.
 """

@@ -234,7 +234,9 @@ def size_inputs(model: Model, dims: Mapping[str, int | None]) -> list[str]:
 
 
 def dimension_name(value: Any, position: int) -> str:
-    """What `--dim` calls a dimension: its own name where it is one, else `input.position`."""
+    """
+    Returns the name of a dimension for `--dim`: its own where it has one, else `input.position`.
+    """
     name = value.type.tensor_type.shape.dim[position].dim_param
     return name if name.isidentifier() else f"{value.name}.{position}"
 
@@ -346,7 +348,7 @@ def refuse_open_dimensions(model: Model, kept: Collection[str] = ()) -> None:
 
 
 def names_of(value: Any) -> list[str]:
-    """What an input's open dimensions are called; nothing for the others."""
+    """Returns the names of an input's open dimensions; nothing for the others."""
     fields = value.type.tensor_type.shape.dim
     return [
         "" if field.HasField("dim_value") else dimension_name(value, position)
@@ -355,7 +357,7 @@ def names_of(value: Any) -> list[str]:
 
 
 def describe(value: Any) -> str:
-    """`x: ?x3x?x?xf32`."""
+    """Returns an input's line of a description: `x: ?x3x?x?xf32`."""
     sizes = [
         str(field.dim_value) if field.dim_value > 0 else (field.dim_param or "?")
         for field in value.type.tensor_type.shape.dim

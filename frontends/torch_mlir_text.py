@@ -1,5 +1,5 @@
 """
-What torch-mlir prints as a module: read by xDSL, every operation with its place in the source.
+Reads torch-mlir's printed modules with xDSL, every operation with its place in the source.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ EXTENDED = Path(__file__).with_name("extended.json")
 
 
 class Category(StrEnum):
-    """What an operand kind is made of."""
+    """The kinds of operand kinds: how the words of one are made."""
 
     ID = "Id"
     LITERAL = "Literal"
@@ -56,7 +56,9 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a module must declare before it may use an instruction or an enumerant."""
+    """
+    The capabilities and extensions that a module must declare to use an instruction or enumerant.
+    """
 
     capabilities: tuple[str, ...]
     """Any one of these enables it. For a capability: all of these are implied by it."""
@@ -290,7 +292,10 @@ class Grammar:
         return {row["n"]: name for name, row in self._instructions.items()}
 
     def instruction(self, name: str, instruction_set: str | None = None) -> Instruction:
-        """By name or alias, of the core or of an extended set; KeyError if there is none."""
+        """
+        Returns an instruction by name or alias, of the core or of an extended set; KeyError if
+        there is none.
+        """
         key = (instruction_set, name)
         entry = self._made.get(key)
         if entry is None:

@@ -1,5 +1,5 @@
 """
-What programs mean: `linalg` on tensors, the kernel-level IR and `spirv` modules, executed with
+The meaning of programs: `linalg` on tensors, the kernel-level IR and `spirv` modules, run with
 numpy.
 
     from xdsl_spirv.interpreter import dispatch, interpret, reference, InterpreterError, Options

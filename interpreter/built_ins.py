@@ -1,5 +1,5 @@
 """
-What an invocation may ask for where it stands: SPIR-V's built-ins, which are `gpu`'s ids as well.
+SPIR-V's built-ins (also `gpu`'s ids): the position of an invocation, asked for by the invocation.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def positions(
     mapping: Mapping, form: CooperativeMatrix, lanes: int, lane: Array, index: Array
 ) -> Array:
     """
-    Where component `index` of invocation `lane` lies, counted row by row.
+    Returns where component `index` of invocation `lane` lies, counted row by row.
 
     Raises `InterpreterError` if the mapping is not known for such matrices.
     """

@@ -1,5 +1,5 @@
 """
-What a function is compiled against: its module's symbols, the specialization constants, the
+The context in which a function is compiled: its module's symbols, the specialization constants, the
 options.
 
 Specialization constants are known when a kernel is launched, so sizes that they decide are numbers
@@ -58,7 +58,7 @@ class Runnable(Protocol):
 
 
 class Observer(Protocol):
-    """What looks on while functions run (checks/checker.py)."""
+    """The protocol of observers that follow functions while they run (checks/checker.py)."""
 
     def start(self, batch: Batch) -> None:
         """A new chunk of workgroups."""
@@ -169,7 +169,7 @@ class Context:
         return Scope(int(self.specialize(scope).item()))
 
     def form(self, type: Attribute) -> Form:
-        """What values of a type are at run time."""
+        """Returns the run-time form of values of a type."""
         form = self._forms.get(type)
         if form is None:
             form = self._forms[type] = self._make_form(type)

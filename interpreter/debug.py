@@ -255,8 +255,8 @@ class Stop:
 
     def shown(self, workgroup: int | None = None, invocation: int = 0) -> dict[str, Any]:
         """
-        What the breakpoint is there to show, in all invocations or one: the variable that it is at,
-        all variables at a line of the source, the `result` at an instruction.
+        Returns what the breakpoint shows, of all invocations or one: its variable, all variables at
+        a line of the source, or the `result` of an instruction.
         """
         at = None if self.hit is None else self.hit[1]
         if at is not None and at.variable:
@@ -275,7 +275,7 @@ class Stop:
         return self.in_kernel and 0 <= workgroup - self.batch.first < self.batch.workgroups
 
     def record(self, step: int) -> dict[str, Any]:
-        """A line of the trace."""
+        """Returns the stop as a line of the trace."""
         record: dict[str, Any] = {
             "step": step,
             "number": places.number_of(self.op),

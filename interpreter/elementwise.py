@@ -240,10 +240,10 @@ float_to_unsigned = _to_integer(float_to_integer, sign=False)
 
 
 def signed_to_float(source: DType, target: DType, rounding: Rounding) -> Function:
-    """To nearest even; bfloat16 as the options say."""
+    """Rounds to nearest even; bfloat16 as the options say."""
     return integer_to_float(target, True, rounding)
 
 
 def unsigned_to_float(source: DType, target: DType, rounding: Rounding) -> Function:
-    """To nearest even; bfloat16 as the options say."""
+    """Rounds to nearest even; bfloat16 as the options say."""
     return integer_to_float(target, False, rounding)

@@ -163,7 +163,7 @@ class Flow:
         return self.compiler.slot(value)
 
     def forget(self, env: Env) -> None:
-        """What was known of rounds that the region's loops have made."""
+        """Forgets what was known of the rounds of the region's loops."""
         for slot in self.trackers:
             env[slot] = None
 

@@ -1,5 +1,5 @@
 """
-What a value of a type is at run time.
+The run-time forms of values, by type.
 
 Every value stands over three leading axes (workgroup of the chunk, subgroup, lane), each full or,
 where the value is uniform along it, of length 1. After them:

@@ -57,7 +57,7 @@ Placed: TypeAlias = Attribute | Strided
 
 
 def plain_type(type: Placed) -> Attribute:
-    """The type alone."""
+    """Returns the type without the stride of its place."""
     return type.type if isinstance(type, Strided) else type
 
 
@@ -81,7 +81,7 @@ class Layout:
         return max(self.offset(type, n) + self.size(self.member(type, n)) for n in members)
 
     def form(self, type: Placed) -> Form:
-        """What values of the type are at run time."""
+        """Returns the run-time form of values of the type."""
         return self.context.form(plain_type(type))
 
     def member(self, struct: StructType, number: int) -> Placed:
@@ -140,7 +140,7 @@ class Layout:
         return scalar_bytes(plain_type(self.element(type)))
 
     def offset(self, type: StructType, number: int) -> int:
-        """Where a member begins."""
+        """Returns where a member begins."""
         return member_offsets(type, lengths=self.context.lengths)[number]
 
 
@@ -150,8 +150,8 @@ Index: TypeAlias = int | None
 
 class Chain:
     """
-    What an access chain adds to a pointer: bytes, and (operand number, stride) for each dynamic
-    index.
+    The offset that an access chain adds to a pointer: bytes, and (operand number, stride) for each
+    dynamic index.
 
     `types` holds the type that each index selects.
     """

@@ -1,6 +1,6 @@
 """
-What to say of a launch in which everybody waits: who waits in which loop, for which memory, and
-which instructions would have to write it.
+Explains a launch in which everybody waits: who waits in which loop, for which memory, and which
+instructions would have to write it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Described:
         self.context = context
 
     def loop(self, watch: Watch, stopped: Sequence[Stopped]) -> list[str]:
-        """Who waits in a loop, and for what."""
+        """Returns who waits in a loop, and for what."""
         if not watch.pointers:
             return [f"{_who(stopped)} in the loop that ends at {places.describe(watch.op)}"]
         lines = [f"{_who(stopped)} in a loop:"]
@@ -43,7 +43,7 @@ class Described:
         return lines
 
     def read(self, value: SSAValue, slot: int, stopped: Stopped) -> list[str]:
-        """What an instruction of the loop reads, and who could write it."""
+        """Describes one read in the loop, and who could write what it reads."""
         op, frame = value.owner, stopped.frames[0]
         assert isinstance(op, Operation)
         assert isinstance(frame, FlowFrame)

@@ -101,7 +101,9 @@ class Memory:
         return self.size // dtype.itemsize
 
     def row_starts(self, length: int) -> Array:
-        """Where each invocation's row starts, in elements, when a row has `length` of them."""
+        """
+        Returns where each invocation's row starts, in elements, when a row has `length` of them.
+        """
         assert self.batch is not None
         shape = self.batch.shape
         if self.rows == "workgroup":
@@ -225,7 +227,9 @@ def by_case(
     function: Callable[[Pointer, Mask], Any],
     merge: Callable[[Mask, Any, Any], Any] = np.where,
 ) -> Any:
-    """What a function makes of a pointer, merged where that is into several memories."""
+    """
+    Applies a function to a pointer, and merges the results where it leads into several memories.
+    """
     if isinstance(pointer, Pointer):
         return function(pointer, mask)
     (first, lanes), *others = cases(pointer, mask)
@@ -329,7 +333,7 @@ class Access:
         return self.items + (starts if self.count == 1 else starts[..., None])
 
     def give(self, gathered: Array) -> Array:
-        """What was gathered, in the value's form."""
+        """Returns the gathered value in its form."""
         form = self.form
         if not form.shape:
             return gathered.view(form.dtype)
@@ -429,7 +433,7 @@ def first_active(value: Array, mask: Mask, axes: tuple[int, ...]) -> Array:
 
 class Tiles:
     """
-    Where the matrices of a cooperative load or store lie: every row `stride` elements after the
+    The places of the matrices of a cooperative load or store: every row `stride` elements after the
     last.
 
     `starts` are element numbers over (w, s, 1), `stride` is one number for the chunk or one for

@@ -94,7 +94,7 @@ class Schedule:
 
 
 class Debugger(Protocol):
-    """What looks at instructions while they run (debug.py)."""
+    """The protocol of debuggers, which see instructions while they run (debug.py)."""
 
     def attach(self, op: Operation, step: Any, compiler: Any) -> Any:
         """The step of an operation, followed by what is asked for."""

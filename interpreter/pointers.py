@@ -1,6 +1,6 @@
 """
-What can be told of a pointer from the instructions that made it: the variable that it is into, who
-accesses memory through it, and which variables a module writes.
+Traces a pointer back through the instructions that made it: to its variable, to who accesses memory
+through it, and to the variables that a module writes.
 """
 
 from __future__ import annotations

@@ -28,14 +28,14 @@ from xdsl_spirv.interpreter.semantics import Env
 
 
 class RunningRegion(Protocol):
-    """What a frame asks of the region that it stands in (flow.py)."""
+    """The protocol of the region that a frame stands in (flow.py)."""
 
     numbers: dict[Block, int]
     blocks: list[Any]
     exits: int
 
     def forget(self, env: Env) -> None:
-        """What was known of rounds that the region's loops have made."""
+        """Forgets what was known of the rounds of the region's loops."""
         ...
 
     def exit(self, env: Env, number: int) -> int:
@@ -117,7 +117,7 @@ class Suspended(BaseException):
         )
 
     def leave(self, flow: RunningRegion, env: Env, number: int, outer_partial: bool) -> None:
-        """Note a region."""
+        """Notes a region that the suspended lanes leave."""
         last = self.frames[-1] if self.frames else None
         if isinstance(last, FlowFrame) and last.flow is flow and last.env is env:
             self.frames[-1] = replace(last, outer_partial=outer_partial)

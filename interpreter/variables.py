@@ -63,7 +63,7 @@ class VariablePointer:
 def component_position(
     form: CooperativeMatrix, mapping: Mapping, batch: Batch, index: Any
 ) -> tuple[Array, Array]:
-    """Which component of the matrix `index` is in each lane, and whether there is one."""
+    """Returns which component of the matrix `index` is in each lane, and whether there is one."""
     whole = form.scope == Scope.Workgroup
     lanes = batch.geometry.invocations if whole else batch.lanes
     lane = batch.local_index if whole else batch.lane_ids()

@@ -56,7 +56,7 @@ State: TypeAlias = tuple[Any, Form]
 
 
 def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
-    """Where a terminator leads, and the operands that become the block's arguments."""
+    """Returns where a terminator leads, and the operands that become the block's arguments."""
     match op:
         case BranchOp():
             return [(op.target, op.target_operands)]
@@ -78,9 +78,9 @@ def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
 
 class Slice:
     """
-    What decides the branches of a loop: the values `needed`; among them the results of shared
-    `reads`, with their pointers, and of `clocks`; `variables` of the invocation. `sources` is all
-    that was read: pointers to shared memory, and calls.
+    The slice that decides the branches of a loop: the values `needed`; among them the results of
+    shared `reads`, with their pointers, and of `clocks`; `variables` of the invocation. `sources`
+    is all that was read: pointers to shared memory, and calls.
     """
 
     def __init__(self, blocks: Sequence[Block], context: Context):
@@ -196,7 +196,7 @@ def written_by(op: Operation) -> Iterable[Root]:
 
 
 class Tracker:
-    """What is known of one execution of a loop."""
+    """The record of one execution of a loop, for the check of endless waiting."""
 
     __slots__ = ("count", "kept", "last", "mask", "period", "quiet", "since", "stopped", "stuck")
 

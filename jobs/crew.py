@@ -73,7 +73,7 @@ class Crew:
 
     @cached_property
     def places(self) -> dict[str, list[Place]]:
-        """By resource. Several are GPUs of one model."""
+        """Returns the places by resource. Several are GPUs of one model."""
         places: dict[str, list[Place]] = defaultdict(list)
         for place in here() if self._devices is None else self._devices:
             places[place.resource].append(place)

@@ -38,7 +38,7 @@ class Engine(ABC):
 
     @abstractmethod
     def resources(self) -> Counter[str]:
-        """What is offered beside cores: how many jobs of each are taken at a time."""
+        """The resources beside cores: how many jobs of each are taken at a time."""
 
     @abstractmethod
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:

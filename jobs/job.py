@@ -50,7 +50,7 @@ class Wrong(Exception):
 @dataclass(frozen=True)
 class Kind:
     """
-    What a kind's jobs do: `function` is `module:name`, importable wherever they run.
+    A kind of job: `function` is `module:name`, importable wherever its jobs run.
 
     The result of one that is `measured` follows from its data, device and driver; that of another
     one also from this package's code, so that it is not taken from a store of other code.
@@ -112,7 +112,7 @@ class Job:
 
     @cached_property
     def key(self) -> str:
-        """What its result is found by, together with a device and a driver."""
+        """Returns the key under which its result is stored, together with a device and a driver."""
         code = "" if KINDS[self.kind].measured else code_digest()
         text = f"{self.kind}\n{code}\n".encode() + to_bytes(self.data)
         return hashlib.sha256(text).hexdigest()[:32]
@@ -120,7 +120,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a job: its `value` (data again) if it is ok, else the `cause`; and where."""
+    """
+    The result of a job: its `value` (data again) if it is ok, else the `cause`; and where it ran.
+    """
 
     status: Status
     value: Any = None
@@ -151,7 +153,7 @@ def _encoded(value: object) -> dict[str, str]:
 
 
 def from_bytes(data: bytes) -> Any:
-    """What `to_bytes` made bytes of."""
+    """Restores the object that `to_bytes` turned into bytes."""
     return json.loads(data, object_hook=_decoded)
 
 

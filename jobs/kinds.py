@@ -6,5 +6,5 @@ from typing import Any
 
 
 def nothing(data: dict[str, Any]) -> dict[str, Any]:
-    """The data."""
+    """Returns the data as it is."""
     return data

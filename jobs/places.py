@@ -29,7 +29,7 @@ SOFTWARE = "llvmpipe"
 @dataclass(frozen=True)
 class Place:
     """
-    What offers a resource: a device and its driver, both empty for the machine's cores.
+    An owner of a resource: a device and its driver, both empty for the machine's cores.
 
     `opens` is what `open_device` is given, `launcher` what starts a program on its driver.
     """

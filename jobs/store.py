@@ -145,7 +145,10 @@ class Store:
             self.connection.execute(ADD, row)
 
     def records(self, kind: str | None = None) -> Iterator[Record]:
-        """What the store holds, in the order in which it came; of one kind, if that is given."""
+        """
+        Returns the records of the store in the order in which they came; of one kind, if that is
+        given.
+        """
         where, values = ("WHERE kind=?", (kind,)) if kind else ("", ())
         with self._guarded():
             rows = self.connection.execute(

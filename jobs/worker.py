@@ -52,7 +52,7 @@ _described: dict[str, Any] = {}
 
 
 def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
-    """What a worker announces: how many jobs of each resource it takes at a time."""
+    """Returns the resources that a worker announces: how many jobs of each it takes at a time."""
     offered: dict[str, float] = {CORES: cores, INTERPRETER: cores}
     for place in devices:
         count = offered.get(place.resource, 0) + 1
@@ -68,7 +68,9 @@ def turns(resource: str) -> str:
 
 
 def demand(job: Job) -> dict[str, float]:
-    """What a job takes of its worker: a turn at a GPU, or a core beside what else it needs."""
+    """
+    Returns a job's demand of its worker: a turn at a GPU, or a core beside what else it needs.
+    """
     if job.alone:
         return {turns(job.needs): 1}
     return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}
@@ -96,7 +98,7 @@ def _performed(crew: Crew, job: Job) -> Result:
 
 
 def differ(theirs: str, ours: str) -> str:
-    """What is wrong with a worker of other code."""
+    """Returns the error text for a worker that runs other code."""
     return f"a worker runs xdsl-spirv {theirs}, not {ours}"
 
 

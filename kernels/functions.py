@@ -1,6 +1,6 @@
 """
-What a kernel asks and computes beside operators: where an invocation is, mathematics, exchanges
-within a subgroup, barriers, atomics, packed dot products.
+Functions for kernels beside operators: positions of invocations, mathematics, exchanges within a
+subgroup, barriers, atomics, packed dot products.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def maximum(a: Number, b: Number) -> Value:
 
 
 def clamp(x: Number, low: Number, high: Number) -> Value:
-    """`x` within bounds."""
+    """Returns `x` within bounds."""
     return minimum(maximum(x, low), high)
 
 

@@ -50,7 +50,7 @@ class HasBinary(ABC):
     @property
     @abstractmethod
     def binary(self) -> bytes:
-        """What a device takes."""
+        """The bytes that a device takes."""
 
 
 Launchable: TypeAlias = HasBinary | Operation | bytes | str | os.PathLike[str]
@@ -60,7 +60,7 @@ Launchable: TypeAlias = HasBinary | Operation | bytes | str | os.PathLike[str]
 @dataclass(frozen=True)
 class Launched:
     """
-    What a launch left: the buffers by name, as they are afterwards, and the checks' report.
+    The result of a launch: the buffers by name, as they are afterwards, and the checks' report.
     """
 
     buffers: Mapping[str, Array]
@@ -150,7 +150,7 @@ def check(
     **options: Any,
 ) -> Report:
     """
-    What a kernel does that has no meaning: races, accesses outside, undefined values.
+    Runs a kernel under all checks: races, accesses outside, undefined values.
 
     Runs `launch` with all checks on the interpreter and returns their report; `print` it.
     """

@@ -49,7 +49,7 @@ Size = int | None
 
 @dataclass(frozen=True)
 class BufferType:
-    """What `buffer(...)` says of a parameter."""
+    """A parameter's declaration by `buffer(...)`."""
 
     element: Type
     sizes: tuple[Size, ...]
@@ -71,14 +71,14 @@ class BufferType:
 
 @dataclass(frozen=True)
 class PushType:
-    """What `push(...)` says of a parameter."""
+    """A parameter's declaration by `push(...)`."""
 
     type: Type
 
 
 @dataclass(frozen=True)
 class ConstantType:
-    """What `specialization(...)` says of a parameter."""
+    """A parameter's declaration by `specialization(...)`."""
 
     type: Type
     default: float | bool
@@ -205,7 +205,7 @@ class Variable:
 
     @property
     def value(self) -> Value:
-        """What it holds now."""
+        """The variable's present value."""
         return Value(current().add(LoadOp(self._pointer)), self.type)
 
     @value.setter

@@ -74,7 +74,7 @@ class Tracer:
         return self.code.add(op)
 
     def insert(self, op: Operation) -> None:
-        """Write an operation."""
+        """Inserts an operation."""
         self.branch = None
         self.code.insert(op)
 

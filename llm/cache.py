@@ -37,7 +37,7 @@ SAMPLES, SAMPLE = 64, 4 << 10
 
 
 def folder() -> Path | None:
-    """Where programs are kept; None for nowhere."""
+    """Returns where programs are kept; None for nowhere."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named in ("", "0") else Path(named, NAME)
@@ -47,7 +47,7 @@ def folder() -> Path | None:
 
 @stage("looking for a program that was kept")
 def path_for(model: str | os.PathLike[str], target: str, options: Mapping[str, Any]) -> Path | None:
-    """Where the program of a model file, a target and options is kept; None for nowhere."""
+    """Returns where the program of a model file, a target and options is kept; None for nowhere."""
     base = folder()
     if base is None:
         return None

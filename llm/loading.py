@@ -1,5 +1,5 @@
 """
-From a model's file to a program for a device.
+Compiles a model's file to a program for a device.
 
 What cannot work is refused before anything long starts: the file's structure, the context and the
 prompt are known to fit from the header alone, the memory from the tensors' sizes. Only then the
@@ -43,7 +43,9 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model runs: a device as sessions name it, its target, and the bytes of its memory."""
+    """
+    A device that a model runs on: its name for sessions, its target, and the bytes of its memory.
+    """
 
     device: str
     target: str
@@ -140,7 +142,7 @@ class ModelFile:
 
     @property
     def state_bytes(self) -> int:
-        """What the keys and values of a whole context take."""
+        """Returns the bytes of the keys and values of a whole context."""
         p = self.parameters
         return 2 * p.blocks * self.context * p.keys * STATE_BYTES
 

@@ -33,7 +33,7 @@ What ended an answer: a token that says so, the caller's limit, the context's en
 
 
 class Session(Protocol):
-    """What runs the functions of a program on states that stay, until one fails."""
+    """Runs the functions of a program on states that stay, until one fails."""
 
     def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]: ...
 
@@ -49,7 +49,7 @@ class Work:
 
     @property
     def rate(self) -> float:
-        """Tokens a second."""
+        """Returns tokens a second."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
 

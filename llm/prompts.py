@@ -1,5 +1,5 @@
 """
-What a model is asked, as tokens: known to fit before anything long starts.
+Makes the tokens of a prompt, and refuses those that do not fit before anything long starts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Which token comes next, of the logits of all.
+Samples the next token from the logits of all.
 
 Logits are divided by the temperature, then the `top_k` likeliest tokens are kept, then the fewest
 likeliest whose probabilities reach `top_p`. Among tokens of equal logits the lower number counts as

@@ -19,7 +19,7 @@ BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class SentencePieces:
-    """Merges of characters."""
+    """The pieces of a vocabulary, and merges of characters to them."""
 
     adds_start = True
 
@@ -55,7 +55,7 @@ class SentencePieces:
         return tokens
 
     def decode(self, token: str) -> bytes:
-        """The bytes of a token."""
+        """Returns the bytes of a token."""
         match = BYTE.fullmatch(token)
         return bytes([int(match[1], 16)]) if match else token.replace(SPACE, " ").encode()
 

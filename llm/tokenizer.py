@@ -35,7 +35,7 @@ class Words(Protocol):
 
 
 class Tokenizer:
-    """A vocabulary in use."""
+    """Turns text into tokens, and tokens into text."""
 
     def __init__(self, vocabulary: Vocabulary, place: str = "the model"):
         """Raises `FrontendError` for a kind of tokenizer that is not known."""
@@ -81,7 +81,7 @@ class Tokenizer:
         return self._control.sub(lambda match: "".join(c + guard for c in match[0]), text)
 
     def bytes_of(self, token: int) -> bytes:
-        """What a token adds to a text: nothing if it is a control token."""
+        """Returns the bytes that a token adds to a text: none for a control token."""
         match self.vocabulary.kinds[token]:
             case Kind.CONTROL | Kind.UNKNOWN:
                 return b""

@@ -41,7 +41,7 @@ REMEDY = "compile the program again, or see what is wrong with xdsl-spirv valida
 @dataclass(frozen=True)
 class Interface:
     """
-    What an entry point is given: `blocks` are the bytes of the storage buffers' types by (set,
+    The interface of an entry point: `blocks` are the bytes of the storage buffers' types by (set,
     binding), a runtime array counting nothing, `push` those of its push constants.
     """
 

@@ -30,6 +30,6 @@ class ProgramError(Exception):
 
 
 class LateError(ProgramError):
-    """What runs here, as on a device, takes more time than it is given."""
+    """A run here, as on a device, takes more time than it is given."""
 
     status = 4

@@ -26,7 +26,7 @@ WEIGHTS_HEADER_BYTES = 100 << 20
 
 
 class Folder:
-    """A program's folder."""
+    """Reads and writes the files of a program's folder."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)

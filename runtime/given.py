@@ -1,5 +1,6 @@
 """
-What a run is given: the device's name, the inputs, and the block of push constants of each launch.
+Checks what a run is given: the device's name, the inputs, and the block of push constants of each
+launch.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a manifest's numbers must satisfy before anything is run or made from them.
+Checks a manifest's numbers before anything is run or made from them.
 
 `program.json` may come from anybody. What each record says by itself `manifest.py` checks; here are
 the bounds of its numbers, and what records say of each other: bindings, constants, temporaries that

@@ -29,7 +29,7 @@ class Considered:
 @dataclass(frozen=True)
 class Layer:
     """
-    One dispatch.
+    One dispatch, as `explain` describes it.
 
     `nodes` are the model's nodes that it computes, or the results' names in MLIR where no model
     has names, `operators` the nodes' operators. `operations` counts scalar operations, a

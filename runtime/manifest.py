@@ -370,7 +370,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Function:
-    """What `Manifest` says of its first function, of another one."""
+    """The description of a program's function beside its first one, as `Manifest` has it."""
 
     function: str
     arguments: tuple[str, ...]
@@ -444,7 +444,7 @@ class Manifest:
 
     @cached_property
     def inputs(self) -> list[Buffer]:
-        """What the caller gives, buffers and scalars, in the source function's order."""
+        """The inputs that the caller gives, buffers and scalars, in the source function's order."""
         return [b for b in map(self.buffer, self.arguments) if b.kind in GIVEN]
 
     @cached_property

@@ -1,5 +1,5 @@
 """
-What is too large for this machine is refused by name, before an allocation fails or the system ends
+Refuses by name what is too large for this machine, before an allocation fails or the system ends
 the process.
 """
 

@@ -172,7 +172,10 @@ def verifying() -> Generator[None]:
 
 
 def culprit(module: ModuleOp) -> str:
-    """Where the first operation stands whose own verifier refuses it; nothing if there is none."""
+    """
+    Returns where the first operation stands whose own verifier refuses it; nothing if there is
+    none.
+    """
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)

@@ -1,5 +1,5 @@
 """
-What SPIR-V modules need of a device, read off their bytes, in Vulkan's names.
+Reads the needs of SPIR-V modules off their bytes, in Vulkan's names.
 
 `vulkan/features.json` (from the registry) says which feature a capability or extension asks for.
 The validity of SPIR-V in Vulkan (its appendix A, VUID-RuntimeSpirv-*) has features for single
@@ -80,7 +80,9 @@ ARITHMETIC = {
 
 @dataclass(frozen=True, order=True)
 class Use:
-    """What is done, in words, and the features of which one must be on."""
+    """
+    A use that needs features: what is done, in words, and the features of which one must be on.
+    """
 
     what: str
     features: tuple[Feature, ...]
@@ -147,7 +149,7 @@ class Finder:
         yield use(f"atomics on {of} of {width} bits, {place.lower()} memory", member)
 
     def clock(self, words: list[int]) -> Iterator[Use | None]:
-        """A clock that is read."""
+        """Yields the feature that reading a clock needs."""
         scopes = grammar().kind("Scope")
         for scope in ("Subgroup", "Device"):
             if self.constants.get(words[3]) == scopes[scope].value:
@@ -195,7 +197,7 @@ SATURATING = "SaturatingAccumulationKHR"
 
 @dataclass(frozen=True)
 class EntryPointNeeds:
-    """What one kernel takes of a workgroup; `workgroup_size` is None where constants say it."""
+    """The needs of one kernel of a workgroup; `workgroup_size` is None where constants say it."""
 
     workgroup_size: tuple[int, int, int] | None
     workgroup_bytes: int
@@ -204,7 +206,7 @@ class EntryPointNeeds:
 @dataclass(frozen=True)
 class Needs:
     """
-    What a module declares and multiplies, and what it does that no capability declares.
+    The declarations and products of a module, and uses that no capability declares.
 
     `constants`: the bytes of each specialization constant, by its SpecId.
     """
@@ -227,7 +229,7 @@ class Needs:
 
     @staticmethod
     def of_own(spirv: bytes) -> Needs:
-        """Of bytes that the encoder wrote just now: numpy is not needed for them."""
+        """Reads the needs off bytes that the encoder wrote just now, without numpy."""
         words = array("I", spirv)
         if sys.byteorder == "big":
             words.byteswap()

@@ -1,5 +1,5 @@
 """
-What the host and the device spend on one run, phase by phase.
+Measures the time that host and device spend on one run, phase by phase.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def _end_with(parent: int) -> None:
 
 def python_command() -> list[str]:
     """
-    What starts this Python again.
+    Returns the command that starts this Python again.
 
     That is more than its path where it was started by a dynamic linker of another C library, as a
     driver of a newer system is used: linker, options and all.

@@ -174,7 +174,7 @@ class Program:
         return functions[name]
 
     def first_values(self) -> dict[str, Array]:
-        """What states hold before the first run, as new arrays."""
+        """Returns the contents of states before the first run, as new arrays."""
         import numpy as np
 
         states = {b.name: b for p in self.functions.values() for b in p.manifest.states}
@@ -229,7 +229,7 @@ class Program:
 
     @property
     def at_sizes(self) -> list[Program]:
-        """What `at` has made of it and still keeps."""
+        """The programs that `at` made and still keeps, by sizes."""
         return list(self._at_sizes.values())
 
     def __call__(self, *arrays: Any, device: str | None = None, **named: Any) -> Any:
@@ -458,7 +458,7 @@ WORD = 4
 
 def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requires:
     """
-    What a device must have for kernels that the encoder wrote.
+    Returns what a device must have for kernels that the encoder wrote.
 
     Sizes that are known only when the program runs are left out.
     """

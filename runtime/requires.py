@@ -1,5 +1,5 @@
 """
-What a device must have for kernels, in the words of Vulkan: `requires` of program.json.
+Requirements of a device for kernels, in the words of Vulkan: `requires` of program.json.
 
 It is derived from the kernels' bytes (`needs`), by the registry's table of what grants a
 capability. The runtime compares it with a device (`vulkan/fit.py`) before a driver sees a kernel.
@@ -68,8 +68,8 @@ class LeastLimit:
 @dataclass(frozen=True)
 class Requires:
     """
-    What a device must have. `full_subgroups`: kernels count on whole subgroups, so that pipelines
-    whose workgroups are a multiple of them are made with REQUIRE_FULL_SUBGROUPS.
+    The requirements of a device. `full_subgroups`: kernels count on whole subgroups, so that
+    pipelines whose workgroups are a multiple of them are made with REQUIRE_FULL_SUBGROUPS.
     """
 
     vulkan: str
@@ -85,7 +85,7 @@ class Requires:
 
 @dataclass(frozen=True)
 class Launch:
-    """What a dispatch takes beside its kernel: `name` is what errors call it."""
+    """The limits that a dispatch needs beside its kernel: `name` is what errors call it."""
 
     name: str
     grid: Sequence[int] = ()
@@ -99,7 +99,7 @@ class Launch:
 def requires_of(
     needs: Mapping[Any, Needs], subgroup_size: int | None, launches: Iterable[Launch] = ()
 ) -> Requires:
-    """What a device must have for kernels, by their names, and for launches of them."""
+    """Returns what a device must have for kernels, by their names, and for launches of them."""
     spirv = max((need.version for need in needs.values()), default=(1, 0))
     vulkan = VULKAN_OF_SPIRV.get(spirv, (1, 0))
     capabilities = {name for need in needs.values() for name in need.capabilities}
@@ -135,7 +135,7 @@ def requirements(
     vulkan: Version = (1, 0),
 ) -> Iterator[Requirement]:
     """
-    What modules ask of a device that has this version of Vulkan, beyond the version.
+    Returns what modules ask of a device that has this version of Vulkan, beyond the version.
 
     `uses`: what they do that no capability declares, and the features of which one must be on.
     """

@@ -109,7 +109,7 @@ class Session(ABC):
         self._is_lost = False
 
     def state(self) -> dict[str, Array]:
-        """What the states hold, as copies."""
+        """Returns the contents of the states, as copies."""
         return self._read()
 
     @stage("writing the states")

@@ -34,7 +34,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 
 def copy_of_the_tree(target: Path) -> Path:
-    """What git knows of the repository, changes included, without git itself."""
+    """Copies what git knows of the repository, changes included, without git itself."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=ROOT,

@@ -241,7 +241,7 @@ def _family(name: str) -> str:
 
 
 def page() -> str:
-    """The page's text."""
+    """Returns the page's text."""
     compute = compute_instructions()
     counts = Counter(_family(i.name) for i in compute)
     total = len(grammar().instruction_names)

@@ -64,7 +64,7 @@ def replaced(program: Path, kernel: str, folder: Path) -> Path:
 
 
 def command(program: Path, device: str, seconds: float, check: bool) -> dict[str, Any]:
-    """What `xdsl-spirv run` does with a program."""
+    """Runs a program by `xdsl-spirv run` in a process of its own, and returns how that ended."""
     words = [*python_command(), "-m", "xdsl_spirv.tools.main", "run", str(program)]
     # Kernels with device addresses are refused where a program is believed nothing.
     words += ["--random", "3", "--device", device, "--timeout", str(seconds), "--unsafe"]
@@ -110,7 +110,7 @@ def failed_as(outcome: dict[str, Any], phrases: tuple[str, ...]) -> bool:
 
 
 def in_this_process(good: Program, bad: Program, device: str, seconds: float) -> dict[str, Any]:
-    """The same through `open_isolated`: the error, and whether the next program is right."""
+    """Returns the error through `open_isolated`, and whether the next program is right."""
     generator = np.random.default_rng(0)
     a, b = (generator.integers(-3, 4, (SIZE, SIZE)).astype(np.float32) for _ in range(2))
     outcome: dict[str, Any] = {"error": "", "right": False}

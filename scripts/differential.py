@@ -50,7 +50,7 @@ LACKS = "cannot run the program: it lacks"
 
 @dataclass
 class Tally:
-    """What the kernels came to."""
+    """Counts of how kernels ended."""
 
     kernels: Counter[str] = field(default_factory=Counter[str])
     outputs: int = 0

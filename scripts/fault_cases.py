@@ -1,5 +1,5 @@
 """
-What `faults.py` tries: a case, and files that are none of their kind.
+Cases of `faults.py`, and files that are none of their kind.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def cases() -> list[Case]:
 
 
 def outcome(case: Case) -> list[str]:
-    """What is wrong with how a case ends."""
+    """Returns what is wrong with how a case ends."""
     command = case.command()
     if not command:
         return []

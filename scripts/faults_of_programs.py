@@ -109,7 +109,7 @@ REQUIRES: Mapping[str, Any] = {
 
 
 def requirements() -> Iterator[Case]:
-    """What a program requires is nonsense, or less than its kernels need."""
+    """Damages a program's requirements: nonsense, or less than its kernels need."""
     for name, requires in REQUIRES.items():
 
         def change(manifest: dict[str, Any], requires: Any = requires) -> None:

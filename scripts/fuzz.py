@@ -90,7 +90,7 @@ def class_of(trace: str) -> str:
 
 
 class Summary:
-    """What was found, on disk as soon as it is known."""
+    """The record of what was found, on disk as soon as it is known."""
 
     def __init__(self, out: Path, arguments: argparse.Namespace):
         self.out = out
@@ -105,7 +105,7 @@ class Summary:
         self.seed: int = arguments.seed
 
     def hear(self, name: str, value: dict[str, Any]) -> list[bytes]:
-        """What a batch came to; returns the inputs that reached new lines."""
+        """Adds a batch's outcomes; returns the inputs that reached new lines."""
         if "missing" in value:
             self.missing[name] = value["missing"]
             return []

@@ -81,7 +81,7 @@ def _record(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def text() -> str:
-    """What the file holds."""
+    """Returns the content of the file."""
     return json.dumps(schema(), indent=2) + "\n"
 
 

@@ -1,5 +1,5 @@
 """
-What the Vulkan runtime knows of the registry, written into `runtime/vulkan/`.
+Writes the part of Vulkan's registry that the runtime needs into `runtime/vulkan/`.
 
     scripts/generate_vulkan.py          structures.py, enums.py, commands.json, features.json
 

@@ -43,7 +43,7 @@ def run(command: Sequence[str | Path], data: bytes | None = None) -> bytes | Non
 
 
 def compiled(command: Sequence[str | Path], output: Path) -> bytes | None:
-    """What a compiler writes to a file, None if it refuses."""
+    """Returns what a compiler writes to a file, None if it refuses."""
     output.unlink(missing_ok=True)
     if run([*command, "-o", output]) is None or not output.exists():
         return None

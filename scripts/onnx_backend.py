@@ -137,7 +137,7 @@ def counted(statuses: dict[str, str]) -> list[str]:
 
 
 def table() -> str:
-    """What is not ok by status and reason, most cases first: rows of Markdown."""
+    """Returns rows of Markdown with what is not ok by status and reason, most cases first."""
     operators: dict[tuple[str, str], Counter[str]] = {}
     for line in EXPECTED.read_text().splitlines():
         name, status, *words = line.split(" ")

@@ -44,7 +44,7 @@ FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 def command(*arguments: str, folder: Path = ROOT) -> str:
-    """What `xdsl-spirv` prints; it may fail, as a test that finds a bug does."""
+    """Returns the output of `xdsl-spirv`, which may fail, as a test that finds a bug does."""
     program = [sys.executable, "-m", "xdsl_spirv.tools.main", *arguments]
     return subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False).stdout
 

@@ -1,5 +1,5 @@
 """
-What spirv-val says of programs that break a rule: writes docs/rules-oracle.md.
+Writes docs/rules-oracle.md: what spirv-val says of programs that break a rule.
 
     python scripts/rules_oracle.py [--spirv-val PATH ...] [--check]
 
@@ -180,7 +180,7 @@ def cases() -> list[Case]:
 
 
 def version_of(program: str) -> str:
-    """`2025.5`."""
+    """Returns a tool's version: `2025.5`."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     number = re.search(r"SPIRV-Tools v(\d+\.\d+)", done.stdout + done.stderr)
     return number[1] if number else "unknown"

@@ -42,7 +42,7 @@ def pipeline() -> str:
 
 
 def result_of(passes: str, text: str) -> str:
-    """What `xdsl-opt -p passes` prints of a module."""
+    """Returns the module that `xdsl-opt -p passes` prints."""
     ctx = context()
     module = parse_text(text, ctx=ctx)
     PassPipeline.parse_spec(Universe.get_multiverse().all_passes, passes).apply(ctx, module)

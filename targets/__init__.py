@@ -1,5 +1,5 @@
 """
-What a device can do is data: one JSON file a device, read once into typed records.
+Reads targets: one JSON file a device, read once into typed records.
 
 A pass never asks for a device by name; it reads numbers from a `Target`. A new device is a new file
 here, or any path given in the place of a name.
@@ -123,7 +123,7 @@ class Residency:
 @dataclass(frozen=True)
 class Fragment:
     """
-    Which component of a matrix an invocation of `lanes` holds, for components of so many bits.
+    The component of a matrix that each invocation of `lanes` holds, for components of so many bits.
 
     Each bit of the invocation's number in the subgroup (`lane`, the lowest first) and of the
     component's number is a bit of the row (`r0`, `r1`, ...) or the column (`c0`, ...); `-` says
@@ -235,7 +235,9 @@ class Target:
         ]
 
     def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
-        """Where the components of a matrix (rows, columns) of a use lie, if that is known."""
+        """
+        Returns where the components of a matrix (rows, columns) of a use lie, if that is known.
+        """
         for known in self.component_map:
             matrix = known.use, (known.rows, known.columns), known.lanes
             if matrix == (use, shape, self.subgroup_size) and bits in known.component_bits:

@@ -196,7 +196,9 @@ func.func @{name}(%q: {q} {{program.name = "q", program.sizes = ["", "", "n", ""
         return {n: generator.standard_normal(shape).astype(kind) for n, shape in shapes.items()}
 
     def expected(self, q: Any, keys: Any, values: Any, past: int) -> Any:
-        """In binary64; `keys` and `values` are all there are by then."""
+        """
+        Returns the expected result in binary64; `keys` and `values` are all there are by then.
+        """
         q, keys, values = (x.astype(np.float64) for x in (q, keys, values))
         scores = np.einsum("hgmd,hnd->hgmn", q, keys) * self.scale
         distance = np.arange(keys.shape[1]) - np.arange(q.shape[2])[:, None] - past

@@ -52,7 +52,7 @@ class AttentionWorkload:
 
     @property
     def flops(self) -> int:
-        """Of both products, masked scores included."""
+        """Operations of both products, masked scores included."""
         return 2 * self.batch * self.heads * self.m * self.n * (self.d + self.e)
 
     def shape(self, rows: int, columns: int) -> tuple[int, int, int, int]:

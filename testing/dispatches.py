@@ -42,7 +42,7 @@ class Dispatch:
 
 
 def write_jobs(folder: Path, jobs: Sequence[Dispatch]) -> None:
-    """What device.py reads: jobs.json, a binary and the buffers of each job."""
+    """Writes the input of device.py: jobs.json, a binary and the buffers of each job."""
     described: list[dict[str, object]] = []
     for number, job in enumerate(jobs):
         spirv = folder / f"{number}.spv"

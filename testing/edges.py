@@ -75,7 +75,7 @@ class Edge:
         return {"x": self.numbers}
 
     def model(self) -> Any:
-        """The node as a model."""
+        """Returns the node as a model."""
         onnx: Any = import_module("onnx")
         helper = onnx.helper
         inputs = self.inputs()
@@ -294,7 +294,9 @@ def edge_program(name: str, target: str) -> Program:
 
 
 def differences(edge: Edge, result: Array, expected: Array) -> list[str]:
-    """Where a driver's results are others; below the smallest normal number 0 is right, too."""
+    """
+    Returns where a driver's results are others; below the smallest normal number 0 is right, too.
+    """
     tiny = 0.0 if expected.dtype.kind not in "f" else float(np.finfo(expected.dtype).tiny)
     close = np.isclose(result, expected, edge.rtol, tiny, equal_nan=True)
     if expected.dtype.kind in "iu":

@@ -19,7 +19,7 @@ KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
 
 
 def faulty(data: dict[str, Any]) -> Any:
-    """What `do` says; with `log`, a line there says that it began."""
+    """Does what `do` says; with `log`, writes a line there that it began."""
     if "log" in data:
         with Path(data["log"]).open("a") as file:
             file.write(f"{data.get('n', '')}\n")

@@ -168,5 +168,5 @@ def program(weight: Array, integer: str = "i64") -> Program:
 
 
 def expected(x: Array, weight: Array) -> Array:
-    """What `program` computes."""
+    """Returns the correct results of `program`."""
     return -(1.5 * x + 3 * weight + 5 + np.float32(0.25) - 3)

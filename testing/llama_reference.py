@@ -60,7 +60,7 @@ class Reference:
         return field
 
     def reset(self) -> None:
-        """Forget what was read."""
+        """Forgets the tokens that were read."""
         blocks: int = self.value("block_count")
         empty = np.zeros((self.shared, 0, self.head), self.cache_type)
         self.keys = [empty] * blocks

@@ -139,7 +139,7 @@ def outcome(case: Case, target: str) -> Outcome:
 
 
 def attempt(case: Case, constants: dict[str, Any], target: str) -> Outcome:
-    """What becomes of a case, some of whose inputs may be constants."""
+    """Returns the outcome of a case, some of whose inputs may be constants."""
 
     model_proto = import_module("onnx").ModelProto.FromString(case.model)
     inputs = {n: a for n, a in case.inputs.items() if n not in constants}
@@ -168,7 +168,7 @@ def execute(model: Any, inputs: dict[str, Any], target: str) -> list[Any]:
 
 
 def first_difference(case: Case, results: list[Any]) -> Outcome | None:
-    """What is wrong with the results; nothing if they are as the case wants them."""
+    """Returns what is wrong with the results; nothing if they are as the case wants them."""
     rounded: Outcome | None = None
     for number, (result, truth) in enumerate(zip(results, case.expected, strict=True)):
         if truth is None:

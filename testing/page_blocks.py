@@ -96,7 +96,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def problem_of(words: list[str], page: str) -> str:
-    """What is wrong with a command of a page, or ""."""
+    """Returns what is wrong with a command of a page, or ""."""
     own_passes = frozenset(OWN_PASS.findall((ROOT / page).read_text()))
     program, *arguments = dropwhile(ASSIGNMENT.match, words)
     match program:

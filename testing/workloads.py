@@ -55,7 +55,7 @@ def extension(name: str, result: str) -> str | None:
 @dataclass(frozen=True)
 class Tail:
     """
-    What becomes of a workload's result `%r`: `lines` that make `result` of it, and of `arguments`.
+    The lines behind a workload's result `%r`: `lines` make `result` of it, and of `arguments`.
     """
 
     arguments: str

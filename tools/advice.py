@@ -1,5 +1,5 @@
 """
-What would make a model faster on a target, where the target's own data say so.
+Advises changes that would make a model faster on a target, where the target's own data say so.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What each subcommand does: read, call the library, write whole files or nothing.
+The subcommands' functions: read, call the library, write whole files or nothing.
 """
 
 from __future__ import annotations

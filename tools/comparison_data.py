@@ -92,12 +92,15 @@ def _names(entry: ExplainedLayer) -> list[tuple[str, str]]:
 def side_value(
     explanation: ExplanationData, measure: Measure, numbers: Sequence[int]
 ) -> float | None:
-    """What dispatches of one side take together; None where it is not known, or there are none."""
+    """
+    Returns the time of one side's dispatches together; None where it is not known, or there are
+    none.
+    """
     return total([value_of(explanation.layers[n], measure) for n in numbers]) if numbers else None
 
 
 def value_of(entry: ExplainedLayer, measure: Measure) -> float | None:
-    """What a dispatch takes in a run: nothing if it is computed once."""
+    """Returns the time of a dispatch in a run: nothing if it is computed once."""
     if entry.once:
         return 0.0
     figures: dict[Measure, Callable[[], float | None]] = {
@@ -109,7 +112,7 @@ def value_of(entry: ExplainedLayer, measure: Measure) -> float | None:
 
 
 def whole(explanation: ExplanationData, measure: Measure) -> float:
-    """What a run takes, by what is known."""
+    """Returns the time of a run, as far as it is known."""
     return sum(value_of(entry, measure) or 0.0 for entry in explanation.layers)
 
 

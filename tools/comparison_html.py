@@ -38,7 +38,7 @@ STYLE = (
 
 
 def page_of(comparison: ComparisonData) -> str:
-    """The page."""
+    """Returns the page of a comparison."""
     a, b = comparison.a, comparison.b
     title = f"{a.model} on {a.target} beside {b.model} on {b.target}"
     same = a.model == b.model

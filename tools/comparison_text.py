@@ -49,7 +49,7 @@ def _head(letter: str, explanation: ExplanationData) -> str:
 
 
 def figures_of(explanation: ExplanationData) -> list[tuple[str, str]]:
-    """What is said of one side as a whole."""
+    """Returns the figures of one side as a whole."""
     paths = ", ".join(f"{count} {path}" for path, count in explanation.paths.most_common())
     moved = [0 if e.once else e.layer.bytes for e in explanation.layers]
     known = None if None in moved else sum(count or 0 for count in moved)

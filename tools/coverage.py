@@ -1,5 +1,5 @@
 """
-What hinders a model that does not compile: every dispatch is tried by itself.
+Finds what hinders a model that does not compile: every dispatch is tried by itself.
 
 A compiler stops at the first refusal; a user wants to know of all of them.
 """

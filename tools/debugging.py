@@ -1,5 +1,5 @@
 """
-What `interpret` looks for: checks, breakpoints, printed values, a trace.
+Debugging options of `interpret`: checks, breakpoints, printed values, a trace.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LocatingParser(Parser):
         self._starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
 
     def parse_operation(self) -> Operation:
-        """An operation."""
+        """Parses an operation, and keeps the line that it begins in."""
         start = self._current_token.span.start
         op = super().parse_operation()
         LINES[op] = bisect_right(self._starts, start)

@@ -1,5 +1,5 @@
 """
-What a command's help shows at its end: commands as one types them, and where to read on.
+Examples at the end of a command's help: commands as one types them, and where to read on.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _graph(arguments: argparse.Namespace) -> str:
 
 
 def format_of(arguments: argparse.Namespace) -> str:
-    """As asked for, or as the output's name says."""
+    """Returns the format as asked for, or as the output's name says."""
     by_name = SUFFIXES.get(Path(arguments.output or "").suffix, "text")
     return arguments.format or by_name
 

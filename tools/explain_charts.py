@@ -122,7 +122,10 @@ def colour(entry: ExplainedLayer) -> str:
 
 
 def memory_chart(explanation: ExplanationData) -> str:
-    """Where temporaries lie in memory and for how long, and how much is in use at each dispatch."""
+    """
+    Returns where temporaries lie in memory and for how long, and how much is in use at each
+    dispatch.
+    """
     count = len(explanation.layers)
     used = in_use(explanation.buffers, count)
     placed = [b for b in explanation.buffers if b.offset is not None and b.bytes]

@@ -60,7 +60,7 @@ STYLE = (
 
 
 def page_of(explanation: ExplanationData) -> str:
-    """The page."""
+    """Returns the page of an explanation."""
     parts = [_head(explanation)]
     if explanation.layers:
         notes = notes_of(explanation.layers)

@@ -30,7 +30,7 @@ def tracks(phases: Sequence[Phase]) -> dict[str, list[Phase]]:
 
 
 def phase_label(explanation: ExplanationData, phase: Phase) -> str:
-    """What a phase does: the nodes of its dispatch, if it is one."""
+    """Returns the label of a phase: the nodes of its dispatch, if it is one."""
     if phase.dispatch is None or phase.dispatch >= len(explanation.layers):
         return phase.name
     entry = explanation.layers[phase.dispatch]

@@ -76,7 +76,7 @@ def _time(explanation: ExplanationData, entry: ExplainedLayer) -> float | None:
 
 
 def run_times(layers: Sequence[ExplainedLayer], measured: bool) -> list[float]:
-    """What each dispatch takes in a run: what was measured, or the roofline's times, else 0."""
+    """Returns the time of each dispatch in a run: measured, or the roofline's, else 0."""
     if measured:
         return [entry.measured_seconds or 0.0 for entry in layers]
     return [0.0 if entry.once else entry.roofline_seconds or 0.0 for entry in layers]

@@ -164,7 +164,7 @@ def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[No
 
 def percent(share: float | None) -> str:
     """
-    A share of the whole.
+    Returns a share of the whole as percent.
 
     >>> percent(0.1234), percent(0.0001), percent(None)
     ('12.3 %', '0.0 %', '?')
@@ -271,7 +271,7 @@ def aligned_table(rows: Sequence[Sequence[str]]) -> str:
 
 def size(count: int | None) -> str:
     """
-    Bytes with a unit.
+    Returns bytes with a unit.
 
     >>> size(1536), size(12), size(None)
     ('1.54 kB', '12 B', '?')
@@ -286,7 +286,7 @@ def size(count: int | None) -> str:
 
 def duration(seconds: float | None) -> str:
     """
-    Seconds with a unit.
+    Returns seconds with a unit.
 
     >>> duration(0.00123), duration(2e-7), duration(None)
     ('1.23 ms', '200 ns', 'unknown')

@@ -25,7 +25,7 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Explanation(ExplanationData):
-    """What becomes of a model on a target, as `print` and notebooks show it."""
+    """The account of a model on a target, as `print` and notebooks show it."""
 
     def __repr__(self) -> str:
         """The table, as `print` shows it."""
@@ -126,7 +126,7 @@ def _layers_of(
 def coverage(
     original: Sequence[Node], imported: Sequence[Node], layers: Sequence[Layer]
 ) -> tuple[Covered, ...]:
-    """What became of each node of a model that was compiled; those not `imported` were folded."""
+    """Returns the fate of each node of a compiled model; those not `imported` were folded."""
     computed: dict[str, list[int]] = {}
     for number, layer in enumerate(layers):
         for name in layer.nodes:

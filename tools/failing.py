@@ -27,7 +27,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def end_by_exception() -> None:
-    """From here on SIGTERM ends this process like Ctrl-C: by an exception."""
+    """Lets SIGTERM end this process like Ctrl-C from here on: by an exception."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _raise_later
 

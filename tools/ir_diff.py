@@ -83,7 +83,7 @@ def counts(rows: Sequence[Row]) -> tuple[int, int, int]:
 
 def summary(rows: Sequence[Row]) -> str:
     """
-    In few characters: `+3 -2 ~1`.
+    Returns a short summary: `+3 -2 ~1`.
 
     >>> summary(diff(["a", "b"], ["a", "c", "d"])), summary([])
     ('+2 -1', 'no change')

@@ -102,7 +102,9 @@ def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
 
 
 class Bound(NamedTuple):
-    """Where a variable is bound, and how many `buffers` it is an array of, 0 for one alone."""
+    """
+    The set and binding of a variable, and how many `buffers` it is an array of, 0 for one alone.
+    """
 
     set: int
     binding: int

@@ -61,7 +61,7 @@ def spirv_val(
     binary: bytes | str | os.PathLike[str], target_env: str = "vulkan1.3", *options: str
 ) -> str:
     """
-    What `spirv-val` finds wrong with a binary; empty if it is valid.
+    Returns the faults that `spirv-val` finds in a binary; empty if it is valid.
 
     Raises `ToolMissing` if the tool is not there.
     """

@@ -1,5 +1,5 @@
 """
-What a user is told: cause, place, and what to do, whichever layer of the house said no.
+Messages to users: cause, place, and what to do, whichever layer of the house refused.
 
 An error that is not listed here is a bug of ours, and said to be one.
 """

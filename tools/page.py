@@ -1,5 +1,6 @@
 """
-What self-contained pages share: one file, no scripts from elsewhere, light and dark, any width.
+The common parts of self-contained pages: one file, no scripts from elsewhere, light and dark, any
+width.
 
 Whatever is wider than the window scrolls in a `.scroll` box of its own, never the page.
 """
@@ -47,7 +48,7 @@ details > :not(summary) { margin-left: .7rem; margin-right: .7rem; }
 
 
 def page(title: str, body: str, style: str = "", script: str = "") -> str:
-    """A whole HTML page."""
+    """Returns a whole HTML page."""
     code = f"<script>{script}</script>" if script else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_policy(script)}'

@@ -1,5 +1,5 @@
 """
-What `xdsl-spirv opt --help` says of this package's passes: what each does, and its options.
+The text of `xdsl-spirv opt --help` on this package's passes: what each does, and its options.
 
 Both are read from the passes' source, where a field's docstring explains the option.
 """
@@ -27,7 +27,7 @@ def passes_help() -> str:
 
 
 def pass_help(name: str, cls: type[ModulePass]) -> str:
-    """One pass."""
+    """Returns the help of one pass."""
     lines = [f"  {name}"]
     lines += [_filled(paragraph, "    ") for paragraph in (cls.__doc__ or "").split("\n\n")]
     for option in options_of(cls):

@@ -1,5 +1,5 @@
 """
-What a command found, as data: one JSON object on standard output with `--json`.
+The findings of a command as data: one JSON object on standard output with `--json`.
 
 A command prints for people and notes the same as data; with `--json` what it prints is left out.
 The help of `--json` lists the fields. Errors and their statuses are the same as without.

@@ -1,5 +1,5 @@
 """
-The target `spirv-run`: what a program computes, in the place of its text.
+The target `spirv-run`: runs the module and prints its results in the place of its text.
 
     xdsl-opt x.mlir -p 'linalg-to-spirv{target=lavapipe}' -t 'spirv-run{values=iota}'
 

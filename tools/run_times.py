@@ -30,7 +30,7 @@ REMEDY = "write it with run --time 20 --profile FILE"
 
 @dataclass(frozen=True)
 class DispatchTime:
-    """What a dispatch took in each run."""
+    """The times of a dispatch, one for each run."""
 
     kernel: str
     entry_point: str
@@ -61,14 +61,14 @@ class Measured:
 def times_json(
     device: str, dispatches: Sequence[DispatchTime], phases: Sequence[Phase] = ()
 ) -> str:
-    """The file's contents."""
+    """Returns the file's contents."""
     record = RunTimes(SCHEMA, VERSIONS[-1], device, tuple(dispatches), tuple(phases))
     return json.dumps(to_json(record), indent=1) + "\n"
 
 
 def read_times(path: str, dispatches: Sequence[Dispatch]) -> Measured:
     """
-    What a file holds.
+    Reads the times in a file.
 
     Raises `ProgramError` for a file that is none, or is of another program's dispatches.
     """

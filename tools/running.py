@@ -118,7 +118,7 @@ def execute_with_state(
     arguments: argparse.Namespace,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """
-    What the program's states held before a run, and its results; the states come from a file and go
+    Returns the program's states before a run, and its results; the states come from a file and go
     to one.
     """
     _refuse(arguments)
@@ -261,7 +261,9 @@ def _write_times(times: list[Time], phases: list[Phase], where: str, path: str) 
 
 @contextmanager
 def executor(arguments: argparse.Namespace) -> Generator[Execute]:
-    """What runs one program after the other on the device that a command names."""
+    """
+    Returns an executor that runs one program after the other on the device that a command names.
+    """
     name: str | None = arguments.device or os.environ.get(VARIABLE)
     if name is None or name.partition(":")[0] != "vulkan":
         with limited(arguments):
@@ -280,7 +282,10 @@ RUNS = 20
 def times_of(
     program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> Measured:
-    """What each dispatch takes on the device that a command names, and a run with its copies."""
+    """
+    Returns the time of each dispatch on the device that a command names, and of a run with its
+    copies.
+    """
     name: str = arguments.device
     if name.partition(":")[0] != "vulkan":
         seconds: list[float] = []

@@ -39,7 +39,7 @@ class State:
 
 @dataclass(frozen=True)
 class UnitDiff:
-    """What happened to a function, a kernel or another unit of a module between two states."""
+    """The change of a function, a kernel or another unit of a module between two states."""
 
     name: str
     old: list[str]
@@ -215,7 +215,9 @@ class Session:
         return units[name]
 
     def changes(self, number: int | None = None) -> list[UnitDiff]:
-        """What a pass of the plan changed (the last one without a number), unit by unit."""
+        """
+        Returns the changes by a pass of the plan (the last one without a number), unit by unit.
+        """
         number = self.position if number is None else number
         if not 0 < number < len(self.states):
             raise ProgramError(

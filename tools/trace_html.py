@@ -149,7 +149,7 @@ class _Writer:
 
 
 def page_of(trace: Trace) -> str:
-    """The page."""
+    """Returns the page of a trace."""
     stages = trace.stages
     changed = [n for n in range(1, len(stages)) if stages[n].units != stages[n - 1].units]
     same = [s.name for n, s in enumerate(stages) if n and n not in changed]

@@ -1,6 +1,6 @@
 """
-What xDSL 0.74 does not verify: that a value is made before it is used, and around its use, and that
-loops and dimensions are there.
+Verifies what xDSL 0.74 does not: that a value is made before it is used, and around its use, and
+that loops and dimensions are there.
 
 A module whose operation reads its own result, one further down, or one inside of another operation
 verifies in xDSL; passes that follow values then never end. So does a `linalg.index` of a loop that

@@ -44,7 +44,7 @@ class PassOnDemand:
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def load(self) -> ModulePass:
-        """The pass."""
+        """Imports the pass and makes it."""
         return self.factory()(**self.arguments)
 
 

@@ -43,7 +43,7 @@ def _scalar(type: Attribute) -> Attribute:
 
 @irdl_op_definition
 class IndexCastUIOp(IRDLOperation):
-    """Between `index` and an integer, without sign."""
+    """Casts between `index` and an integer, without sign."""
 
     name = "arith.index_castui"
     input = operand_def()

@@ -26,7 +26,7 @@ MOST = 1024
 
 class Signatures:
     """
-    What operations of one class have been found to fit their declaration.
+    The signatures of one class that were seen to fit its declaration.
 
     Attributes are immutable, so that one is the same is known by its identity, without comparing
     or hashing it; the entry keeps it alive, so that no other one takes its identity.
@@ -39,7 +39,7 @@ class Signatures:
 
     @cached_property
     def traits(self) -> Sequence[OpTrait]:
-        """Those that check anything."""
+        """The traits that check anything."""
         return [t for t in self.definition.traits if type(t).verify is not OpTrait.verify]
 
     def verify(self, op: Operation) -> None:

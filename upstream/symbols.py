@@ -1,5 +1,5 @@
 """
-What a symbol names, found without a walk through the module where many are looked up.
+Finds a symbol without a walk through the module where many are looked up.
 
 xDSL's lookup reads a module's operations until it meets the symbol: with as many calls as
 functions, that is the square of their number. Who looks up many symbols of a module that stays as

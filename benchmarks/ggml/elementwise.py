@@ -248,7 +248,9 @@ def copies() -> Iterator[Case]:
 
 
 def plain() -> Iterator[Case]:
-    """Scaling, filling, counting, steps of optimisers: what has few push constants."""
+    """
+    Cases of operations with few push constants: scaling, filling, counting, steps of optimisers.
+    """
     random = generator("plain")
     a = Tensor(numbers(random, (1, 1, 7, 333)), offset=1)
     d = Tensor((a.values * 1.5 - 0.25).astype(np.float32))

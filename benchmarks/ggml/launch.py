@@ -61,7 +61,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """What came of a case: `error` is a refusal, `wrong` a difference in numbers."""
+    """The outcome of a case: `error` is a refusal, `wrong` a difference in numbers."""
 
     case: Case
     seconds: float
@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What goes into the results."""
+        """The entry of the results."""
         return {
             "module": self.case.module,
             "variant": self.case.note,

@@ -62,7 +62,7 @@ class Module:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What goes into the results."""
+        """The entry of the results."""
         return {
             "name": self.name,
             "source": self.source,

@@ -24,7 +24,9 @@ KINDS = {"f32": np.float32, "f16": np.float16}
 
 
 def bound(a: Array, b: Array, precision: float) -> float:
-    """An absolute tolerance: what sums of products of this size may be off by, relatively."""
+    """
+    Returns an absolute tolerance for sums of products of this size, from their relative error.
+    """
     return precision * float((np.abs(a) @ np.abs(b).T).max()) + 1e-6
 
 
@@ -73,7 +75,7 @@ def _vectors(
 
 
 def vectors_of_dots() -> Iterator[Case]:
-    """The same by packed dot products: b in blocks q8_1."""
+    """Cases of matrices by a few vectors with packed dot products: b in blocks q8_1."""
     for name, way in itertools.product(
         (*DOTS, "iq1_s", "iq1_m"), ("", "_subgroup", "_subgroup_no_shmem")
     ):
@@ -95,7 +97,7 @@ def vectors_of_dots() -> Iterator[Case]:
 
 
 def unpacked(values: Array) -> Array:
-    """What the blocks q8_1 of values stand for."""
+    """Returns the values that blocks q8_1 stand for."""
     rows = bytes_of_dots(values, by_four=False).reshape(-1, 36)
     scale = np.ascontiguousarray(rows[:, :2]).view("<f2").astype(float)
     quant = np.ascontiguousarray(rows[:, 4:]).view(np.int8).astype(float)

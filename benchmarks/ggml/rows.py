@@ -119,7 +119,7 @@ def added_by_expert() -> Iterator[Case]:
 
 
 def soft_maxima() -> Iterator[Case]:
-    """With and without mask, biases by head, sinks; long rows in three launches."""
+    """Cases with and without mask, biases by head, sinks; long rows in three launches."""
     for kind, block, options in itertools.product(
         ("f32", "f16"), (32, 512), ((False, False, False), (True, True, False), (True, False, True))
     ):

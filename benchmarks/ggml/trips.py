@@ -23,7 +23,7 @@ OPTIONS = ("--allow-localsizeid",)
 
 
 def failures(binary: bytes, environment: str) -> list[str]:
-    """What goes wrong on a module's trips, one line each; none if nothing does."""
+    """Returns what goes wrong on a module's trips, one line each; none if nothing does."""
     try:
         return list(_failures(binary, environment))
     except Exception as error:

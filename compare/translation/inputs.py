@@ -1,5 +1,6 @@
 """
-What programs are tried on: edge values first, then random ones, all of the types' full range.
+Chooses the inputs that programs are tried on: edge values first, then random ones over the types'
+full range.
 
 The first sets are fixed kinds, in an order in which simple mistakes show on simple values; after
 them two kinds alternate for as long as sets are asked for. Every set depends on the seed and its

@@ -34,7 +34,10 @@ ACCUMULATORS = {"bf16": "f32"}
 
 @dataclass(frozen=True)
 class Legal:
-    """For each result the centre, and how far from it an element may be; inf where anything is."""
+    """
+    Legal results: for each the centre, and how far from it an element may be; inf where anything
+    is.
+    """
 
     centre: dict[str, Array]
     allowed: dict[str, Array]

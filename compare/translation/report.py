@@ -1,5 +1,5 @@
 """
-What translation validation says: each pass's verdict, and of the first wrong one everything.
+Reports translation validation: each pass's verdict, and all details of the first wrong one.
 """
 
 from __future__ import annotations

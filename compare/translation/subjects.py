@@ -1,5 +1,5 @@
 """
-What is run: a host function, or the entry points of `spirv.module`s where there is none.
+Finds what to run: a host function, or the entry points of `spirv.module`s where there is none.
 
 A subject is read off the module before any pass, so inputs and what results are legal do not
 depend on what a pass makes of it; the passes' modules are only executed.

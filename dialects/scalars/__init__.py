@@ -1,5 +1,5 @@
 """
-What `math`'s functions are: a record each, which lowering, interpreter and error bounds read.
+One record for each function of `math`, which lowering, interpreter and error bounds read.
 
 `functions.py` has the records. A function that xDSL's `math` lacks is one more class there.
 """

@@ -39,7 +39,7 @@ Error: TypeAlias = float | Callable[[Array], Array]
 @dataclass(frozen=True)
 class ScalarFunction:
     """
-    What is known of one operation on numbers, component by component.
+    A record of one operation on numbers, component by component.
 
     `meaning` is numpy's; with an error it is computed in binary64 and rounded once. `sequence`
     writes the instructions for types of `widths` bits: smaller values are extended to 32 bits

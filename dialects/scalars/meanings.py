@@ -73,7 +73,7 @@ def _odd_sum(product: Array, addend: Array) -> Array:
 
 
 def round_half_away(a: Array) -> Array:
-    """To the nearest integer, halves away from zero."""
+    """Rounds to the nearest integer, halves away from zero."""
     whole = np.trunc(a)
     return whole + np.copysign((np.abs(a - whole) >= 0.5).astype(a.dtype), a)
 

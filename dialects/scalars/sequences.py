@@ -304,7 +304,7 @@ def log10(v: Values, x: SSAValue) -> SSAValue:
 
 
 def rounded(v: Values, x: SSAValue) -> SSAValue:
-    """To the nearest integer, halves away from 0; `Round` may round them as it likes."""
+    """Rounds to the nearest integer, halves away from 0; `Round` may round them as it likes."""
     whole = v.op(glsl.GLTruncOp, x)
     rest = v.magnitude(v.sub(x, whole))
     up = v.with_sign(v.number(1.0), x)

@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv import arithmetic, conversion, logic
 
 
 class Code(Protocol):
-    """Where the instructions go."""
+    """The protocol of code that instructions are added to."""
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an operation and returns its result."""

@@ -141,7 +141,7 @@ class AttentionAttr(KeyedAttr):
 
     @property
     def paths(self) -> tuple[str, str, str]:
-        """Of the queries, keys and values."""
+        """The paths of the queries, keys and values."""
         return self.q.data, self.k.data, self.v.data
 
     @property
@@ -165,11 +165,11 @@ class AttentionAttr(KeyedAttr):
 
     @property
     def strips(self) -> int:
-        """The same in fragments."""
+        """Strips of fragments that a subgroup computes: `rows` in fragments."""
         return self.rows // self.instruction.sizes[0]
 
     def is_printed(self, key: str) -> bool:
-        """As the base; what is read early is printed with registers only, and then always."""
+        """As in the base; `ahead` is printed with registers only, and then always."""
         if key == "ahead":
             return self.in_registers
         return super().is_printed(key)
@@ -322,7 +322,7 @@ class AttentionOp(IRDLOperation):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of all loops, DYNAMIC where numbers say them."""
+        """The sizes of all loops, DYNAMIC where numbers say them."""
         return tuple(self.loops.get_values())
 
     @property
@@ -338,7 +338,7 @@ class AttentionOp(IRDLOperation):
 
     @property
     def offset(self) -> int | None:
-        """`causal`'s number."""
+        """The number of `causal`, None without it."""
         return None if self.causal is None else self.causal.value.data
 
     @property

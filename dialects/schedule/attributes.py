@@ -127,7 +127,7 @@ class DirectAttr(KeyedAttr):
 @irdl_attr_definition
 class InstructionAttr(ParametrizedAttribute):
     """
-    What multiplies.
+    The instruction that multiplies, with its shape.
 
     `coopmat 16x16x16` is a cooperative-matrix MulAdd of M x N x K by a subgroup; `fma 4x4x2` is
     what each invocation computes by itself, 4 x 4 elements of the result, 2 steps of K at a time;

@@ -74,7 +74,7 @@ kernel writes what it inserts there, and leaves the rest as it is.
 @irdl_op_definition
 class DispatchOp(IRDLOperation):
     """
-    What one kernel computes, on tensors: a root operation with what is fused to it.
+    One kernel's computation, on tensors: a root operation with what is fused to it.
 
     The block's arguments are the operands, tensors and numbers that the caller gives; the body
     takes nothing else from outside, so that equal dispatches are equal text. Tensors made inside
@@ -208,7 +208,7 @@ def _padded(size: int, before: int, after: int) -> int:
 @irdl_op_definition
 class FlatViewOp(IRDLOperation):
     """
-    The same memory as one row, of elements or of vectors of them.
+    A view of memory as one row, of elements or of vectors of them.
 
     `schedule.flat_view %m : memref<64x48xf16, ...> to memref<384xvector<4xi32>, ...>`
 

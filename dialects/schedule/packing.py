@@ -151,7 +151,7 @@ class PackingAttr(KeyedAttr):
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """The same as a type has it: DYNAMIC_INDEX for what numbers say."""
+        """The packed operand's shape as a type has it: DYNAMIC_INDEX for open sizes."""
         batch, outer, inner = (
             any(self.sizes.data[loop].data == DYNAMIC for loop in loops) for loops in self.loops
         )
@@ -277,7 +277,7 @@ class PackOp(IRDLOperation):
 @irdl_op_definition
 class PackedViewOp(IRDLOperation):
     """
-    What a packed operand stands for: for whoever reads it, and nowhere in memory.
+    A view of a packed operand as the operand itself, which exists nowhere in memory.
 
     `schedule.packed_view %p by <...> : tensor<1x4x2x256xf16> to tensor<64x32xf16>`. `numbers` are
     the sizes of loops that the packing leaves open.

@@ -180,7 +180,7 @@ class SymbolicSize:
         return tuple(dict.fromkeys(extent for atom in atoms for extent in atom.extents))
 
     def replaced(self, known: Mapping[Extent, Size]) -> Size:
-        """The same with other sizes in the place of some extents."""
+        """Returns the size with other sizes in the place of some extents."""
         total: Size = 0
         for atoms, factor in self.terms:
             term: Size = factor

@@ -1,5 +1,5 @@
 """
-What a module needs, what a target offers, and how an entry point is launched, as attributes.
+Attributes of what a module needs, what a target offers, and how an entry point is launched.
 
 These are MLIR's own attributes in MLIR's spelling. None is an instruction: the version, capability
 and extension triple becomes the header and the first instructions of a binary; the others speak to

@@ -58,13 +58,13 @@ class IntegerArithmetic(IntegerBinary, IntegerFoldable, ABC):
 
 
 class UnsignedArithmetic(BinaryArithmetic, IntegerFoldable, ABC):
-    """On integers of one type, without sign."""
+    """Arithmetic on integers of one type, without sign."""
 
     FLOATING: ClassVar[bool] = False
 
 
 class FloatArithmetic(BinaryArithmetic, ABC):
-    """On IEEE floats."""
+    """Arithmetic on IEEE floats."""
 
     FLOATING: ClassVar[bool] = True
 
@@ -452,6 +452,6 @@ class DotOp(SPIRVOp):
         _expect(self, "result", vector.element_type, self.result.type)
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """BF-02: on bfloat16."""
+        """BF-02: the capability of a product of bfloat16."""
         if isinstance(self.result.type, BFloat16Type):
             yield Capability.BFloat16DotProductKHR, f"{self.name} on bf16"

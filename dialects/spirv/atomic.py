@@ -78,7 +78,7 @@ class PointerAndValues(CustomDirective):
 
 @irdl_custom_directive
 class PointerAndPointee(PointerAndValues):
-    """As `PointerAndValues`, of an operation that gives the pointee's old value."""
+    """As `PointerAndValues`, for operations that give the pointee's old value."""
 
     operands: TypeDirective
     result: TypeDirective
@@ -152,7 +152,7 @@ class AtomicUpdate(AtomicOperation, ABC):
 
 
 class AtomicStep(AtomicOperation, ABC):
-    """Without a value operand: reads, or adds or takes one."""
+    """An atomic without a value operand: reads, or adds or subtracts one."""
 
     semantics = prop_def(MemorySemanticsAttr)
     pointer = operand_def(POINTER)
@@ -218,7 +218,7 @@ class AtomicCompare(AtomicOperation, ABC):
 
 @irdl_op_definition
 class AtomicStoreOp(AtomicOperation):
-    """An atomic write."""
+    """Writes a value atomically."""
 
     name = "spirv.AtomicStore"
     COMPONENT: ClassVar[str] = "numerical"
@@ -241,7 +241,7 @@ class AtomicStoreOp(AtomicOperation):
 
 @irdl_op_definition
 class AtomicLoadOp(AtomicStep):
-    """An atomic read."""
+    """Reads the value atomically."""
 
     name = "spirv.AtomicLoad"
     COMPONENT: ClassVar[str] = "numerical"
@@ -249,21 +249,21 @@ class AtomicLoadOp(AtomicStep):
 
 @irdl_op_definition
 class AtomicIIncrementOp(AtomicStep):
-    """Adds one."""
+    """Adds one; the result is the old value."""
 
     name = "spirv.AtomicIIncrement"
 
 
 @irdl_op_definition
 class AtomicIDecrementOp(AtomicStep):
-    """Takes one."""
+    """Subtracts one; the result is the old value."""
 
     name = "spirv.AtomicIDecrement"
 
 
 @irdl_op_definition
 class AtomicExchangeOp(AtomicUpdate):
-    """Writes the value."""
+    """Writes the value; the result is the old one."""
 
     name = "spirv.AtomicExchange"
     COMPONENT: ClassVar[str] = "numerical"
@@ -271,63 +271,63 @@ class AtomicExchangeOp(AtomicUpdate):
 
 @irdl_op_definition
 class AtomicIAddOp(AtomicUpdate):
-    """Adds."""
+    """Adds the value; the result is the old one."""
 
     name = "spirv.AtomicIAdd"
 
 
 @irdl_op_definition
 class AtomicISubOp(AtomicUpdate):
-    """Subtracts."""
+    """Subtracts the value; the result is the old one."""
 
     name = "spirv.AtomicISub"
 
 
 @irdl_op_definition
 class AtomicSMinOp(AtomicUpdate):
-    """Signed minimum."""
+    """Writes the signed minimum; the result is the old value."""
 
     name = "spirv.AtomicSMin"
 
 
 @irdl_op_definition
 class AtomicUMinOp(AtomicUpdate):
-    """Unsigned minimum."""
+    """Writes the unsigned minimum; the result is the old value."""
 
     name = "spirv.AtomicUMin"
 
 
 @irdl_op_definition
 class AtomicSMaxOp(AtomicUpdate):
-    """Signed maximum."""
+    """Writes the signed maximum; the result is the old value."""
 
     name = "spirv.AtomicSMax"
 
 
 @irdl_op_definition
 class AtomicUMaxOp(AtomicUpdate):
-    """Unsigned maximum."""
+    """Writes the unsigned maximum; the result is the old value."""
 
     name = "spirv.AtomicUMax"
 
 
 @irdl_op_definition
 class AtomicAndOp(AtomicUpdate):
-    """And of bits."""
+    """Writes the bitwise and; the result is the old value."""
 
     name = "spirv.AtomicAnd"
 
 
 @irdl_op_definition
 class AtomicOrOp(AtomicUpdate):
-    """Or of bits."""
+    """Writes the bitwise or; the result is the old value."""
 
     name = "spirv.AtomicOr"
 
 
 @irdl_op_definition
 class AtomicXorOp(AtomicUpdate):
-    """Exclusive or of bits."""
+    """Writes the bitwise exclusive or; the result is the old value."""
 
     name = "spirv.AtomicXor"
 
@@ -358,7 +358,7 @@ class AtomicFMaxEXTOp(AtomicUpdate):
 
 @irdl_op_definition
 class AtomicCompareExchangeOp(AtomicCompare):
-    """Compare and exchange."""
+    """Writes the value if the old one equals the comparator; the result is the old one."""
 
     name = "spirv.AtomicCompareExchange"
 

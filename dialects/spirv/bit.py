@@ -41,14 +41,14 @@ from xdsl_spirv.dialects.spirv.signedness import (
 
 
 class BitwiseBinary(IntegerBinary, IntegerFoldable, ABC):
-    """Bit by bit."""
+    """Combines two values bit by bit."""
 
     traits = traits_def(Commutative())
 
 
 @irdl_op_definition
 class BitwiseAndOp(BitwiseBinary):
-    """And."""
+    """Bitwise and."""
 
     name = "spirv.BitwiseAnd"
     COMPUTE: ClassVar[Compute] = operator.and_
@@ -58,7 +58,7 @@ class BitwiseAndOp(BitwiseBinary):
 
 @irdl_op_definition
 class BitwiseOrOp(BitwiseBinary):
-    """Or."""
+    """Bitwise or."""
 
     name = "spirv.BitwiseOr"
     COMPUTE: ClassVar[Compute] = operator.or_
@@ -68,7 +68,7 @@ class BitwiseOrOp(BitwiseBinary):
 
 @irdl_op_definition
 class BitwiseXorOp(BitwiseBinary):
-    """Exclusive or."""
+    """Bitwise exclusive or."""
 
     name = "spirv.BitwiseXor"
     COMPUTE: ClassVar[Compute] = operator.xor
@@ -77,7 +77,7 @@ class BitwiseXorOp(BitwiseBinary):
 
 @irdl_op_definition
 class NotOp(IntegerUnary, IntegerFoldable):
-    """Complement."""
+    """Bitwise complement."""
 
     name = "spirv.Not"
     COMPUTE: ClassVar[Compute] = operator.invert
@@ -146,7 +146,7 @@ class Shift(IntegerFoldable, ABC):
 
 @irdl_op_definition
 class ShiftLeftLogicalOp(Shift):
-    """Left, zeros in."""
+    """Shifts left; zeros come in."""
 
     name = "spirv.ShiftLeftLogical"
     COMPUTE: ClassVar[Compute] = operator.lshift
@@ -154,7 +154,7 @@ class ShiftLeftLogicalOp(Shift):
 
 @irdl_op_definition
 class ShiftRightLogicalOp(Shift):
-    """Right, zeros in."""
+    """Shifts right; zeros come in."""
 
     name = "spirv.ShiftRightLogical"
     COMPUTE: ClassVar[Compute] = operator.rshift
@@ -162,7 +162,7 @@ class ShiftRightLogicalOp(Shift):
 
 @irdl_op_definition
 class ShiftRightArithmeticOp(Shift):
-    """Right, sign bits in."""
+    """Shifts right; copies of the sign bit come in."""
 
     name = "spirv.ShiftRightArithmetic"
     SIGNED: ClassVar[bool] = True

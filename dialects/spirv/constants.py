@@ -526,7 +526,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
         return first
 
     def fold(self) -> Sequence[Attribute] | None:
-        """What the wrapped operation gives, once none of its operands can be specialized."""
+        """Returns the wrapped operation's result, once none of its operands can be specialized."""
         wrapped = self.wrapped
         constants = [ConstantLike.get_constant_value(operand) for operand in wrapped.operands]
         if not isinstance(wrapped, Foldable) or None in constants:

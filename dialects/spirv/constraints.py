@@ -40,7 +40,7 @@ Value = SSAValue | Operation
 
 
 def is_bool(type_: Attribute) -> bool:
-    """SPIR-V's Boolean."""
+    """Whether a type is SPIR-V's Boolean."""
     return type_ == i1
 
 

@@ -41,7 +41,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 
 
 class NumericConversion(Cast, ABC):
-    """From one kind of component to another, the shape kept."""
+    """Converts components from one kind to another; the shape is kept."""
 
     def check_kinds(self, source: tuple[Predicate, str], target: tuple[Predicate, str]) -> None:
         """The kinds of components, the shapes, and CM-19."""
@@ -62,7 +62,7 @@ _FLOAT = (is_float, "floating-point")
 
 
 class FloatToInteger(NumericConversion, ABC):
-    """Toward zero; undefined where the result does not fit."""
+    """Converts toward zero; undefined where the result does not fit."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
 
@@ -108,7 +108,7 @@ class ConvertUToFOp(IntegerToFloat):
 
 
 class WidthConversion(NumericConversion, ABC):
-    """Between widths of one kind; a float may also change its encoding at one width."""
+    """Converts between widths of one kind; a float may also change its encoding at one width."""
 
     def check_widths(self) -> None:
         """SPIR-V: the component width cannot equal that of the result."""
@@ -266,7 +266,7 @@ class PointerCast(SPIRVOp, ABC):
         super().__init__(operands=[pointer], result_types=[result_type])
 
     def check_classes(self, source: bool, target: bool) -> None:
-        """Which side's storage class is Generic."""
+        """Says which side's storage class is Generic."""
         before, after = _pointer(self, self.pointer.type), _pointer(self, self.result.type)
         for generic, type_ in ((source, before), (target, after)):
             if (type_.storage_class.data is StorageClass.Generic) != generic:

@@ -28,7 +28,7 @@ def operations_by_instruction() -> Mapping[str, type[Operation]]:
 
 
 def evaluate(instruction: str, operands: Sequence[Number], result: Attribute) -> Number | None:
-    """What an instruction gives on scalar constants; None where that is not known here."""
+    """Returns the result of an instruction on scalar constants; None where it is not known here."""
     cls = operations_by_instruction().get(instruction)
     if cls is None or not issubclass(cls, Foldable):
         return None

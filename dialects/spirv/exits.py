@@ -65,7 +65,7 @@ class ExitOp(SPIRVOp, ABC):
 
 @irdl_op_definition
 class BreakOp(ExitOp):
-    """To the merge block of a construct around: `spirv.mlir.break 1 (%x : f32)`."""
+    """Branches to the merge block of a construct around: `spirv.mlir.break 1 (%x : f32)`."""
 
     name = "spirv.mlir.break"
 
@@ -77,7 +77,7 @@ class BreakOp(ExitOp):
 
 @irdl_op_definition
 class ContinueOp(ExitOp):
-    """To the continue target of a loop around: `spirv.mlir.continue 1 (%x : f32)`."""
+    """Branches to the continue target of a loop around: `spirv.mlir.continue 1 (%x : f32)`."""
 
     name = "spirv.mlir.continue"
 

@@ -81,7 +81,7 @@ class FuncOp(SPIRVOp):
         function_control: FunctionControl = FunctionControl.None_,
         linkage_attributes: LinkageAttributesAttr | None = None,
     ):
-        """Without `body`, the function has one empty block that takes the arguments."""
+        """Gives the function one empty block that takes the arguments if there is no `body`."""
         if isinstance(function_type, tuple):
             function_type = FunctionType.from_lists(*function_type)
         if body is None:
@@ -156,7 +156,7 @@ class FuncOp(SPIRVOp):
 
     @property
     def result_type(self) -> Attribute | None:
-        """What the function gives, None for nothing."""
+        """The type of the function's result; None if it has none."""
         outputs = self.function_type.outputs.data
         return outputs[0] if outputs else None
 

@@ -100,7 +100,7 @@ class GLRoundEvenOp(GLUnary):
 
 @irdl_op_definition
 class GLTruncOp(GLUnary):
-    """Toward zero."""
+    """Rounds toward zero."""
 
     name = "spirv.GL.Trunc"
 
@@ -114,28 +114,28 @@ class GLFAbsOp(GLUnary):
 
 @irdl_op_definition
 class GLFSignOp(GLUnary):
-    """-1, 0 or 1."""
+    """The sign: -1, 0 or 1."""
 
     name = "spirv.GL.FSign"
 
 
 @irdl_op_definition
 class GLFloorOp(GLUnary):
-    """Toward minus infinity."""
+    """Rounds toward minus infinity."""
 
     name = "spirv.GL.Floor"
 
 
 @irdl_op_definition
 class GLCeilOp(GLUnary):
-    """Toward infinity."""
+    """Rounds toward infinity."""
 
     name = "spirv.GL.Ceil"
 
 
 @irdl_op_definition
 class GLFractOp(GLUnary):
-    """x - floor(x)."""
+    """The fraction: x - floor(x)."""
 
     name = "spirv.GL.Fract"
 
@@ -424,28 +424,28 @@ class GLSMaxOp(GLIntegerBinary):
 
 @irdl_op_definition
 class GLFClampOp(GLClamp):
-    """Of floats."""
+    """Clamps floats."""
 
     name = "spirv.GL.FClamp"
 
 
 @irdl_op_definition
 class GLNClampOp(GLClamp):
-    """Of floats; a NaN gives the minimum."""
+    """Clamps floats; a NaN gives the minimum."""
 
     name = "spirv.GL.NClamp"
 
 
 @irdl_op_definition
 class GLUClampOp(GLIntegerClamp):
-    """Of unsigned integers."""
+    """Clamps unsigned integers."""
 
     name = "spirv.GL.UClamp"
 
 
 @irdl_op_definition
 class GLSClampOp(GLIntegerClamp):
-    """Of signed integers."""
+    """Clamps signed integers."""
 
     name = "spirv.GL.SClamp"
 
@@ -468,7 +468,7 @@ class GLSmoothStepOp(GLTernary):
 
 @irdl_op_definition
 class GLFaceForwardOp(GLTernary):
-    """N, turned toward I."""
+    """N, turned toward I: negated where Nref and I point the same way."""
 
     name = "spirv.GL.FaceForward"
     FIELDS: ClassVar[Mapping[str, str]] = {"n": "x", "i": "y", "nref": "z"}

@@ -80,7 +80,7 @@ class GLTyped(SPIRVOp, ABC):
 
 @irdl_op_definition
 class GLFMixOp(GLTyped):
-    """x * (1 - a) + y * a."""
+    """Interpolates linearly: x * (1 - a) + y * a."""
 
     name = "spirv.GL.FMix"
     traits = traits_def(Pure())
@@ -99,7 +99,7 @@ class GLFMixOp(GLTyped):
 
 @irdl_op_definition
 class GLLdexpOp(GLTyped):
-    """x * 2^exp."""
+    """Scales by a power of two: x * 2^exp."""
 
     name = "spirv.GL.Ldexp"
     traits = traits_def(Pure())
@@ -226,7 +226,7 @@ class GLFrexpOp(GLPointerForm):
 
 
 class GLPacking(GLTyped, ABC):
-    """Between a vector and one packed scalar, both of fixed types."""
+    """Converts between a vector and one packed scalar, both of fixed types."""
 
     traits = traits_def(Pure())
     VECTOR: ClassVar[VectorType]
@@ -370,7 +370,7 @@ class GLVectorLength(SPIRVOp, ABC):
 
 @irdl_op_definition
 class GLLengthOp(GLVectorLength):
-    """Of a vector."""
+    """The length of a vector."""
 
     name = "spirv.GL.Length"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
@@ -384,7 +384,7 @@ class GLLengthOp(GLVectorLength):
 
 @irdl_op_definition
 class GLDistanceOp(GLVectorLength):
-    """Between two points."""
+    """The distance between two points."""
 
     name = "spirv.GL.Distance"
     p0 = operand_def()
@@ -406,7 +406,7 @@ def _square(op: Operation, type_: Attribute) -> MatrixType:
 
 @irdl_op_definition
 class GLDeterminantOp(SPIRVOp):
-    """Of a square matrix."""
+    """The determinant of a square matrix."""
 
     name = "spirv.GL.Determinant"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
@@ -423,7 +423,7 @@ class GLDeterminantOp(SPIRVOp):
 
 @irdl_op_definition
 class GLMatrixInverseOp(UnaryOperation):
-    """Of a square matrix."""
+    """The inverse of a square matrix."""
 
     name = "spirv.GL.MatrixInverse"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}

@@ -440,130 +440,130 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
 
 
 class IntegerGroupArithmetic(GroupArithmetic, ABC):
-    """Of integers."""
+    """Combines integers of a group."""
 
     COMPONENT: ClassVar[tuple[Predicate, str]] = (is_integer, "integer")
 
 
 class FloatGroupArithmetic(GroupArithmetic, ABC):
-    """Of floats."""
+    """Combines floats of a group."""
 
     COMPONENT: ClassVar[tuple[Predicate, str]] = (is_ieee_float, "floating-point")
 
 
 class LogicalGroupArithmetic(GroupArithmetic, ABC):
-    """Of Booleans."""
+    """Combines Booleans of a group."""
 
     COMPONENT: ClassVar[tuple[Predicate, str]] = (is_bool, "Boolean")
 
 
 @irdl_op_definition
 class GroupNonUniformIAddOp(IntegerGroupArithmetic):
-    """Sum."""
+    """The sum of integers."""
 
     name = "spirv.GroupNonUniformIAdd"
 
 
 @irdl_op_definition
 class GroupNonUniformFAddOp(FloatGroupArithmetic):
-    """Sum."""
+    """The sum of floats."""
 
     name = "spirv.GroupNonUniformFAdd"
 
 
 @irdl_op_definition
 class GroupNonUniformIMulOp(IntegerGroupArithmetic):
-    """Product."""
+    """The product of integers."""
 
     name = "spirv.GroupNonUniformIMul"
 
 
 @irdl_op_definition
 class GroupNonUniformFMulOp(FloatGroupArithmetic):
-    """Product."""
+    """The product of floats."""
 
     name = "spirv.GroupNonUniformFMul"
 
 
 @irdl_op_definition
 class GroupNonUniformSMinOp(IntegerGroupArithmetic):
-    """Signed minimum."""
+    """The signed minimum."""
 
     name = "spirv.GroupNonUniformSMin"
 
 
 @irdl_op_definition
 class GroupNonUniformUMinOp(IntegerGroupArithmetic):
-    """Unsigned minimum."""
+    """The unsigned minimum."""
 
     name = "spirv.GroupNonUniformUMin"
 
 
 @irdl_op_definition
 class GroupNonUniformFMinOp(FloatGroupArithmetic):
-    """Minimum."""
+    """The minimum of floats."""
 
     name = "spirv.GroupNonUniformFMin"
 
 
 @irdl_op_definition
 class GroupNonUniformSMaxOp(IntegerGroupArithmetic):
-    """Signed maximum."""
+    """The signed maximum."""
 
     name = "spirv.GroupNonUniformSMax"
 
 
 @irdl_op_definition
 class GroupNonUniformUMaxOp(IntegerGroupArithmetic):
-    """Unsigned maximum."""
+    """The unsigned maximum."""
 
     name = "spirv.GroupNonUniformUMax"
 
 
 @irdl_op_definition
 class GroupNonUniformFMaxOp(FloatGroupArithmetic):
-    """Maximum."""
+    """The maximum of floats."""
 
     name = "spirv.GroupNonUniformFMax"
 
 
 @irdl_op_definition
 class GroupNonUniformBitwiseAndOp(IntegerGroupArithmetic):
-    """And of bits."""
+    """The bitwise and."""
 
     name = "spirv.GroupNonUniformBitwiseAnd"
 
 
 @irdl_op_definition
 class GroupNonUniformBitwiseOrOp(IntegerGroupArithmetic):
-    """Or of bits."""
+    """The bitwise or."""
 
     name = "spirv.GroupNonUniformBitwiseOr"
 
 
 @irdl_op_definition
 class GroupNonUniformBitwiseXorOp(IntegerGroupArithmetic):
-    """Exclusive or of bits."""
+    """The bitwise exclusive or."""
 
     name = "spirv.GroupNonUniformBitwiseXor"
 
 
 @irdl_op_definition
 class GroupNonUniformLogicalAndOp(LogicalGroupArithmetic):
-    """And."""
+    """Whether all are true."""
 
     name = "spirv.GroupNonUniformLogicalAnd"
 
 
 @irdl_op_definition
 class GroupNonUniformLogicalOrOp(LogicalGroupArithmetic):
-    """Or."""
+    """Whether any is true."""
 
     name = "spirv.GroupNonUniformLogicalOr"
 
 
 @irdl_op_definition
 class GroupNonUniformLogicalXorOp(LogicalGroupArithmetic):
-    """Exclusive or."""
+    """Whether an odd number is true."""
 
     name = "spirv.GroupNonUniformLogicalXor"

@@ -1,5 +1,5 @@
 """
-What a kernel tells its compiler or its debugger, and values without a computation of their own.
+Instructions that give a compiler or debugger hints, and values that no computation makes.
 
 Assumptions and expectations (SPV_KHR_expect_assume), poison (SPV_KHR_poison_freeze), fences of
 arithmetic, the clock, the end of everything. `spirv.KHR.AssumeTrue` is MLIR's, the rest is not.

@@ -1,6 +1,6 @@
 """
-What only OpenCL's kernels have: generic pointers, saturating conversions, lifetimes, flags, and the
-subgroup blocks, split barriers and roundings of Intel.
+Instructions that only OpenCL's kernels have: generic pointers, saturating conversions, lifetimes,
+flags, and the subgroup blocks, split barriers and roundings of Intel.
 
 `spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*` are MLIR's; its printer leaves out the storage
 class that its parser of `spirv.INTEL.SubgroupBlockWrite` wants, so that one is read back in the
@@ -67,7 +67,9 @@ class GenericCastToPtrExplicitOp(PointerCast):
 
 @irdl_op_definition
 class GenericPtrMemSemanticsOp(SPIRVOp):
-    """Where a Generic pointer points, as memory semantics: `spirv.X %p : pointer type -> i32`."""
+    """
+    The memory semantics of where a Generic pointer points: `spirv.X %p : pointer type -> i32`.
+    """
 
     name = "spirv.GenericPtrMemSemantics"
     pointer = operand_def(POINTER)
@@ -84,7 +86,9 @@ class GenericPtrMemSemanticsOp(SPIRVOp):
 
 
 class SaturatingConversion(NumericConversion, ABC):
-    """Between signed and unsigned integers; what does not fit becomes the nearest that does."""
+    """
+    Converts between signed and unsigned integers; what does not fit becomes the nearest that does.
+    """
 
     def verify_(self) -> None:
         self.check_kinds((is_integer, "integer"), (is_integer, "integer"))
@@ -92,7 +96,7 @@ class SaturatingConversion(NumericConversion, ABC):
 
 @irdl_op_definition
 class SatConvertSToUOp(SaturatingConversion):
-    """Signed to unsigned."""
+    """Converts signed to unsigned integers."""
 
     name = "spirv.SatConvertSToU"
     FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
@@ -100,7 +104,7 @@ class SatConvertSToUOp(SaturatingConversion):
 
 @irdl_op_definition
 class SatConvertUToSOp(SaturatingConversion):
-    """Unsigned to signed."""
+    """Converts unsigned to signed integers."""
 
     name = "spirv.SatConvertUToS"
     FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
@@ -136,14 +140,14 @@ class Lifetime(SPIRVOp, ABC):
 
 @irdl_op_definition
 class LifetimeStartOp(Lifetime):
-    """From here on the object has a value, undefined at first."""
+    """Begins the object's lifetime: it has a value, undefined at first."""
 
     name = "spirv.LifetimeStart"
 
 
 @irdl_op_definition
 class LifetimeStopOp(Lifetime):
-    """From here on the object has none."""
+    """Ends the object's lifetime: it has no value."""
 
     name = "spirv.LifetimeStop"
 

@@ -40,7 +40,7 @@ BOOLEAN_BYTES = 4
 
 
 class Packing(Enum):
-    """What decides alignment where a type does not say."""
+    """The rule by which a type is aligned where it does not say so itself."""
 
     SCALAR = auto()
     STD430 = auto()
@@ -84,7 +84,7 @@ def scalar_bytes(type: Attribute) -> int:
 
 def alignment(type: Attribute, packing: Packing = Packing.SCALAR) -> int:
     """
-    What the address of a value of `type` must be a multiple of.
+    Returns the number of bytes of which the address of a value of `type` must be a multiple.
 
     Raises VerifyException for types without a layout, such as a cooperative matrix.
     """

@@ -44,14 +44,16 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 
 class IntegerComparison(BinaryPredicate, IntegerFoldable, ABC):
-    """Of integers of one width and any signedness; S and U in the name say how bits are read."""
+    """
+    Compares integers of one width and any signedness; S and U in the name say how bits are read.
+    """
 
     def verify_(self) -> None:
         self.check_types(is_integer, "integer")
 
 
 class FloatComparison(BinaryPredicate, ABC):
-    """Of IEEE floats; Ord is false and Unord true where an operand is a NaN."""
+    """Compares IEEE floats; Ord is false and Unord true where an operand is a NaN."""
 
     def verify_(self) -> None:
         rules.bf_09_no_arithmetic([self.operand_1.type])
@@ -59,7 +61,7 @@ class FloatComparison(BinaryPredicate, ABC):
 
 
 class FloatClassification(UnaryPredicate, ABC):
-    """Of one float."""
+    """Classifies a float."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
@@ -69,7 +71,7 @@ class FloatClassification(UnaryPredicate, ABC):
 
 
 class BooleanBinary(BinaryPredicate, IntegerFoldable, ABC):
-    """Of Booleans."""
+    """Combines two Booleans."""
 
     def verify_(self) -> None:
         self.check_types(is_bool, "Boolean")
@@ -77,7 +79,7 @@ class BooleanBinary(BinaryPredicate, IntegerFoldable, ABC):
 
 @irdl_op_definition
 class IEqualOp(IntegerComparison):
-    """Equal bits."""
+    """Whether the bits are equal."""
 
     name = "spirv.IEqual"
     COMPUTE: ClassVar[Compute] = operator.eq
@@ -86,7 +88,7 @@ class IEqualOp(IntegerComparison):
 
 @irdl_op_definition
 class INotEqualOp(IntegerComparison):
-    """Different bits."""
+    """Whether the bits differ."""
 
     name = "spirv.INotEqual"
     COMPUTE: ClassVar[Compute] = operator.ne
@@ -269,14 +271,14 @@ class UnorderedOp(FloatComparison):
 
 @irdl_op_definition
 class IsNanOp(FloatClassification):
-    """A NaN."""
+    """Whether the float is a NaN."""
 
     name = "spirv.IsNan"
 
 
 @irdl_op_definition
 class IsInfOp(FloatClassification):
-    """An infinity."""
+    """Whether the float is an infinity."""
 
     name = "spirv.IsInf"
 
@@ -304,7 +306,7 @@ class SignBitSetOp(FloatClassification):
 
 @irdl_op_definition
 class LogicalEqualOp(BooleanBinary):
-    """Equal."""
+    """Whether two Booleans are equal."""
 
     name = "spirv.LogicalEqual"
     COMPUTE: ClassVar[Compute] = operator.eq
@@ -314,7 +316,7 @@ class LogicalEqualOp(BooleanBinary):
 
 @irdl_op_definition
 class LogicalNotEqualOp(BooleanBinary):
-    """Exclusive or."""
+    """Whether two Booleans differ."""
 
     name = "spirv.LogicalNotEqual"
     COMPUTE: ClassVar[Compute] = operator.ne
@@ -324,7 +326,7 @@ class LogicalNotEqualOp(BooleanBinary):
 
 @irdl_op_definition
 class LogicalOrOp(BooleanBinary):
-    """Or."""
+    """Whether any of two Booleans is true."""
 
     name = "spirv.LogicalOr"
     COMPUTE: ClassVar[Compute] = operator.or_
@@ -335,7 +337,7 @@ class LogicalOrOp(BooleanBinary):
 
 @irdl_op_definition
 class LogicalAndOp(BooleanBinary):
-    """And."""
+    """Whether both Booleans are true."""
 
     name = "spirv.LogicalAnd"
     COMPUTE: ClassVar[Compute] = operator.and_
@@ -346,7 +348,7 @@ class LogicalAndOp(BooleanBinary):
 
 @irdl_op_definition
 class LogicalNotOp(UnaryOperation, IntegerFoldable):
-    """Not."""
+    """The Boolean's negation."""
 
     name = "spirv.LogicalNot"
     COMPUTE: ClassVar[Compute] = operator.not_

@@ -112,7 +112,7 @@ class CLAtanhOp(CLUnary):
 
 @irdl_op_definition
 class CLCeilOp(CLUnary):
-    """Toward infinity."""
+    """Rounds toward infinity."""
 
     name = "spirv.CL.ceil"
 
@@ -154,7 +154,7 @@ class CLFabsOp(CLUnary):
 
 @irdl_op_definition
 class CLFloorOp(CLUnary):
-    """Toward minus infinity."""
+    """Rounds toward minus infinity."""
 
     name = "spirv.CL.floor"
 

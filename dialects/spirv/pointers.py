@@ -104,7 +104,7 @@ def print_pointer(printer: Printer, pointer: SSAValue, *, plain: bool = True) ->
 
 
 def verify_fixed_size(type: Attribute, what: str) -> None:
-    """What is loaded or copied as a whole has a size known without the buffer."""
+    """Refuses to load or copy as a whole a value whose size depends on the buffer."""
     if isinstance(type, RuntimeArrayType) or (
         isinstance(type, StructType)
         and any(isinstance(member, RuntimeArrayType) for member in type.member_types)

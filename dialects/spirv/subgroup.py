@@ -130,13 +130,13 @@ class GroupReduction(GroupNonUniformOperation, ABC):
 
 
 class FloatReduction(GroupReduction, ABC):
-    """Of floats."""
+    """Combines floats of a subgroup."""
 
     PREDICATE: ClassVar[tuple[Predicate, str]] = (is_ieee_float, "floating-point")
 
 
 class LogicalReduction(GroupReduction, ABC):
-    """Of Booleans."""
+    """Combines Booleans of a subgroup."""
 
     PREDICATE: ClassVar[tuple[Predicate, str]] = (is_bool, "Boolean")
 

@@ -133,7 +133,7 @@ class TensorLayoutSetBlockSizeOp(TensorLayoutChange):
 @irdl_op_definition
 class TensorLayoutSetClampValueOp(SPIRVOp):
     """
-    What elements outside of the tensor are, under the clamp mode Constant.
+    Sets the value of elements outside of the tensor, under the clamp mode Constant.
 
     `spirv.NV.TensorLayoutSetClampValue %layout, %value : !spirv.NV.tensor_layout<...>, i32`.
     """

@@ -167,7 +167,9 @@ class UntypedAccessChain(SPIRVOp, ABC):
 
 
 class UntypedPtrAccessChain(SPIRVOp, ABC):
-    """Of element `element` of the array of `base_type` whose element 0 the base points to."""
+    """
+    Points to element `element` of the array of `base_type` whose element 0 the base points to.
+    """
 
     base_type = prop_def(TypeAttribute)
     base = operand_def(POINTER)

@@ -199,7 +199,7 @@ class MixedDotProduct(SPIRVOp, ABC):
             )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """Of those for two components the one for their type."""
+        """Yields the capability of a product of two components, by its types."""
         if self.COMPONENTS != 2:
             return
         if isinstance(rules.element_of(self.vector_1.type), BFloat16Type):

@@ -138,7 +138,7 @@ class Step:
         return self.product(x, "output", "token_embd" if tied else "output")
 
     def at(self, name: str) -> None:
-        """What is written from here on is called after a part of the model."""
+        """Names the operations written from here on after a part of the model."""
         self.b.location = NameLoc(StringAttr(name), NoneAttr())
 
     def constant(self, name: str, array: Array) -> Tensor:
@@ -146,7 +146,7 @@ class Step:
         return self._known.setdefault(name, Tensor.of(array, name))
 
     def planes(self, name: str) -> Mapping[str, Tensor]:
-        """See `Weights.arrays`."""
+        """The planes of packed weights, as `Weights.arrays`."""
         arrays = self.weights.arrays(name).items()
         return {p: self.constant(f"{name}.{p}" if p else name, array) for p, array in arrays}
 
@@ -176,7 +176,7 @@ class Step:
         )
 
     def block(self, x: Tensor, number: int) -> Tensor:
-        """One block: what it attends to, then its layers, each added to what comes in."""
+        """Appends one block: attention, then its layers, each added to its input."""
         name = f"blk.{number}."
         self.at(name + "attn")
         attended = self.attended(self.normalized(x, name + "attn_norm"), number)
@@ -244,7 +244,7 @@ class Step:
         return parts
 
     def attended(self, x: Tensor, number: int) -> Tensor:
-        """What tokens take of the values, tokens x columns of all heads."""
+        """Returns the attention's result, tokens x columns of all heads."""
         p, name = self.parameters, f"blk.{number}.attn_"
         q, k, v = self.together(x, name, ("q", "k", "v"))
         q, k, v = self.heads(q, p.heads), self.heads(k, p.shared), self.heads(v, p.shared)
@@ -274,7 +274,8 @@ class Step:
 
     def turned(self, x: Tensor) -> Tensor:
         """
-        As `by_heads`, pairs of elements turned by the angles of their tokens' positions.
+        Returns heads as `by_heads` does, pairs of elements turned by the angles of their tokens'
+        positions.
 
         (x, y) becomes (x cos - y sin, y cos + x sin).
         """

@@ -74,7 +74,7 @@ def _truncated(place: str) -> FrontendError:
 
 
 class Header:
-    """What is read of a header, and how far."""
+    """A reader of a file's header; `offset` is how far it has read."""
 
     def __init__(self, data: mmap.mmap, place: str):
         self.data = data

@@ -22,7 +22,7 @@ FAR = (1 << 31) - 1
 
 
 def span_of(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size]:
-    """Where a slice of a dimension begins, and how many elements it has."""
+    """Returns where a slice of a dimension begins, and how many elements it has."""
     if step == 0:
         b.refuse("a step of 0", "give another step")
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):

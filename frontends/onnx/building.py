@@ -130,7 +130,7 @@ class TensorBuilder:
         return tensor.FromElementsOp(*items, result_type=t.type)
 
     def integer(self, size: Size) -> SSAValue:
-        """A size as an i64."""
+        """Returns a size as an i64."""
         return self.insert(arith.IndexCastOp(self.index(size), I64.type))
 
     def index(self, size: Size) -> SSAValue:
@@ -206,7 +206,7 @@ class TensorBuilder:
         return self.insert(tensor.EmptyOp(self.dynamic(sizes), tensor_type(element, sizes)))
 
     def scalar(self, number: float, element: Element) -> SSAValue:
-        """A constant number."""
+        """Returns a constant number."""
         block = Block()
         value = Scalars(Builder(InsertPoint.at_end(block))).number(number, element)
         op = value.value.owner
@@ -419,7 +419,7 @@ class TensorBuilder:
         return self.generic([(t, source)], [out], t.rank, lambda s, x, _: [x])[0]
 
     def expand(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
-        """Broadcast to sizes."""
+        """Broadcasts a tensor to sizes."""
         sizes = self.broadcast(t.sizes, sizes)
         if sizes == t.sizes:
             return t

@@ -196,7 +196,10 @@ OF_AXES = frozenset((*REDUCTIONS, "CumSum", "CumProd", "DFT"))
 def deduced(
     operator: str, inputs: Inputs, sizes: Sizes | None, attributes: Mapping[str, Any]
 ) -> list[Data]:
-    """What the unknown data of a node may be, none if it is open: several of one input at most."""
+    """
+    Returns possible values of unknown data of a node, none if it is open: at most several of one
+    input.
+    """
     deduce = DEDUCTIONS.get(operator)
     if deduce is None or any(isinstance(t, Listed) for t in inputs) or inputs[0] is None:
         return []

@@ -159,7 +159,7 @@ def _element_name(array: Array) -> str:
 
 
 def value_of(name: str, t: Tensor) -> Value:
-    """What callers see of a value; a size is a number without a type of its own."""
+    """Returns a value as callers see it; a size is a number without a type of its own."""
     if t.known is not None and t.numbers is None and t.value is None:
         return Value(name, "index", ())
     return Value(name, t.element.name, tuple(s if isinstance(s, int) else -1 for s in t.sizes))

@@ -1,5 +1,5 @@
 """
-What is known of tensors whose elements follow from where they are: masks of ones, and positions.
+Describes tensors whose elements follow from their positions: masks of ones, and positions.
 
     ReduceSum(ones of 1 x total) is total; And(x, true) is x; Gather(ones, anything) is ones
 

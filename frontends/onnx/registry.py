@@ -156,5 +156,5 @@ def is_newest(entry: Operator) -> bool:
 
 
 def registered() -> list[Operator]:
-    """All operators."""
+    """Returns all registered operators."""
     return [entry for entries in _OPERATORS.values() for entry in entries]

@@ -216,13 +216,13 @@ class Scalars:
         return self._insert(arith.IndexCastOp(position.results[0], element.type), element)
 
     def position(self, x: Number) -> SSAValue:
-        """A number as an index."""
+        """Returns a number as an index."""
         cast = arith.IndexCastOp(x.value, IndexType())
         self.builder.insert(cast)
         return cast.results[0]
 
     def convert(self, x: Number, element: Element) -> Number:
-        """See `Number.to`."""
+        """Converts a number as `Number.to` does."""
         source = x.element
         if source == element:
             return x

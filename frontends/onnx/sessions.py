@@ -49,7 +49,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Session:
-    """What a model keeps from run to run, for at most `context` tokens."""
+    """The states that a model keeps from run to run, for at most `context` tokens."""
 
     held: Mapping[str, Held]
     """By the names of inputs."""
@@ -63,7 +63,8 @@ class Session:
 
 def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None) -> Session | None:
     """
-    What a model keeps, if it should: `pairs` of inputs and outputs, or those that names tell.
+    Returns the states that a model should keep: `pairs` of inputs and outputs, or those that names
+    tell.
 
     Raises `FrontendError` for pairs that are none.
     """

@@ -143,7 +143,7 @@ def element_of(dtype: np.dtype[Any]) -> Element:
 
 
 def sum_element(element: Element) -> Element:
-    """What sums are accumulated in: narrow floats in f32."""
+    """Returns the type in which sums are accumulated: f32 for narrow floats."""
     return F32 if element.is_float and element.bits < 32 else element
 
 

@@ -1,6 +1,6 @@
 """
-What a file may say where the format has room for anything: names that are no text, types by numbers
-that nobody has.
+Reads the parts of a file whose format leaves room for anything: names that are no text, unknown
+types.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What one instruction does to memory, and where it meets what was done before.
+Describes one instruction's accesses to memory, and where they meet earlier ones.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Conflicts:
         self.earlier = np.broadcast_to(earlier, where.shape)[chosen]
 
     def pick(self, chosen: Array) -> Conflicts:
-        """Some of them."""
+        """Returns the conflicts at some positions."""
         picked = object.__new__(Conflicts)
         picked.which = self.which
         picked.where = self.where.copy()

@@ -106,7 +106,7 @@ class Accessors:
 
     @staticmethod
     def are_one_invocation(a: Array, b: Array) -> Array:
-        """Where two codes are of the same single invocation."""
+        """Returns where two codes are of the same single invocation."""
         return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
 
     def join(self, a: Array, b: Array) -> Array:
@@ -123,14 +123,14 @@ class Accessors:
         return np.maximum(a >> 32, b >> 32) << 32 | who | flags
 
     def are_in(self, codes: Array) -> Array:
-        """Which of the chunk's invocations (w, s, l) some codes of one kind stand for."""
+        """Returns which of the chunk's invocations (w, s, l) some codes of one kind stand for."""
         numbers = np.unique(codes & NUMBER)
         kind = int(codes.reshape(-1)[0]) & KIND
         own = {LANE: self.lanes, SUBGROUP: self.subgroups}.get(kind, self.workgroups)
         return np.isin(own & NUMBER, numbers)
 
     def name(self, code: int) -> str:
-        """A code in words."""
+        """Returns a code in words."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
             workgroup, lane = divmod(number, self.per_workgroup)

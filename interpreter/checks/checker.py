@@ -1,5 +1,5 @@
 """
-What a checked launch knows: its findings, the order of its accesses, and the memory's shadows.
+The state of a checked launch: its findings, the order of its accesses, and the memory's shadows.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """What follows is executed for these lanes, perhaps of several batches of the chunk."""
+        """Runs what follows for these lanes, which may belong to several batches of the chunk."""
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield
         batch.mask, self.existing = own, batch.existing
 
     def shadow_of(self, memory: Memory) -> MemoryShadow:
-        """What is known of a memory."""
+        """Returns the shadow of a memory."""
         if memory.shadow is None:
             undefined = self.checks.undefined and not memory.defined
             memory.shadow = MemoryShadow(memory, undefined)

@@ -69,7 +69,7 @@ _MOVING = ("Load", "Store", "Composite", "VectorShuffle", "Constant", "Copy", "U
 
 
 class Choices:
-    """What a module's results may depend on, and whether they do."""
+    """The choices that a module's results may depend on, and whether they do."""
 
     def __init__(self, module: Operation, options: Options):
         assert options.checks is not None

@@ -117,7 +117,7 @@ class CheckedCompiler(Compiler):
         return CheckedCode(self, arguments, body)
 
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
-        """Values and shadows."""
+        """Returns a function that reads values with their shadows."""
         return lambda env: [(env[slot], env[slot + 1]) for slot in slots]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
@@ -274,7 +274,7 @@ def load() -> None:
 
 
 def stage_of(op: Operation, kind: str) -> CheckedStage:
-    """What checks an operation: its own check, or that of its kind."""
+    """Returns the check of an operation: its own, or that of its kind."""
     load()
     return CHECKED.get(type(op), GENERAL[kind])
 

@@ -1,6 +1,6 @@
 """
-What a checked launch has found: findings, where undefined values come from, and which branches
-parted lanes.
+Collects a checked launch's findings, the origins of undefined values, and the branches that parted
+lanes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Findings:
         return True
 
     def origin_notes(self, number: int) -> list[str | Related]:
-        """Where an undefined value comes from."""
+        """Returns where an undefined value comes from."""
         origin = self.origins[number] if number < len(self.origins) else None
         if origin is None:
             several = "one of more instructions than are told apart"

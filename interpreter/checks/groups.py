@@ -90,7 +90,9 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Ba
 
 
 def read_from(source: Array, active: Array) -> tuple[Array, Array]:
-    """Where members (w, groups, members) read a number outside the group, and an inactive one."""
+    """
+    Returns where members (w, groups, members) read a number outside the group, and an inactive one.
+    """
     count = active.shape[2]
     outside = (source < 0) | (source >= count)
     lead = np.broadcast_shapes(source.shape[:2], active.shape[:2])

@@ -129,7 +129,7 @@ class Bytes:
     region: Region | None = None
 
     def part(self, memory: Memory, offset: int, granule: int) -> History:
-        """A buffer's history."""
+        """Returns the history of a buffer's bytes."""
         granule = gcd(granule, offset)
         if self.region is None:
             self.region = Region("shared", 1, self.end - self.start, granule, self.names)
@@ -171,7 +171,7 @@ class Histories:
 
 
 class MemoryShadow:
-    """What the checks know of a memory."""
+    """The checks' knowledge of a memory: which bytes are written, and by whom."""
 
     def __init__(self, memory: Memory, undefined: bool):
         self.memory = memory
@@ -183,7 +183,7 @@ class MemoryShadow:
             self.undefined = Memory(data, memory.rows, memory.batch)
 
     def history(self, histories: Histories, granule: int) -> History | None:
-        """Who accessed the memory, None if that cannot matter; made at the first access."""
+        """Returns who accessed the memory, None if that cannot matter; made at the first access."""
         if self.tracked is None:
             self.known = histories.of(self.memory, granule)
             self.tracked = self.known is not None

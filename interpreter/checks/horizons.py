@@ -1,5 +1,5 @@
 """
-What barriers order: for each workgroup and subgroup, the time before which all is ordered.
+Tracks what barriers order: for each workgroup and subgroup, the time before which all is ordered.
 
 A control barrier moves a horizon to the present. There are four, since a write must not only happen
 before another invocation's read, but have been made available before it and be made visible to it,
@@ -50,7 +50,7 @@ class Horizons:
         self.low = np.full((STORAGES, 4), start, np.int64)
 
     def snapshot(self) -> Snapshot:
-        """What is ordered now."""
+        """Returns the present horizons."""
         return Snapshot(self.first, self.groups, self.near)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:

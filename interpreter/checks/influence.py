@@ -29,7 +29,7 @@ Node: TypeAlias = str | VariableOp | None
 
 
 def memory_of(op: Operation, write: bool) -> Node:
-    """What an instruction reads or writes."""
+    """Returns the memory that an instruction reads or writes."""
     pointer = accessed_pointer(op, write)
     if pointer is None:
         return None

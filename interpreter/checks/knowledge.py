@@ -1,5 +1,5 @@
 """
-What atomics order: which accesses of others each invocation knows to lie behind it.
+Tracks what atomics order: the accesses of others that each invocation knows to lie behind it.
 
 A release makes a record of all that its invocation knows; the record stays with the location that
 the atomic writes, joined by those of later read-modify-writes (the release sequence), until a store
@@ -87,7 +87,7 @@ class Failure:
 
 @dataclass
 class Knowledge:
-    """What the invocations of a launch know; `active` says whether atomics can order anything."""
+    """The knowledge of a launch's invocations; `active` says whether atomics can order anything."""
 
     active: bool
     tables: Tables = None  # pyright: ignore
@@ -204,7 +204,10 @@ class Knowledge:
                 failure.between.add((release.lane // per_workgroup, lane // per_workgroup))
 
     def failure_between(self, earlier: int, later: int) -> Failure | None:
-        """What should have ordered two workgroups, if something tried to."""
+        """
+        Returns the failed synchronization that should have ordered two workgroups, if there was
+        one.
+        """
         return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:

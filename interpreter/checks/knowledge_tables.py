@@ -1,5 +1,5 @@
 """
-What invocations know of each other's accesses, as tables.
+Tables of what invocations know of each other's accesses.
 
 A table says for each storage and each party that ever released (an invocation, and the subgroup and
 workgroup whose barriers it passed) times before which its accesses are known. Row EXECUTION says
@@ -48,7 +48,7 @@ def row(m: int, k: int) -> int:
 
 @dataclass(eq=False)
 class Release:
-    """What an invocation knew when it released, and what it released."""
+    """The knowledge of an invocation at a release, and the accesses that it released."""
 
     lane: int
     stamp: int
@@ -79,7 +79,10 @@ class Acquire:
 
 @dataclass(eq=False)
 class Join:
-    """What an invocation knew before a control barrier, and what came through the barrier."""
+    """
+    The knowledge of an invocation before a control barrier, joined with what came through the
+    barrier.
+    """
 
     lane: int
     semantics: Semantics
@@ -132,7 +135,7 @@ class Tables:
         return [self.columns[c] for c in codes if c in self.columns]
 
     def table(self, node: Node) -> Array:
-        """What is known at a node; computed from those before it."""
+        """Returns the knowledge at a node, computed from the nodes before it."""
         waiting: list[Node] = [node]
         while waiting:
             top = waiting[-1]
@@ -206,7 +209,7 @@ class Tables:
         ]
 
     def row_of(self, table: Array, code: int) -> Array:
-        """What a table says of one party: of a group at least what it says of all members."""
+        """Returns a table's row for one party: for a group, at least the rows of all members."""
         columns = [c for c in self.columns_of(code) if c < table.shape[1]]
         best = table[:, columns].max(axis=1) if columns else np.zeros(ROWS, np.int64)
         members = self.accessors.members(code)

@@ -196,12 +196,12 @@ class PlainAccess:
         return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """In the place of `load`: the shadow of the part that was loaded in its turn."""
+        """Returns the shadow of the part that was loaded in its turn, in the place of `load`."""
         shadow, shape = self.shadows.pop(0)
         return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
 
     def to_store(self, pointer: Pointer, form: Plain, shadow: Array, mask: Mask) -> None:
-        """In the place of `store`: keep the shadow of a part that will be stored in its turn."""
+        """Keeps the shadow of a part that will be stored in its turn, in the place of `store`."""
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, undefined: Memory, mask: Mask) -> Shadow:

@@ -1,5 +1,5 @@
 """
-What instructions say about memory order, for the memory model that a module declares.
+Reads the memory order of instructions, under the memory model that a module declares.
 
 Under the Vulkan memory model each access says whether it is non-private, and for which scope it
 makes what it writes available or makes visible what it reads; barriers and atomics may do so for
@@ -66,8 +66,8 @@ def level_of(scope: Scope) -> int:
 @dataclass(frozen=True)
 class Facts:
     """
-    What one side of an instruction says of its access: the levels for which the write is made
-    available and the read visible, an atomic's scope, and the variable it goes through.
+    One side of an instruction's access: the levels for which the write is made available and the
+    read visible, an atomic's scope, and the variable it goes through.
     """
 
     private: bool = False
@@ -82,8 +82,8 @@ class Facts:
 @dataclass(frozen=True)
 class Semantics:
     """
-    What a barrier or an atomic orders: the storage (a bit for each kind) that it releases and
-    acquires, the levels for which it makes that available and visible, and its scope's level.
+    The order that a barrier or an atomic makes: the storage (a bit for each kind) that it releases
+    and acquires, the levels for which it makes that available and visible, and its scope's level.
     """
 
     release: int = 0
@@ -98,7 +98,7 @@ class Semantics:
         return self.release & self.acquire
 
     def within(self, level: int) -> Semantics:
-        """The same for a scope that another one bounds."""
+        """Returns the semantics for a scope that another one bounds."""
         return self if level >= self.scope else replace(self, scope=level)
 
 
@@ -134,7 +134,7 @@ class MemoryModel:
     # Accesses.
 
     def facts(self, op: Operation, write: bool) -> Facts:
-        """What an instruction says of its reads or its writes."""
+        """Returns the facts that an instruction states about its reads or its writes."""
         facts = self._facts.get((op, write))
         if facts is None:
             facts = self._facts[op, write] = self._read_facts(op, write)
@@ -227,7 +227,7 @@ class MemoryModel:
     # Barriers and atomics.
 
     def semantics(self, op: Operation, name: str = "") -> Semantics:
-        """What a barrier orders, or an atomic by its property `name`."""
+        """Returns the order that a barrier makes, or an atomic by its property `name`."""
         semantics = self._semantics.get((op, name))
         if semantics is None:
             semantics = self._semantics[op, name] = self._read_semantics(op, name)

@@ -38,7 +38,7 @@ def locate(finding: Finding, op: Operation) -> None:
 
 
 def describe(op: Operation) -> str:
-    """Where an operation is: its source line, or its text and the line of that."""
+    """Returns where an operation is: its source line, or its text and the line of that."""
     place = source_of(op)
     if place is not None:
         return quoted(place, text_of(op))

@@ -1,5 +1,5 @@
 """
-What a race's finding says: which rule, who met whom, and what would order them.
+Writes the finding of a race: which rule, who met whom, and what would order them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 
 
 class Order(Protocol):
-    """What the reports ask of the order of a launch's accesses (races.py)."""
+    """The questions that reports ask of the order of a launch's accesses (races.py)."""
 
     checker: Findings
     model: MemoryModel

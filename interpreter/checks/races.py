@@ -127,7 +127,7 @@ class Races:
         self.knowledge.start(self.accessors)
 
     def chunk(self) -> dict[str, Any]:
-        """What is known of the present chunk, for `resume`."""
+        """Returns the knowledge of the present chunk, for `resume`."""
         return {name: getattr(self, name) for name in OF_CHUNK}
 
     def resume(self, chunk: dict[str, Any]) -> None:
@@ -146,7 +146,7 @@ class Races:
     # Order.
 
     def tick(self, op: Operation, facts: Facts | None = None) -> int:
-        """The next time stamp."""
+        """Returns the next time stamp."""
         self.stamp += 1
         self.log.append(op)
         self.facts.append(facts)

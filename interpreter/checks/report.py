@@ -147,7 +147,7 @@ class Finding:
 @dataclass(frozen=True)
 class Allowed:
     """
-    What is not to be reported: every field that is given must equal the finding's.
+    A finding that is not reported: every given field must equal the finding's.
 
     `text` need only be contained in the instruction's text or a note: a variable's name, say.
     """

@@ -1,5 +1,5 @@
 """
-What all invocations of a scope must do together, and agree on.
+Checks what all invocations of a scope must do together, and agree on.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def full_scope(
 
 
 def differing(checker: Findings, value: Array, axes: tuple[int, ...]) -> Array | None:
-    """Where active lanes hold another value than the first of their scope; None if nowhere."""
+    """
+    Returns where active lanes hold another value than the first of their scope; None if nowhere.
+    """
     if all(value.shape[axis] == 1 for axis in axes):
         return None
     mask = checker.batch.mask

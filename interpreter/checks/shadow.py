@@ -141,7 +141,7 @@ def merge_parts(parts: Sequence[Any]) -> Any:
 
 
 def octets(shadow: Any) -> Any:
-    """What a function made of shadows in the place of values, as a shadow again."""
+    """Returns a shadow with all its parts as bytes (uint8)."""
     if isinstance(shadow, tuple):
         return tuple(octets(part) for part in shadow)  # pyright: ignore
     return shadow.astype(np.uint8, copy=False)

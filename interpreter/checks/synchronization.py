@@ -23,7 +23,7 @@ def control_barrier(
     compiler: CheckedCompiler,
     function: Function,
 ) -> Checked:
-    """BARRIER-01."""
+    """Checks BARRIER-01: all invocations of the scope execute the barrier."""
     checker = compiler.checker
     scope = op.execution_scope.data
     known = scope in (Scope.Subgroup, Scope.Workgroup)
@@ -49,7 +49,7 @@ def control_barrier(
 def arrive(
     op: kernel.ControlBarrierArriveOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """BARRIER-01; what comes before it is ordered by the other half."""
+    """Checks BARRIER-01; the other half orders what comes before it."""
     checker = compiler.checker
     known = op.execution_scope.data in (Scope.Subgroup, Scope.Workgroup)
 
@@ -67,7 +67,7 @@ def arrive(
 def memory_barrier(
     op: ops.MemoryBarrierOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """It orders what atomics and control barriers around it pass on."""
+    """Orders what atomics and control barriers around it pass on."""
     checker = compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

@@ -168,7 +168,7 @@ def _states(values: list[Any]) -> tuple[Any, Any]:
 def store(
     op: ops.CooperativeMatrixStoreTensorOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """What is stored to a buffer is defined."""
+    """Checks that values stored to a buffer are defined."""
     components = Components(op, compiler, store=True)
     visible = op.pointer.type.storage_class.data in BUFFERS  # pyright: ignore
 

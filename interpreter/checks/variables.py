@@ -140,7 +140,7 @@ def _replaced(shadow: Any, number: int) -> Any:
 
 
 def label_of(pointer: Pointer | Pointers) -> str:
-    """What a pointer is into, in words."""
+    """Returns the memory that a pointer leads into, in words."""
     one = pointer if isinstance(pointer, Pointer) else pointer.cases[0][0]
     return one.memory.label or "a buffer"
 
@@ -240,7 +240,7 @@ def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Che
 
 @checked(ops.CopyMemoryOp)
 def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A load and a store."""
+    """Checks a load and a store."""
     target, source = copied_types(op)
     reader = Reader(op, op.source, source, compiler)
     writer = Writer(op, op.target, target, compiler)

@@ -32,7 +32,7 @@ from xdsl_spirv.interpreter.spirv import tensor_arm as tensor_semantics
 
 @checked(vendor.CooperativeMatrixLoadNVOp, vendor.CooperativeMatrixStoreNVOp)
 def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """As a load or store of the later version, once the layout is known."""
+    """Checks as a load or store of the later version, once the layout is known."""
     checker, boolean = compiler.checker, compiler.context.form(op.column_major.type)
     type, store = (op.object.type, True) if not op.results else (op.result.type, False)
     both = [Matrices(op, compiler, type, store, by_rows) for by_rows in (True, False)]
@@ -219,7 +219,7 @@ def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -
 
 @checked(tensor_arm.TensorReadOp)
 def read_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Loads of elements."""
+    """Checks loads of elements."""
     return copies.loading(op, compiler, tensor_semantics.read, (1,), 2)
 
 

@@ -79,7 +79,10 @@ def scores_of(op: AttentionOp, wide: Sequence[Array], sizes: AttentionSizes) -> 
 
 
 def softmax(op: AttentionOp, scores: Array) -> Array:
-    """Of each row; of a row that is nothing but -inf NaN, or 0 where the operation says so."""
+    """
+    Returns the softmax of each row; a row of nothing but -inf gives NaN, or 0 where the operation
+    says so.
+    """
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     probabilities = powers / powers.sum(axis=-1, keepdims=True)
     return (
@@ -105,7 +108,9 @@ def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes
 
 
 def partial(scores: Array, values: Array, parts: int) -> Array:
-    """For each run of keys the sum of powers times values, the sum of powers, and the maximum."""
+    """
+    Returns for each run of keys the sum of powers times values, the sum of powers, and the maximum.
+    """
     length = -(-scores.shape[-1] // parts) or 1
     runs: list[Array] = []
     for number in range(parts):

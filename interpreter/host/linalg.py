@@ -37,7 +37,7 @@ PARALLEL = "parallel"
 
 
 class Points:
-    """What stands in the batch's place while a body runs: the indexes of the loops."""
+    """The index space of the loops, which stands in the place of the batch while a body runs."""
 
     def __init__(self, indexes: Sequence[Array]):
         self.indexes = indexes
@@ -47,7 +47,7 @@ class Points:
 
 @action(linalg.ops.IndexOp)
 def index(op: linalg.ops.IndexOp, context: Context) -> Function:
-    """The loop's index."""
+    """Returns the loop's index."""
     loop = op.dim.value.data
     return lambda points: points.indexes[loop]
 
@@ -103,7 +103,7 @@ def assertion(op: cf.AssertOp, context: Context) -> Function:
 
 @on_arrays(cf.AssertOp)
 def host_assertion(op: cf.AssertOp, condition: Array) -> None:
-    """The condition holds."""
+    """Raises unless the condition holds."""
     if not condition:
         raise InterpreterError(f"an assertion of the program failed: {op.msg.data}", op)
 

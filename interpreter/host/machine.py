@@ -112,7 +112,7 @@ class Host:
         return passed
 
     def value(self, value: SSAValue) -> Array:
-        """What a value holds that a body reads from around it; a scalar broadcasts to any space."""
+        """Returns a value that a body reads from around it; a scalar broadcasts to any space."""
         held = self._frames[-1][value]
         return (
             held if isinstance(value.type, TensorType | MemRefType) else np.reshape(held, (1,) * 3)
@@ -166,7 +166,7 @@ class Host:
 
 
 def find(kind: type[Operation]) -> HostFunction | None:
-    """What an operation class does on the host: its own function, or that of a base class."""
+    """Returns the host function of an operation class: its own, or that of a base class."""
     for base in kind.__mro__:
         if base in TABLE:
             return TABLE[base]

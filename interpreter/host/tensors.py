@@ -82,7 +82,7 @@ def alloc_tensor(op: bufferization.AllocTensorOp, *operands: Array) -> Array:
 
 @on_arrays(tensor.CollapseShapeOp, memref.CollapseShapeOp)
 def collapse(op: tensor.CollapseShapeOp | memref.CollapseShapeOp, array: Array) -> Array:
-    """The same elements in row-major order, groups of dimensions as one each."""
+    """Returns the elements in row-major order, groups of dimensions as one each."""
     groups = [[axis.value.data for axis in group] for group in op.reassociation]
     return array.reshape([prod(array.shape[axis] for axis in group) for group in groups])
 
@@ -97,7 +97,7 @@ def insert(op: Operation, element: Array, target: Array, *indexes: Array) -> Arr
 
 @on_arrays(memref.StoreOp)
 def store(op: Operation, element: Array, target: Array, *indexes: Array) -> None:
-    """Write one element."""
+    """Writes one element."""
     target[_place(indexes)] = element
 
 
@@ -169,7 +169,7 @@ def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
 
 @host(func.CallOp)
 def call(machine: Host, op: func.CallOp, operands: Sequence[Any]) -> list[Any]:
-    """Run the function."""
+    """Runs the function."""
     return machine.call(op.callee.string_value(), operands)
 
 
@@ -185,6 +185,6 @@ def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]
 
 @host(scf.IfOp)
 def if_else(machine: Host, op: scf.IfOp, operands: Sequence[Any]) -> list[Any]:
-    """One side."""
+    """Runs one side."""
     region = op.true_region if bool(operands[0]) else op.false_region
     return machine.run_nested(region.block, []) if region.blocks else []

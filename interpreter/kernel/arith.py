@@ -82,7 +82,7 @@ _COMPARE_FLOATS: list[Function] = [np.equal, np.greater, np.greater_equal, np.le
 
 @value(arith.CmpiOp)
 def compare_integers(op: arith.CmpiOp, context: Context) -> Function:
-    """By predicate; bools compare as 1-bit integers."""
+    """Compares integers by the predicate; bools compare as 1-bit integers."""
     function = _COMPARE_INTEGERS[op.predicate.value.data]
     if scalar_dtype(op.lhs.type) == numbers.BOOL and op.predicate.value.data > 1:
         sign = op.predicate.value.data < 6
@@ -95,7 +95,8 @@ def compare_integers(op: arith.CmpiOp, context: Context) -> Function:
 
 def float_comparison(predicate: int) -> Function:
     """
-    By arith.cmpf's predicate: false, o{eq,gt,ge,lt,le,ne}, ord, u{eq,gt,ge,lt,le,ne}, uno, true.
+    Returns the comparison of arith.cmpf's predicate: false, o{eq,gt,ge,lt,le,ne}, ord,
+    u{eq,gt,ge,lt,le,ne}, uno, true.
     """
 
     if predicate in (0, 15):
@@ -114,7 +115,7 @@ def float_comparison(predicate: int) -> Function:
 
 @value(arith.CmpfOp)
 def compare_floats(op: arith.CmpfOp, context: Context) -> Function:
-    """By predicate."""
+    """Compares floats by the predicate."""
     return ew.in_binary32(float_comparison(op.predicate.value.data))
 
 

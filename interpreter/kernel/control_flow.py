@@ -55,7 +55,9 @@ def agreed(value: Array, mask: Mask) -> int | None:
 
 
 def split(condition: Array, mask: Mask) -> bool | tuple[Array, Array]:
-    """What all active lanes agree on, else the masks of those that say yes and no."""
+    """
+    Returns the value that all active lanes agree on, else the masks of those that say yes and no.
+    """
     if condition.size == 1:
         return bool(condition.item())
     if mask is None:
@@ -226,13 +228,13 @@ def while_loop(op: scf.WhileOp, compiler: Compiler) -> Step:
 
 @terminator(cf.BranchOp)
 def branch(op: cf.BranchOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """To one block."""
+    """Branches to one block."""
     return jump(flow, op.successor, op.arguments)
 
 
 @terminator(cf.ConditionalBranchOp)
 def conditional_branch(op: cf.ConditionalBranchOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """To one of two blocks by lane."""
+    """Branches to one of two blocks by lane."""
     return choose(
         flow, op.cond, (op.then_block, op.then_arguments), (op.else_block, op.else_arguments)
     )

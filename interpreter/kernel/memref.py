@@ -146,7 +146,7 @@ def allocate(op: memref.AllocOp | memref.AllocaOp, context: Context) -> Function
 
 @action(memref.DeallocOp, memref.AssumeAlignmentOp)
 def nothing(op: Operation, context: Context) -> Function:
-    """No effect on values."""
+    """Has no effect on values."""
     if op.results:
         return lambda batch, base, *_: base
     return lambda batch, *_: None

@@ -96,7 +96,7 @@ def insert(op: vector.InsertOp, context: Context) -> Function:
 
 @value(vector.BitcastOp)
 def bitcast(op: vector.BitcastOp, context: Context) -> Function:
-    """The same bits, the last dimension shrunk or grown."""
+    """Returns the same bits, the last dimension shrunk or grown."""
     form = context.plain(op.result.type)
 
     def call(a: Array) -> Array:

@@ -1,5 +1,5 @@
 """
-What a module says of the source that it was compiled from: files, lines, texts and names.
+Reads a module's notes of the source that it was compiled from: files, lines, texts and names.
 
 It is read from the dialect's operations, so that a module that was printed and parsed again says
 the same, and only when a message wants it. What debug information says wrongly or not at all is

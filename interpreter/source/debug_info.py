@@ -117,7 +117,7 @@ class DebugInfo:
         return self._strings.get(_symbol(operand), "")
 
     def entry(self, operand: Operand | None, *kinds: Debug) -> Entry | None:
-        """What an operand refers to, if it is of one of some kinds."""
+        """Returns the entry that an operand refers to, if it is of one of some kinds."""
         entry = self._entries.get(_symbol(operand))
         return entry if entry is not None and entry.kind in kinds else None
 

@@ -76,7 +76,7 @@ class Names:
                 pass
 
     def variable(self, symbol: str) -> str:
-        """What the source calls a variable of the module."""
+        """Returns the source's name of a variable of the module."""
         type = self._types.get(symbol)
         if UNNAMED.fullmatch(symbol) and isinstance(type, StructType) and type.identifier.data:
             return type.identifier.data

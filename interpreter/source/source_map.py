@@ -28,14 +28,17 @@ from xdsl_spirv.interpreter.source.names import Names
 
 @dataclass(frozen=True)
 class State:
-    """What holds at an instruction: its scope, the inlined call it stands in, its DebugLine."""
+    """
+    The state of the source map at an instruction: its scope, the inlined call it stands in, its
+    DebugLine.
+    """
 
     scope: Operand | None = None
     inlined: Operand | None = None
     line: Entry | None = None
 
     def after(self, entry: Entry) -> State:
-        """What holds behind an instruction of the set."""
+        """Returns the state behind an instruction of the set."""
         match entry.kind:
             case Debug.DebugScope:
                 return replace(self, scope=entry.operand(0), inlined=entry.operand(1))
@@ -66,7 +69,7 @@ class SourceMap:
         self._scopes: WeakKeyDictionary[Operation, Attribute] = WeakKeyDictionary()
 
     def location(self, op: Operation) -> SourceLocation | None:
-        """Where an operation comes from; None if nothing says."""
+        """Returns where an operation comes from; None if nothing says."""
         if op not in self._places:
             function: Operation | None = op
             while function is not None and not isinstance(function, FuncOp):
@@ -153,7 +156,7 @@ def map_of(op: Operation) -> SourceMap | None:
 
 
 def source_of(op: Operation) -> SourceLocation | None:
-    """Where an operation comes from in the source of its module; None if nothing says."""
+    """Returns where an operation comes from in the source of its module; None if nothing says."""
     source = map_of(op)
     if source is not None:
         return source.location(op)
@@ -167,7 +170,7 @@ NO_LINES = "compiled without debug information; with it (glslang -g, slang -g) l
 
 
 def hint_of(op: Operation) -> str:
-    """What to do where a compiled module does not say which line an operation comes from."""
+    """Returns a hint for a compiled module that does not say which line an operation comes from."""
     source = map_of(op)
     if source is None or not source.names.compiled or source.location(op) is not None:
         return ""

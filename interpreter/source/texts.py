@@ -22,7 +22,7 @@ class Texts:
         self._lines: dict[tuple[str, int], str] | None = None
 
     def add(self, file: str, text: str) -> None:
-        """The text of a file."""
+        """Adds the text of a file."""
         self._parts.append((file, [text]))
         self._lines = None
 

@@ -64,7 +64,7 @@ class Places:
         return full.reshape(-1) if self.mask is None else full[self.mask]
 
     def put(self, values: Array) -> Array:
-        """What the active lanes found, over (w, s, l)."""
+        """Returns the values of the active lanes at their places over (w, s, l), 0 elsewhere."""
         if self.mask is None:
             return values.reshape(self.shape)
         result = np.zeros(self.shape, values.dtype)
@@ -164,7 +164,7 @@ def step(op: ops.AtomicStep, context: Context) -> Function:
 
 @action(ops.AtomicLoadOp)
 def load(op: ops.AtomicLoadOp, context: Context) -> Function:
-    """What memory holds."""
+    """Reads the value in memory."""
     form = Plain(_view_dtype(op, context))
     return by_memory(lambda batch, pointer: memory.load(pointer, form, batch.mask))
 
@@ -252,7 +252,7 @@ def test_and_set(op: kernel.AtomicFlagTestAndSetOp, context: Context) -> Functio
 
 @action(kernel.AtomicFlagClearOp)
 def clear(op: kernel.AtomicFlagClearOp, context: Context) -> Function:
-    """Clear the flag."""
+    """Clears the flag."""
     form, zero = Plain(_view_dtype(op, context)), np.zeros((1, 1, 1), np.int32)
     return by_memory(lambda batch, pointer: memory.store(pointer, form, zero, batch.mask))
 

@@ -28,7 +28,7 @@ def spirv_constant(op: ops.ConstantOp, context: Context) -> Any:
 
 @constant(ops.ConstantNullOp, ops.UndefOp)
 def null(op: Operation, context: Context) -> Any:
-    """Zero in every part."""
+    """Returns zero in every part."""
     return zeros(context.form(op.results[0].type))
 
 

@@ -65,13 +65,13 @@ def merge(op: ops.MergeOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(ops.BranchOp)
 def branch(op: ops.BranchOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """To one block."""
+    """Branches to one block."""
     return jump(flow, op.target, op.target_operands)
 
 
 @terminator(ops.BranchConditionalOp)
 def branch_conditional(op: ops.BranchConditionalOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """To one of two blocks by lane."""
+    """Branches to one of two blocks by lane."""
     return choose(
         flow,
         op.condition,
@@ -82,7 +82,7 @@ def branch_conditional(op: ops.BranchConditionalOp, flow: Flow) -> Callable[[Env
 
 @terminator(ops.SwitchOp)
 def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """To the block of the selector's literal, or the default, by lane."""
+    """Branches to the block of the selector's literal, or the default, by lane."""
     slot = flow.compiler.slot(op.selector)
     literals = (
         [] if op.literals is None else [int(v) for v in constant_array(op.literals).reshape(-1)]
@@ -186,7 +186,7 @@ def unreachable(op: ops.UnreachableOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(hints.AbortOp)
 def abort(op: hints.AbortOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """The launch ends."""
+    """Ends the launch."""
     slot = flow.compiler.slot(op.message)
 
     def call(env: Env) -> Leaving:

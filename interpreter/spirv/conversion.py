@@ -64,8 +64,9 @@ def converted(op: Operation, context: Context) -> Function:
 @value(ops.FConvertOp)
 def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
     """
-    To nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07). Decorated as
-    saturating, what an 8-bit float cannot hold, infinities too, becomes its largest number.
+    Rounds to nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07).
+    Decorated as saturating, what an 8-bit float cannot hold, infinities too, becomes its largest
+    number.
     """
     source, target = _dtypes(op, context)
     convert = numbers.float_to_float(source, target, context.options.bfloat16_rounding)
@@ -94,7 +95,7 @@ value_table(
 
 @value(ops.BitcastOp)
 def bitcast(op: ops.BitcastOp, context: Context) -> Function:
-    """The same bits; components of another width are taken from the lowest up."""
+    """Returns the same bits; components of another width are taken from the lowest up."""
     source, target = (context.form(v.type) for v in (op.operand, op.result))
     if isinstance(source, Opaque) and isinstance(target, Opaque):
         return lambda pointer: pointer

@@ -152,7 +152,7 @@ def length(op: Any, context: Context) -> Array:
 
 @value(ops.CooperativeMatrixMulAddOp)
 def multiply_add(op: ops.CooperativeMatrixMulAddOp, context: Context) -> Function:
-    """A * B + C."""
+    """Returns A * B + C."""
     a, b, c, result = (matrix_form(v.type, context) for v in (op.a, op.b, op.c, op.result))
     bits = CooperativeMatrixOperands(0) if op.matrix_operands is None else op.matrix_operands.data
     if numbers.is_float(result.dtype):

@@ -126,7 +126,7 @@ def store(
 
 
 class Input:
-    """What a vector is converted to before it is multiplied."""
+    """The conversion of a vector before it is multiplied."""
 
     def __init__(self, op: ops.VectorTimesMatrix, length: int, flags: Any, context: Context):
         source = context.plain(op.operands[0].type).dtype
@@ -167,7 +167,7 @@ class Matrix:
     def line_starts(
         self, pointer: Pointer | Pointers, offset: Array, stride: Array | None
     ) -> list[Pointer | Pointers]:
-        """Where each row, or column, begins."""
+        """Returns where each row, or column, begins."""
         start = moved(pointer, offset)
         packed = np.full((1, 1, 1), self.width * self.dtype.itemsize, I64)
         step = stride.astype(I64) if stride is not None and self.strided else packed

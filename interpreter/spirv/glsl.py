@@ -161,7 +161,7 @@ def refract(op: forms.GLRefractOp, context: Context) -> Function:
 
 @value(forms.GLLdexpOp)
 def ldexp(op: forms.GLLdexpOp, context: Context) -> Function:
-    """x * 2^exp."""
+    """Returns x * 2^exp."""
 
     def call(x: Array, exponent: Array) -> Array:
         scaled = np.ldexp(x.astype(F64), np.clip(exponent, -(1 << 14), 1 << 14).astype(I32))
@@ -187,7 +187,7 @@ PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
 
 @value(forms.GLModfStructOp, forms.GLFrexpStructOp)
 def parts(op: Operation, context: Context) -> Function:
-    """Both as one value."""
+    """Returns both parts as one value."""
     return PARTS[type(op)]
 
 

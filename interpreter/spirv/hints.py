@@ -39,7 +39,7 @@ value_table(
 
 @constant(ops.PoisonOp)
 def poison(op: ops.PoisonOp, context: Context) -> Any:
-    """Zero in every part."""
+    """Returns zero in every part."""
     return zeros(context.form(op.result.type))
 
 

@@ -1,5 +1,5 @@
 """
-What only OpenCL's kernels have, and Intel's blocks and roundings.
+Semantics of instructions that only OpenCL's kernels have, and of Intel's blocks and roundings.
 
 An object's lifetime and the halves of a barrier do nothing, as barriers do (barrier.py).
 """
@@ -47,7 +47,9 @@ _SEMANTICS = {
 
 
 def storage_of(pointer: Pointer) -> StorageClass:
-    """Where a pointer without a storage class of its own is into."""
+    """
+    Returns the storage class of the memory that a pointer leads into, which has none of its own.
+    """
     return _CLASSES[pointer.memory.rows]
 
 
@@ -146,7 +148,9 @@ class Block:
         self.element = Plain(self.form.dtype)
 
     def places(self, batch: Batch, pointer: Pointer) -> list[Pointer]:
-        """Where each component of the lanes lies; the first active lane's pointer counts."""
+        """
+        Returns where each component of the lanes lies; the first active lane's pointer counts.
+        """
         start = leaders(pointer, batch.mask, (2,))
         size = self.form.dtype.itemsize
         lane = batch.lane_ids()

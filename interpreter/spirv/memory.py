@@ -63,7 +63,8 @@ UNTYPED_CHAINS = (untyped.UntypedAccessChain, untyped.UntypedPtrAccessChain)
 
 def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
     """
-    What of `type` a pointer leads to: the struct that a chain began in says how a matrix lies.
+    Returns the place of a `type` that a pointer leads to; the struct that a chain began in gives
+    matrices their layout.
     """
     owner, part = pointer.owner, type
     if isinstance(owner, ops.CopyObjectOp):
@@ -223,7 +224,7 @@ def untyped_chain(op: untyped.UntypedAccessChain, context: Context) -> Function:
 
 @value(ops.PtrAccessChainOp, ops.InBoundsPtrAccessChainOp)
 def ptr_access_chain(op: ops.PtrAccessChainOp, context: Context) -> Function:
-    """As an access chain, after stepping `element` elements as the base's array does."""
+    """Steps `element` elements as the base's array does, then follows the access chain."""
     base = pointer_type(op.base)
     if not has_bytes(base):
         raise InterpreterError(f"{op.name} into {base.storage_class.data.name} memory", op)
@@ -239,7 +240,7 @@ def ptr_access_chain(op: ops.PtrAccessChainOp, context: Context) -> Function:
 
 @value(untyped.UntypedPtrAccessChainOp, untyped.UntypedInBoundsPtrAccessChainOp)
 def untyped_ptr_chain(op: untyped.UntypedPtrAccessChain, context: Context) -> Function:
-    """As an untyped access chain, after stepping `element` objects of the stated type."""
+    """Steps `element` objects of the stated type, then follows the untyped access chain."""
     stride = Layout(context).size(op.base_type)
     chain = _chain(accessed(op.base, op.base_type), op.indexes, context, op)
     return lambda pointer, element, *indexes: chain(pointer.plus(element, stride, 0), *indexes)
@@ -271,7 +272,7 @@ def array_length(op: ops.ArrayLengthOp, context: Context) -> Function:
 
 @value(untyped.UntypedArrayLengthOp)
 def untyped_array_length(op: untyped.UntypedArrayLengthOp, context: Context) -> Function:
-    """As an array length, of a struct of the stated type."""
+    """Returns the array length of a struct of the stated type."""
     struct = accessed(op.pointer, op.structure).pointee
     return _length(struct, op.array_member.value.data, context)
 

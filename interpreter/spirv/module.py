@@ -102,8 +102,8 @@ def find_entry(module: ModuleOp, entry: str) -> FuncOp:
 
 def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
     """
-    From the constant decorated WorkgroupSize, which has precedence, LocalSize or LocalSizeId, or
-    the entry point's ABI attribute.
+    Returns the workgroup size from the constant decorated WorkgroupSize, which has precedence,
+    LocalSize or LocalSizeId, or the entry point's ABI attribute.
     """
     ops = list(context.module.regions[0].block.ops)
     for op in ops:
@@ -315,7 +315,7 @@ def _place(op: VariableOp) -> tuple[int, int]:
 
 class Compiled:
     """
-    What was compiled before, for launches of modules that nothing changes in between.
+    A cache of compiled code, for launches of modules that nothing changes in between.
 
     A context is taken out while it runs, so that launches on several threads have one each.
     """
@@ -380,7 +380,9 @@ class Launch:
 
     @cached_property
     def key(self) -> Hashable | None:
-        """What compiled code depends on; None if nothing is to be kept."""
+        """
+        Returns the key of compiled code: all that it depends on; None if nothing is to be kept.
+        """
         options = self.options
         watched = (options.checks, options.debug, options.schedule, options.max_steps)
         if self.compiled is None or any(one is not None for one in watched):

@@ -71,7 +71,7 @@ def raw_chain(op: ops.RawAccessChainNVOp, context: Context) -> Function:
 
 @value(conversion.ConvertPtrToUOp)
 def pointer_to_number(op: conversion.ConvertPtrToUOp, context: Context) -> Function:
-    """The physical address."""
+    """Returns the physical address."""
     dtype = context.plain(op.result.type).dtype
     return lambda pointer: physical(pointer).astype(dtype)
 

@@ -1,5 +1,5 @@
 """
-What is carried without a meaning of its own: NonSemantic instructions, of which DebugPrintf prints.
+Semantics of instructions without a meaning of their own: of NonSemantic ones DebugPrintf prints.
 
 A DebugPrintf prints once for each active invocation, in the order of workgroups and invocations, to
 `Options.print`. `%v3f` prints a vector; a length modifier says nothing that the value's type does
@@ -60,7 +60,7 @@ def _not_executed(op: raw.RawOp) -> InterpreterError:
 
 @action(raw.RawOp)
 def carried(op: raw.RawOp, context: Context) -> Function | None:
-    """Nothing, but for DebugPrintf; what is not NonSemantic has no meaning here."""
+    """Does nothing, but for DebugPrintf; refuses what is not NonSemantic."""
     name = _extended_set(op)
     if name is None or not name.startswith("NonSemantic."):
         raise _not_executed(op)

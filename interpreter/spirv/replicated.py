@@ -63,5 +63,5 @@ def data_array(op: ops.ConstantData, form: Form) -> Any:
 
 @constant(ops.ConstantDataOp)
 def constant_data(op: ops.ConstantDataOp, context: Context) -> Any:
-    """The array, uniform."""
+    """Returns the array, uniform."""
     return data_array(op, context.form(op.result.type))

@@ -41,7 +41,7 @@ UNSIGNED = 0xFFFFFFFF
 
 
 class Fields:
-    """What layouts and views have in common: tuples of numbers, by lane."""
+    """The common fields of layouts and views: tuples of numbers, by lane."""
 
     def change(self, function: Callable[..., Array], *others: Any) -> Any:
         """Each number replaced by what the function makes of it and the others' like it."""
@@ -182,8 +182,8 @@ def set_clip(op: layouts.TensorViewSetClipOp, context: Context) -> Function:
 @dataclass(frozen=True)
 class Where:
     """
-    Where a matrix's components lie, each array (w, s, components): the number of the element (or
-    block), which of them are clipped, which outside of the tensor, and the coordinates.
+    The places of a matrix's components, each array (w, s, components): the number of the element
+    (or block), which of them are clipped, which outside of the tensor, and the coordinates.
     """
 
     element: Array
@@ -312,7 +312,9 @@ class TensorAccess:
     def places(
         self, batch: Batch, pointer: Pointer, layout: TensorLayout, view: TensorView | None
     ) -> tuple[Where, Pointer, Mask]:
-        """Where the components are, the pointer to each, and which of them are in memory."""
+        """
+        Returns where the components are, the pointer to each, and which of them are in memory.
+        """
         axes = scope_axes(self.form)
         where = self.addressing.where(batch, layout, view)
         start = leaders(pointer, batch.mask, axes)

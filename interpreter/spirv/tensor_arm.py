@@ -61,7 +61,7 @@ class Elements:
     def places(
         self, batch: Batch, tensor: Tensor, coordinates: Array
     ) -> Iterator[tuple[Pointer, Array]]:
-        """Where each is, and the active lanes in which it is inside."""
+        """Returns where each is, and the active lanes in which it is inside."""
         pointer, inside = tensor.places(coordinates, self.count, self.form.dtype.itemsize)
         for number in range(self.count):
             index = pointer.index[..., number]

@@ -82,7 +82,7 @@ def mixed_dot(op: ops.MixedDotProduct, context: Context) -> Function:
 
 @value(ops.BitCastArrayOp)
 def bitcast_array(op: ops.BitCastArrayOp, context: Context) -> Function:
-    """The same bits, from the lowest up."""
+    """Returns the same bits, from the lowest up."""
     dtype = context.plain(op.result.type).dtype
     return lambda array: np.ascontiguousarray(array).view(dtype)
 

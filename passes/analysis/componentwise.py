@@ -53,7 +53,7 @@ OF_A_FUNCTION = 16
 @dataclass(frozen=True)
 class Home:
     """
-    Where a value of an epilogue's body lives while a fragment is computed.
+    The kind of place of a value of an epilogue's body while a fragment is computed.
 
     `matrix` is the element type of the matrix that holds it, or in whose places its components are
     (`spread`); None for a constant.
@@ -64,7 +64,9 @@ class Home:
 
 
 def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
-    """Where each value of a body lives, None if components of two types would have to meet."""
+    """
+    Returns where each value of a body lives, None if components of two types would have to meet.
+    """
     block = op.body.block
     homes_by_value: dict[SSAValue, Home] = {
         argument: Home(argument.type) for argument in block.args[: len(op.inputs)]

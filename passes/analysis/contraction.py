@@ -1,5 +1,5 @@
 """
-What a contraction is: a multiply-add whose loops sort into batch, M, N and K by the index maps.
+Recognizes contractions: multiply-adds whose loops sort into batch, M, N and K by the index maps.
 
 An operation is recognised by what it computes, not by its name: `linalg.matmul`, its transposed,
 batched and mixed-precision forms, convolutions, and every `linalg.generic` equal to one of them
@@ -155,7 +155,7 @@ class Contraction:
     @cached_property
     def layouts(self) -> tuple[Layout, Layout, Layout]:
         """
-        Where A (walks batch, M, K), B (batch, N, K) and the result (batch, M, N) lie.
+        Returns where A (walks batch, M, K), B (batch, N, K) and the result (batch, M, N) lie.
 
         A padding of an operand with zeros is read through: see `storage`.
         """
@@ -167,7 +167,7 @@ class Contraction:
         )
 
     def layout_of_result(self, map: AffineMap, shape: Sequence[Size]) -> Layout:
-        """Where something lies (walks batch, M, N) whose dimensions these loops walk."""
+        """Returns where something lies (walks batch, M, N) whose dimensions these loops walk."""
         batch, m, n, _ = self.groups
         return layout_of(map, self._shape_by_loops(map, shape), None, self.sizes, (batch, m, n))
 
@@ -267,7 +267,7 @@ def shape_of(value: SSAValue) -> tuple[Size, ...]:
 
 def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
     """
-    What an operand is in memory, and how many elements lie before it in each dimension.
+    Returns an operand's tensor in memory, and how many elements lie before it in each dimension.
 
     A tensor that is another one with a constant around it needs no memory of its own: whoever
     reads it reads the other one, and takes `fill_of` outside. Nor does one that is computed from

@@ -1,5 +1,5 @@
 """
-What else a contraction's kernel computes, element by element: read off a dispatch or a collective.
+Reads the elementwise part of a contraction's kernel off a dispatch or a collective.
 
 Of every value that takes part it is known which loops of the contraction walk its dimensions, so
 that each element can be computed where the accumulator of its place is. Both forms are read: in a
@@ -62,7 +62,7 @@ class Placed:
 @dataclass(frozen=True)
 class Epilogue:
     """
-    What becomes of a contraction's result, `root`.
+    The operations that a kernel applies to a contraction's result, `root`.
 
     `results` are stored, `operands` are read from memory; both may be none of the root's type. A
     root that is stored as it is has itself as the only result. `reductions` are sums over rows of
@@ -120,7 +120,7 @@ def operand_of(placed: Placed, op: linalg.ops.GenericOp, number: int) -> Placed:
 
 def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
     """
-    What computes a contraction's operand from what is in memory, the last operation first.
+    Returns the operations that compute a contraction's operand from memory, the last one first.
 
     Nothing outside of a dispatch or collective.
     """
@@ -148,7 +148,8 @@ def _is_in_place(op: linalg.ops.GenericOp) -> bool:
 
 def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     """
-    What the dispatch or collective around a contraction does with its result.
+    Returns the operations that the dispatch or collective around a contraction applies to its
+    result.
 
     `map` says which loops walk the result's dimensions. Raises `NotFused` for an operation that
     cannot be computed from the accumulators.

@@ -129,7 +129,7 @@ class Layout:
         return bool(self.walks[walk]) and self.walks[walk][-1].stride == 1
 
     def in_vectors(self, walk: int, vector: int) -> Layout:
-        """The same in units of `vector` elements along a walk; `vector` divides its `run`."""
+        """The layout in units of `vector` elements along a walk; `vector` divides its `run`."""
         if vector == 1:
             return self
         walks = tuple(

@@ -1,5 +1,5 @@
 """
-What an operand of a contraction is computed from: tensors in memory, read by linear indices.
+Finds the tensors in memory from which a contraction's operand is computed, read by linear indices.
 
     %w = linalg.generic ins(%q, %d) { ... }      leaves of %w: %q and %d, each by the contraction's
     contraction ins(%x, %w)                      loops

@@ -35,13 +35,16 @@ Access: TypeAlias = tuple[Array, tuple[Axis, ...]]
 
 
 def fast_loops(loops: Loops, size: Size) -> set[Axis]:
-    """For each array of `size` elements or more that loops read, the loop along its neighbours."""
+    """
+    Returns for each array of `size` elements or more that loops read, the loop along its
+    neighbours.
+    """
     point = tuple(range(len(loops.sizes)))
     return _fast(_inputs(loops, point), size)
 
 
 def fast_axes(array: Array, size: Size) -> set[Axis]:
-    """The same for the indices of an element."""
+    """Returns the fast axes of the indices of an element."""
     return _fast([(array, tuple(range(len(array.shape))))], size)
 
 

@@ -1,5 +1,5 @@
 """
-What a kernel without a contraction computes: arrays that are functions of other arrays.
+Describes a kernel without a contraction as arrays that are functions of other arrays.
 
     linalg.fill outs(%t)                      Filled
     linalg.generic ins(%a) outs(%t)     ->    Computed(Loops(Stored(%a), Filled), 0)
@@ -85,7 +85,7 @@ class Computed(Array):
 
 @dataclass(eq=False)
 class Reshaped(Array):
-    """The same elements in row-major order."""
+    """An array with the elements of another in row-major order."""
 
     source: Array
 
@@ -164,7 +164,7 @@ class Loops:
 
 @dataclass(eq=False)
 class Result:
-    """What leaves: an array, and the buffer it is written to or the tensor it becomes."""
+    """An array that leaves the kernel, and the buffer it is written to or the tensor it becomes."""
 
     array: Array
     target: SSAValue

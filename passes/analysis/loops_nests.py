@@ -1,5 +1,5 @@
 """
-What is stored by the same loops: results of one shape, or the parts that make up a result.
+Groups stores into nests of loops: results of one shape, or the parts that make up a result.
 
 A result that consists of parts (a concatenation) gives a nest for each part, in which nobody asks
 which part an element belongs to. No element is stored twice: nests are not ordered by barriers.
@@ -34,7 +34,10 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 
 @dataclass(frozen=True)
 class Place:
-    """Where elements go: `target[offsets + i * strides]`, but for what other parts replace."""
+    """
+    The target of stored elements: `target[offsets + i * strides]`, but for what other parts
+    replace.
+    """
 
     target: SSAValue
     shape: Shape

@@ -1,5 +1,6 @@
 """
-What numbers a value can be: intervals of integers, and of the floats that become integers.
+Bounds the numbers that a value can be: intervals of integers, and of the floats that become
+integers.
 
     linalg.index 1, of a loop of 80              [0, 79]
     arith.extui : i8 to i64                      [0, 255]

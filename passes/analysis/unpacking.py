@@ -103,7 +103,7 @@ class Unpacking:
         return prod(self.sizes)
 
     def part(self, split: int) -> Unpacking:
-        """The same for one of so many parts of each unit along its innermost loop."""
+        """Returns the unpacking of one of so many parts of each unit along its innermost loop."""
         return replace(self, sizes=(*self.sizes[:-1], self.sizes[-1] // split))
 
     @property

@@ -174,7 +174,7 @@ class Emitter:
         return self.constant(number)
 
     def index(self, value: Index) -> SSAValue:
-        """An index as a value."""
+        """Returns an index as a value."""
         if isinstance(value, SSAValue):
             return value
         if is_dynamic(value):
@@ -210,7 +210,7 @@ class Emitter:
         return 0 if b == 1 else self.pure(self.instructions.remainder, a, self.index(b))
 
     def below(self, a: Index, limit: Index) -> Condition:
-        """a < limit."""
+        """Returns whether a < limit."""
         if isinstance(a, int) and isinstance(limit, int):
             return 0 <= a < limit
         return self.pure(self.instructions.less, self.index(a), self.index(limit))

@@ -1,5 +1,5 @@
 """
-What an attention's parts look like as trees of what an element is computed from (`element_trees`).
+Patterns of an attention's parts, as trees of what an element is computed from (`element_trees`).
 
 A softmax, casts, the replacement of NaN by 0, and a causal mask: each function takes a tree apart
 and returns what it is about, or raises `NotTraced` with what is missing.
@@ -125,7 +125,7 @@ class Band:
     last: Size | None = None
 
     def and_also(self, other: Band) -> Band:
-        """What both let through."""
+        """Returns the band of scores that both let through."""
         if self.rows is not None and other.rows not in (None, self.rows):
             raise NotTraced("a mask of several loops of rows")
         if (self.first, other.first).count(None) == 0 or (self.last, other.last).count(None) == 0:

@@ -1,5 +1,5 @@
 """
-What an element of a tensor is computed from, as a tree: recognition by meaning, not by spelling.
+Traces an element of a tensor back as a tree of operations: recognition by meaning, not by spelling.
 
 Front ends write one formula in many ways: with or without reshapes between its parts, one operation
 to a `linalg.generic` or several, broadcasts spelled out or not. Here an element is an expression of
@@ -146,13 +146,13 @@ def _groups(op: Reshape) -> list[list[int]]:
 
 
 def before_reshape(op: Reshape, place: Place) -> Place:
-    """Where an element of the result is in the operand."""
+    """Returns where an element of the result is in the operand."""
     collapses = isinstance(op, tensor.CollapseShapeOp)
     return _regrouped(place, _groups(op), extents(op.operands[0]) if collapses else None)
 
 
 def after_reshape(op: Reshape, place: Place) -> Place:
-    """Where an element of the operand is in the result."""
+    """Returns where an element of the operand is in the result."""
     expands = isinstance(op, tensor.ExpandShapeOp)
     return _regrouped(place, _groups(op), extents(op.results[0]) if expands else None)
 

@@ -84,7 +84,7 @@ CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, arith.TruncIOp, arith
 
 
 class Integers:
-    """Which integer operations of a body may be narrowed, and why."""
+    """Decides which integer operations of a body may be narrowed, and says why."""
 
     def __init__(self, ranges: ValueRanges):
         self.ranges = ranges
@@ -272,7 +272,7 @@ class BodyNarrower:
 
 
 def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
-    """The same number in 32 bits, or its low bits, or the float next to it."""
+    """Returns the number in 32 bits, or its low bits, or the float next to it."""
     match op.value:
         case IntegerAttr(value=value):
             low = (value.data + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -64,7 +64,7 @@ def source(value: SSAValue) -> SSAValue:
 
 
 def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
-    """The same elements, made by a `linalg.generic` if there are any."""
+    """Returns a copy of the elements, made by a `linalg.generic` if there are any."""
     type = value.type
     assert isinstance(type, TensorType)
     rank = type.get_num_dims()

@@ -34,7 +34,7 @@ class Shifted:
     offset: int = 0
 
     def with_other_sign(self) -> Shifted:
-        """The same of the bytes `x xor 128`, taken with the other sign."""
+        """Returns the shifted input for the bytes `x xor 128`, taken with the other sign."""
         by = 128 if self.signed else -128
         if self.number is not None:
             return replace(self, signed=not self.signed, number=self.number + by)
@@ -48,7 +48,7 @@ class Shifted:
 
 def shifted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
     """
-    What a factor of the body is as a shifted input; None if it is anything else.
+    Returns a factor of the body as a shifted input; None if it is anything else.
 
     An extension of the difference counts if the difference cannot have wrapped before.
     """
@@ -127,7 +127,7 @@ def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation)
 
 
 def shift_range(shift: Shifted, block: Block) -> tuple[int, int]:
-    """Between what the shifted numbers lie."""
+    """Returns the least and greatest of the shifted numbers."""
     argument = block.args[shift.input]
     low, high = _range(_width(argument), shift.signed)
     if shift.number is not None:

@@ -146,7 +146,7 @@ class AttentionCode:
     # The loop over keys
 
     def write(self) -> None:
-        """The whole body."""
+        """Writes the whole body."""
         b, plan = self.b, self.plan
         self._count()
         self.q = self._queries()

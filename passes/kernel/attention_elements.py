@@ -43,7 +43,7 @@ HIGH_HALF = 16
 
 
 def moved_type(element: Attribute, count: int) -> Attribute:
-    """What `count` elements are moved as: numbers of 16 bits as words."""
+    """Returns the type in which `count` elements are moved: words for numbers of 16 bits."""
     if count == 1:
         return element
     bits = bit_width(element)
@@ -157,7 +157,7 @@ class Elements:
         return numbers
 
     def mask(self, row: Index, key: Index) -> SSAValue:
-        """What is added to a score, as f32."""
+        """Returns the addend of a score from the mask, as f32."""
         b = self.b
         at = b.plus(self._row("mask", row), self._along("mask", SECOND, key))
         (number,) = self._wide(b.load(self._view("mask", 1), (at,)), self.plan.element("mask"))

@@ -47,7 +47,7 @@ Values = list[SSAValue]
 @dataclass
 class State:
     """
-    What the loop over keys carries.
+    The values that the loop over keys carries.
 
     Of a lane's own rows the maximum and the sum of its own powers, of all rows its part of the
     result.
@@ -131,7 +131,7 @@ class LanesCode:
     # The loop over keys
 
     def write(self) -> None:
-        """The whole body."""
+        """Writes the whole body."""
         rows = [self.b.plus(self.first_row, i) for i in range(self.rows)]
         self.inside = [self.b.below(row, self.plan.row_count) for row in rows]
         places = [

@@ -39,7 +39,7 @@ ROW, COLUMN = 0, 1
 
 @dataclass(frozen=True)
 class MergePlan:
-    """A merge on a target."""
+    """The merge of an attention's parts on a target."""
 
     op: AttentionMergeOp
     target: Target
@@ -78,7 +78,7 @@ class MergePlan:
 
     @property
     def layout(self) -> Layout:
-        """Where rows, and the elements of one, lie in the result."""
+        """Returns where rows, and the elements of one, lie in the result."""
         last = len(self.loops) - 1
         groups = (range(last), range(last, last + 1))
         shape = extents(self.op.out)
@@ -109,7 +109,7 @@ class MergeCode:
         return components_of(b, b.load(self.parts, (b.plus(row, column),)))
 
     def write(self) -> None:
-        """The whole body."""
+        """Writes the whole body."""
         b, plan = self.b, self.plan
         factors, total = self._factors()
         vectors = plan.width // plan.vector

@@ -31,11 +31,11 @@ class Fragments(Protocol):
         ...
 
     def words(self, outer: Index, inner: int | Index) -> SSAValue:
-        """What is read for it."""
+        """Loads the words of a fragment."""
         ...
 
     def fragment(self, words: SSAValue) -> SSAValue:
-        """What was read, as a fragment."""
+        """Returns loaded words as a fragment."""
         ...
 
 

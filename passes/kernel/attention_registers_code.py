@@ -63,8 +63,8 @@ Fragment = SSAValue
 @dataclass
 class State:
     """
-    What the loop over keys carries: of each strip the maxima and sums of its rows, and its part of
-    the result; words that were read ahead.
+    The values that the loop over keys carries: of each strip the maxima and sums of its rows, and
+    its part of the result; words that were read ahead.
     """
 
     maxima: list[list[SSAValue]]
@@ -174,7 +174,7 @@ class RegisterAttentionCode:
     def over_row(
         self, value: SSAValue, combine: Callable[[SSAValue, SSAValue], SSAValue]
     ) -> SSAValue:
-        """What combines the numbers of all invocations that share the row."""
+        """Combines the numbers of all invocations that share the row."""
         for distance in self.row_lanes:
             value = exchanged(self.b, value, distance, 2 * distance, combine)
         return value
@@ -182,7 +182,7 @@ class RegisterAttentionCode:
     # The loop over keys
 
     def write(self) -> None:
-        """The whole body."""
+        """Writes the whole body."""
         plan, strips = self.plan, self.strips
         self.q = self._queries()
         self.source_k = lines_of(self.b, plan, "k", self.batch, self.lane)

@@ -54,7 +54,7 @@ class Bits:
 
     @property
     def begin(self) -> int:
-        """Where the element begins in the word."""
+        """Returns where the element begins in the word."""
         return self.low - self.low % BYTE
 
 

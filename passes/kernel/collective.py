@@ -1,5 +1,6 @@
 """
-What the bodies of all scheduled contractions share: the K loop, staging, and where everybody is.
+The common bodies of all scheduled contractions: the K loop, staging, and the place of each
+workgroup and invocation.
 
     schedule.collective {                      scf.for %k = 0 to K step TK iter_args(accumulators)
       linalg.fill ins(%0) outs(%d)      ->       stage A and B in Workgroup memory; gpu.barrier

@@ -17,7 +17,7 @@ from xdsl_spirv.targets import Fragment
 
 
 def component_places(fragment: Fragment) -> list[tuple[int, int]]:
-    """What each component adds to the row and the column."""
+    """Returns the row and column of each component, relative to the invocation's own."""
     places: list[tuple[int, int]] = []
     for number in range(1 << len(fragment.component)):
         names = [name for bit, name in enumerate(fragment.component) if number >> bit & 1]
@@ -33,7 +33,7 @@ def components_by_row(fragment: Fragment) -> list[list[int]]:
 
 
 def rows_of_components(fragment: Fragment) -> list[int]:
-    """What is added to the invocation's own row, for each of `components_by_row`."""
+    """Returns the rows in which an invocation has components, relative to its own, in order."""
     return sorted({row for row, _ in component_places(fragment)})
 
 
@@ -48,7 +48,7 @@ def bits_of_lane(fragment: Fragment, axis: str) -> list[tuple[int, int]]:
 
 
 def lane_places(b: KernelEmitter, fragment: Fragment, lane: SSAValue) -> tuple[Index, Index]:
-    """What the invocation's number adds to the row and to the column."""
+    """Returns the row and the column that an invocation's number adds."""
     row, column = (number_of_bits(b, lane, bits_of_lane(fragment, axis)) for axis in "rc")
     return row, column
 

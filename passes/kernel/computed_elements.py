@@ -163,7 +163,9 @@ class ComputedOperand:
             self.b.load_once(memory, (number,))
 
     def sources(self, point: Point) -> list[tuple[SSAValue, Index]]:
-        """What is read for the element at a point: memory, and the number of a vector there."""
+        """
+        Returns the loads for the element at a point: memory, and the number of a vector there.
+        """
         return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]
 
     def element(self, point: Point, known: Known) -> SSAValue:
@@ -171,7 +173,10 @@ class ComputedOperand:
         return ScalarCode(self.b, known).whole(self.apart(point, known))
 
     def apart(self, point: Point, known: Known) -> Affine:
-        """The same, with what is equal for neighbours apart where that is a factor or addend."""
+        """
+        Returns the operand with what is equal for neighbours apart, where that is a factor or
+        addend.
+        """
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             value = self._value(self.root, point, known)

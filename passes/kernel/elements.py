@@ -1,5 +1,5 @@
 """
-What is stored at a place of the result: scalar code from the accumulator of that place.
+Emits the scalar code of a result's element from the accumulator of its place.
 
 Every operation of an epilogue computes its elements one by one, so the code of an element is its
 bodies one after the other, their operands read where the index maps say. Nothing but operands and

@@ -41,7 +41,7 @@ Values: TypeAlias = Sequence[SSAValue]
 
 
 class Multiplier(Protocol):
-    """What multiplies a K tile onto the accumulators."""
+    """The protocol of code that multiplies a K tile onto the accumulators."""
 
     def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:
         """The accumulators after one K tile."""

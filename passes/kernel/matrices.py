@@ -180,7 +180,7 @@ class MatrixCode:
 
     @property
     def components(self) -> int:
-        """Of a fragment in each invocation."""
+        """Components of a fragment in each invocation."""
         return self.tile.m * self.tile.n // self.tile.plan.target.subgroup_size
 
     def _parts(self, matrix: SSAValue) -> list[SSAValue]:

@@ -99,7 +99,7 @@ class Words:
 
 class Share(Words):
     """
-    Where an invocation's share of fragments lies in memory.
+    The place of an invocation's share of fragments in memory.
 
     `place` is the number of the invocation's share in units of shares.
     """

@@ -48,7 +48,7 @@ class RowSums:
             self.memory = b.allocate(type, "row_sums")
 
     def parts(self, rows: list[Point]) -> list[SSAValue]:
-        """What the invocation adds up, sum by sum and row by row."""
+        """The numbers that the invocation adds up, sum by sum and row by row."""
         return [self._part(placed, point) for placed in self.placed for point in rows]
 
     def parts_of_units(
@@ -58,7 +58,7 @@ class RowSums:
         units: Sequence[tuple[Sequence[Point], Condition]],
     ) -> list[SSAValue] | None:
         """
-        The same where what is multiplied beside these units is all of a row, each element once.
+        Returns the parts where the factors beside these units are all of a row, each element once.
 
         `units` are the places of their elements, and whether there are any; None if it is not so.
         """

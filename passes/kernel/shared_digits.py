@@ -29,7 +29,10 @@ Elements = Callable[[], Sequence[SSAValue]]
 
 
 class SharedDigits:
-    """What a workgroup has of its rows; `write` comes before a barrier, `of` behind it."""
+    """
+    The digits of a workgroup's rows in shared memory; `write` comes before a barrier, `of` behind
+    it.
+    """
 
     def __init__(
         self,

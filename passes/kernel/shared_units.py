@@ -104,7 +104,7 @@ class SharedUnitsKernel(RowsKernel):
     # Values that differ by lane
 
     def by_lane(self, values: Sequence[SSAValue]) -> SSAValue:
-        """Of one value for each lane the lane's own."""
+        """Selects the lane's own of one value for each lane."""
         runs = [(value, len(list(run))) for value, run in groupby(values)]
         own, end = runs[-1][0], len(values)
         for (_, count), (value, _) in zip(reversed(runs), reversed(runs[:-1]), strict=False):

@@ -107,7 +107,7 @@ class TileInMemory(ABC):
 
     @abstractmethod
     def load_all(self, k: Index) -> list[SSAValue]:
-        """What the invocation moves of the tile at depth k; nothing if it uses a loop."""
+        """Loads the invocation's part of the tile at depth k; returns nothing if it uses a loop."""
 
     @abstractmethod
     def store_all(self, values: Sequence[SSAValue], k: Index) -> None:

@@ -33,7 +33,7 @@ def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: C
 
 
 def reduce_by_shuffles(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
-    """The same by exchanges with the invocation whose number differs in one bit."""
+    """Reduces by exchanges with the invocation whose number differs in one bit."""
     return exchanged(b, value, 1, size, combine)
 
 
@@ -53,7 +53,7 @@ def exchanged(
 def given_away(
     b: KernelEmitter, kept: SSAValue, given: SSAValue, distance: int, combine: Combine
 ) -> SSAValue:
-    """What is kept, combined with what the invocation at a distance gives."""
+    """Returns the kept values, combined with those that the invocation at a distance gives."""
     op = GroupNonUniformShuffleXorOp(Scope.Subgroup, given, b.i32(distance))
     return combine(kept, b.add(op))
 
@@ -62,7 +62,7 @@ def reduce_by_halves(
     b: KernelEmitter, values: Sequence[SSAValue], lane: SSAValue, size: int, combine: Combine
 ) -> SSAValue:
     """
-    Of `count` values, each combined over the `size` invocations, number `lane * count // size`.
+    Combines `count` values over `size` invocations; each gets number `lane * count // size`.
 
     An invocation gives one half of its values away for the other half of another's, so that four
     values take 6 exchanges instead of 20. Both numbers are powers of two, `count` not greater.

@@ -24,7 +24,7 @@ NOTHING: Common = (None, None)
 
 
 class Kernel(Protocol):
-    """What is multiplied, and how."""
+    """The protocol of kernels whose units are summed: what is multiplied, and how."""
 
     b: HoistingEmitter
     type: Attribute
@@ -108,7 +108,7 @@ class UnitSums:
 
 
 class DigitSums(UnitSums):
-    """The same where small integers are multiplied as such, by the digits of the rows' elements."""
+    """Sums products of small integers with the digits of the rows' elements."""
 
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index

@@ -69,7 +69,7 @@ class PlaneSource:
 
 
 class UnitSource:
-    """What the planes of an operand have for its units, or for the `part`-th of `split` of each."""
+    """Reads the planes of an operand for its units, or for the `part`-th of `split` of each."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class UnitSource:
         self.loads = sum(plane.loads for plane in self.planes)
 
     def load(self, outer: Index, unit: Index) -> list[SSAValue]:
-        """What the planes have of the `unit`-th unit along K, at a place along M or N."""
+        """Loads the planes of the `unit`-th unit along K, at a place along M or N."""
         b = self.builder
         values: list[SSAValue] = []
         for source in self.planes:

@@ -130,7 +130,7 @@ class UnpackedFragments:
             self._units.append(codes)
 
     def read(self, k: Index) -> list[SSAValue]:
-        """What the planes have for the invocation of the K tile at `k`."""
+        """Loads the invocation's part of the K tile at `k` from the planes."""
         values: list[SSAValue] = []
         for group in range(self.groups):
             unit, inside = self._unit(k, group)

@@ -62,7 +62,7 @@ GROUP_ARITHMETIC: dict[type[Operation], type[spirv_group.GroupArithmetic]] = {
 
 
 def combined(code: LoopsCode, combination: Combination, a: SSAValue, b: SSAValue) -> SSAValue:
-    """`a <op> b`."""
+    """Returns `a <op> b`."""
     return code.pure(combination.op, (a, b))[0]
 
 
@@ -124,7 +124,7 @@ class Lanes:
         ]
 
     def at(self, depth: int) -> Lanes:
-        """The same, for rows that the scopes up to `depth` decide."""
+        """Returns the lanes for rows that the scopes up to `depth` decide."""
         return replace(self, depth=depth)
 
     def in_turn(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:

@@ -1,5 +1,5 @@
 """
-What an attention's schedule by matrices means in counts.
+Derives counts from an attention's schedule by matrices.
 
 Every subgroup has rows of queries to itself: their scores, running maxima and sums, and their part
 of the result stay in its registers and in its own piece of Workgroup memory, so that no subgroup
@@ -70,7 +70,7 @@ class AttentionPlan:
 
     @property
     def element(self) -> Attribute:
-        """Of queries, keys and values."""
+        """The element type of queries, keys and values."""
         return element_type_of(self.op.query)
 
     @property
@@ -135,7 +135,7 @@ class AttentionPlan:
         return self.op.maps.data[("q", "k", "v", "result", "mask").index(name)].data
 
     def layout(self, name: str) -> Layout:
-        """Where an operand lies; its walks are the batch's and those of `LOOPS_OF`."""
+        """Returns where an operand lies; its walks are the batch's and those of `LOOPS_OF`."""
         value = self.value(name)
         assert value is not None
         batch = len(self.op.sizes) - len(LOOPS)
@@ -219,7 +219,7 @@ class AttentionPlan:
         return self.op.extents[N] // self.schedule.key_tile.data
 
     def packed_tile(self, name: str) -> PackedTile:
-        """The same as it is read."""
+        """Returns the packed tile as it is read."""
         value = self.value(name)
         owner = value.owner if value is not None else None
         packing = owner.packing if isinstance(owner, PackedViewOp) else self.packing(name)
@@ -243,8 +243,8 @@ class AttentionPlan:
     @property
     def shared_places(self) -> Fragment | None:
         """
-        Where an accumulator's components lie, if those of the second product's first operand lie
-        there too; None where that is not known.
+        Returns where an accumulator's components lie, if those of the second product's first
+        operand lie there too; None where that is not known.
         """
         m, n, k = self.schedule.instruction.sizes
         scores = self.target.fragment("Acc", (m, n), 32)
@@ -290,7 +290,7 @@ class AttentionPlan:
         return of_q if name == "q" else deal
 
     def element_of(self, name: str) -> Attribute:
-        """Of an operand by its name in `LOOPS_OF`."""
+        """Returns the element type of an operand by its name in `LOOPS_OF`."""
         value = self.value(name)
         assert value is not None
         return element_type_of(value)
@@ -342,7 +342,7 @@ class AttentionPlan:
         return width
 
     def operand_type(self, name: str) -> CooperativeMatrixType:
-        """Of fragments of q, k or v."""
+        """Returns the type of fragments of q, k or v."""
         m, n, k = self.schedule.instruction.sizes
         left = name == "q"
         rows, columns = (m, k) if left else (k, n)
@@ -359,7 +359,7 @@ class AttentionPlan:
         return {"q": m, "k": n, "v": k}[name]
 
     def extent_along(self, name: str) -> Size:
-        """Rows of q, k or v."""
+        """Returns the rows of q, k or v."""
         return self.extents[M if name == "q" else N]
 
     @property

@@ -115,7 +115,7 @@ PACKING = 4e-6
 
 def choose_attention(op: AttentionOp, target: Target) -> Schedule:
     """
-    By matrices where the target has them and there are rows enough to fill them.
+    Chooses matrices where the target has them and there are rows enough to fill them.
 
     Raises `ScheduleDoesNotFit` where nothing fits.
     """

@@ -66,7 +66,9 @@ class Deal:
 
     @property
     def rows(self) -> list[int]:
-        """What is added to the invocation's own row for each row of which it has components."""
+        """
+        Returns the offset from the invocation's own row of each row of which it has components.
+        """
         return sorted({self._place(n, self.other) for n in range(self._component_count)})
 
     @property
@@ -79,7 +81,10 @@ class Deal:
 
     @property
     def components(self) -> list[tuple[int, int]]:
-        """For each component the number of its row among `rows`, and its element's in the share."""
+        """
+        Returns for each component the number of its row among `rows`, and its element's in the
+        share.
+        """
         ranks = [bit for bit, _ in self._of_component(self.axis)]
         places: list[tuple[int, int]] = []
         for number in range(self._component_count):
@@ -89,7 +94,7 @@ class Deal:
 
     @property
     def weights(self) -> dict[int, int]:
-        """What each bit of the axis adds to the element's number in its block."""
+        """Returns the weight of each bit of the axis in the element's number in its block."""
         own = {place: 1 << rank for rank, (_, place) in enumerate(self._of_component(self.axis))}
         lanes = enumerate(self._of_lane(self.axis))
         return own | {place: self.vector << rank for rank, (_, place) in lanes}
@@ -107,5 +112,5 @@ class Deal:
 
     @property
     def lane_vector_bits(self) -> list[tuple[int, int]]:
-        """The same of the number of its vector in a block."""
+        """The bits of a lane's number that count its vector in a block, each with its rank."""
         return [(bit, rank) for rank, (bit, _) in enumerate(self._of_lane(self.axis))]

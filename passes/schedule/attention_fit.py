@@ -90,7 +90,10 @@ def check_attention(plan: Plan) -> None:
 
 
 def not_by_matrices(op: AttentionOp, in_registers: bool = True) -> Iterator[str]:
-    """What an attention has that no schedule by matrices knows, with probabilities there or not."""
+    """
+    Returns the properties of an attention that no schedule by matrices handles, with probabilities
+    there or not.
+    """
     for name in ("parts",) if in_registers else ("window", "cap", "parts"):
         if name in op.properties:
             yield f"a {name}, which multiply-adds know: #schedule.attention_lanes"

@@ -1,5 +1,5 @@
 """
-What a schedule of an attention without matrices means in counts, and which one to take.
+Derives counts from an attention's schedule without matrices, and chooses one.
 
 A group of lanes keeps a few rows of queries, their maxima and sums, and their part of the result in
 registers, and goes through keys one by one. So every size may be open, every element type and head
@@ -84,7 +84,8 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "result": (M,
 @dataclass(frozen=True)
 class Scores:
     """
-    Which lane of a group has which of a step's scores: those of a key stand side by side.
+    The distribution of a step's scores over the lanes of a group: those of a key stand side by
+    side.
 
     Score number i, of row i mod pitch and key i / pitch, is in slot i / width of lane i mod width,
     and where there are more lanes they repeat it.
@@ -111,7 +112,7 @@ class Scores:
 
     @property
     def own_rows(self) -> int:
-        """The same, but those that have rows only."""
+        """Rows that a lane has at most, counting those only that exist."""
         return ceil_div(self.rows, min(self.pitch, self.width))
 
     def place(self, row: int, key: int) -> tuple[int, int]:
@@ -179,7 +180,7 @@ class LanesPlan:
         return value.type.element_type
 
     def layout(self, name: str) -> Layout:
-        """Where an operand lies; see `OUTER` for its walks. No place is outside."""
+        """Returns where an operand lies; see `OUTER` for its walks. No place is outside."""
         value = self.value(name)
         assert value is not None
         count = len(self.sizes.loops) - len(LOOPS)
@@ -212,7 +213,9 @@ class LanesPlan:
         return run
 
     def vector(self, name: str) -> int:
-        """The same of what a buffer is seen as: operands that share it, and q and k, move alike."""
+        """
+        Returns the elements of a buffer's vectors: operands that share it, and q and k, move alike.
+        """
         if name == "result":
             return self.width(name)
         value = self.value(name)
@@ -243,8 +246,8 @@ class LanesPlan:
     @property
     def ahead(self) -> int:
         """
-        What is loaded a step before it is used; above 0 one loop goes through all keys, also those
-        that may not exist: less code is read, which is in no cache when a launch begins.
+        How many steps ahead loads are made; above 0 one loop goes through all keys, also those that
+        may not exist: less code is read, which is in no cache when a launch begins.
         """
         return self.schedule.ahead.data
 
@@ -312,7 +315,9 @@ class LanesPlan:
 
     @property
     def workgroup_bytes(self) -> int:
-        """What subgroups exchange at the end: results, sums and maxima of each row."""
+        """
+        Returns the bytes that subgroups exchange at the end: results, sums and maxima of each row.
+        """
         if self.across_rows:
             return 0
         width = typical(self.sizes.extents[E]) + 2
@@ -320,7 +325,7 @@ class LanesPlan:
 
     @property
     def registers(self) -> int:
-        """Of an invocation's queries and results."""
+        """The registers of an invocation's queries and results."""
         per_row = sum(self.share(name) * self.vector(name) for name in ("k", "v"))
         return self.schedule.rows.data * per_row
 
@@ -360,7 +365,7 @@ def check_lanes(plan: LanesPlan) -> None:
 
 def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     """
-    As few lanes to a key as registers allow, so that few numbers are exchanged.
+    Chooses as few lanes to a key as registers allow, so that few numbers are exchanged.
 
     Raises `ScheduleDoesNotFit` where none fits.
     """
@@ -425,7 +430,7 @@ def _power_of_two(number: int) -> int:
 
 def parts_for(plan: LanesPlan, most: int | None = None) -> int:
     """
-    Into how many parts to cut the keys, so that all compute units have work.
+    Returns into how many parts to cut the keys, so that all compute units have work.
 
     `most` is how many keys there may be, None where nothing says.
     """

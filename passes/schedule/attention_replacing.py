@@ -62,7 +62,7 @@ class Attention:
         return self.band.last, self.band.first
 
     def renamed(self, names: dict[str, str]) -> Attention:
-        """The same with other names for some loops."""
+        """Returns the attention with other names for some loops."""
 
         def place(operand: Operand) -> Operand:
             value, indices = operand
@@ -78,7 +78,7 @@ class Attention:
 
     @property
     def operands(self) -> list[Operand]:
-        """In the order of `AttentionOp.maps`."""
+        """Returns the operands in the order of `AttentionOp.maps`."""
         mask = [self.mask] if self.mask else []
         return [self.q, self.k, self.v, self.result, *mask]
 

@@ -1,5 +1,5 @@
 """
-What a schedule is likely to cost, to choose among those that fit.
+Estimates the cost of a schedule, to choose among those that fit.
 
 Workgroups go round the compute units in rounds; a round takes as long as a tile's multiplications
 at the rate that the target's file gives for the candidate, and all of them at least as long as one

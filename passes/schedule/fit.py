@@ -77,7 +77,7 @@ def problems_of(plan: Plan) -> Iterator[str]:
 
 
 def not_listed(types: tuple[str, str, str], target: Target) -> str:
-    """That a target has no cooperative matrices of these types, and which it has."""
+    """Says that a target has no cooperative matrices of these types, and which it has."""
     known = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
     return (
         f"CM-29: {target.name} has no cooperative matrices of {types[0]} x {types[1]} -> "

@@ -49,7 +49,7 @@ Generic = linalg.ops.GenericOp
 
 @dataclass(frozen=True)
 class Factor:
-    """What rows are multiplied or divided by, and where by the result's dimensions."""
+    """A factor or divisor of rows, and its map from the result's dimensions."""
 
     value: SSAValue
     map: AffineMap

@@ -55,7 +55,9 @@ class KOrder:
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
-        """Which element each of the components is that an invocation has of a row or column."""
+        """
+        Returns which element each of the components is that an invocation has of a row or column.
+        """
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))

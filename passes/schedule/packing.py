@@ -1,5 +1,5 @@
 """
-What packing an operand into fragments or panels means in counts, for one operand on one target.
+Derives counts of packing one operand into fragments or panels on one target.
 """
 
 from __future__ import annotations

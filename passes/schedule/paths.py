@@ -103,7 +103,8 @@ def no_window(contraction: Contraction) -> str:
 @dataclass(frozen=True)
 class Limits:
     """
-    Which layers alone may take a path (`only`), and which may not (`barred`), as `PATH=PATTERN`.
+    Limits of paths: which layers alone may take one (`only`), and which may not (`barred`), as
+    `PATH=PATTERN`.
 
     A pattern is a node's name, or has wildcards. Raises `DiagnosticException` for other texts.
     """

@@ -1,5 +1,5 @@
 """
-What a schedule means in bytes and counts for one contraction on one target.
+Derives bytes and counts of a schedule for one contraction on one target.
 
 Everything that more than one pass needs to agree on (Workgroup memory, the grid, whether a result
 tile can be stored directly) is computed here, once, from the contraction, the schedule and the
@@ -150,8 +150,8 @@ class Plan:
     @property
     def component_places(self) -> Fragment | None:
         """
-        Where components of results lie, if fragments that reach beyond the result are stored one
-        component after the other; None where they pass through Workgroup memory.
+        Returns where components of results lie, if fragments that reach beyond the result are
+        stored one component after the other; None where they pass through Workgroup memory.
         """
         if self.schedule.result.data != "components":
             return None
@@ -200,7 +200,7 @@ class Plan:
 
     @property
     def result(self) -> Layout:
-        """Where the result lies: walks `BATCH`, `ROWS`, `COLUMNS`."""
+        """Returns where the result lies: walks `BATCH`, `ROWS`, `COLUMNS`."""
         return self.contraction.layouts[2]
 
     @property
@@ -311,7 +311,7 @@ class Plan:
     @property
     def partial_fragments(self) -> int:
         """
-        Of a subgroup's fragments, those whose sums slices of K exchange at a time.
+        Counts the fragments of a subgroup whose sums slices of K exchange at a time.
 
         Fewer where the operands' tiles and the results' scratch leave no room for more.
         """

@@ -1,5 +1,5 @@
 """
-What a schedule of few rows means for one contraction: units of K, places of columns, and its cost.
+Derives units of K, places of columns and the cost of a schedule of few rows for one contraction.
 
 One operand streams: it is read once, in loads of up to 16 bytes. A *unit* is what an invocation
 makes of one such load: neighbours along K, or along the columns where the operand's elements lie
@@ -90,7 +90,10 @@ class RowsPlan:
 
     @cached_property
     def leaves(self) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
-        """What A and B are read from; raises `NotAContraction` for what is no such operand."""
+        """
+        Returns the tensors from which A and B are read; raises `NotAContraction` for another
+        operand.
+        """
         from xdsl_spirv.passes.analysis.leaves import leaves_of
 
         contraction = self.contraction
@@ -102,7 +105,7 @@ class RowsPlan:
 
     @cached_property
     def main(self) -> Leaf:
-        """What most bytes of the operand that streams lie in."""
+        """The tensor that has most bytes of the operand that streams."""
         sizes = self.contraction.sizes
 
         def weight(leaf: Leaf) -> int:
@@ -157,7 +160,7 @@ class RowsPlan:
 
     @property
     def reduced_size(self) -> Size:
-        """K."""
+        """Size of K."""
         return prod(self.contraction.sizes[loop] for loop in self.reduced)
 
     @property
@@ -183,8 +186,8 @@ class RowsPlan:
     @cached_property
     def lane_digits(self) -> tuple[Digit, ...]:
         """
-        What the lanes that share a unit take of it: lanes along the elements of a word first, then
-        along the unit's other loops, then along further words.
+        Divides a unit among the lanes that share it: along the elements of a word first, then along
+        the unit's other loops, then along further words.
         """
         main, unit, left = self.main, self.unit, self.schedule.within.data
         assert main.fast_loop is not None

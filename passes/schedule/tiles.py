@@ -162,7 +162,9 @@ class StagedTile:
 
     @property
     def pieces(self) -> int:
-        """What invocations move one by one: vectors, or units of packed numbers."""
+        """
+        Returns how many pieces invocations move one by one: vectors, or units of packed numbers.
+        """
         if self.unpacking is None:
             return self.vectors
         return ceil_div(self.shape[0] * self.shape[1], self.unpacking.size)
@@ -249,7 +251,7 @@ Tile: TypeAlias = StagedTile | PackedTile | UnpackedTile
 
 
 def k_axis_of(layout: Layout) -> int:
-    """Which way an operand's tile lies: along K where that is contiguous or nothing is."""
+    """Returns which way an operand's tile lies: along K where that is contiguous or nothing is."""
     return 0 if layout.is_contiguous(OUTER) and not layout.is_contiguous(INNER) else 1
 
 
@@ -296,7 +298,7 @@ def staged_tile(
 
 
 def panel_layout(packing: PackingAttr) -> Layout:
-    """Where the elements of an operand in panels lie, zeros around it included."""
+    """Returns where the elements of an operand in panels lie, zeros around it included."""
     batch, panels, rows, depth = packing.shape
     axes = (
         (Axis(batch, panels * rows * depth),),
@@ -309,7 +311,8 @@ def panel_layout(packing: PackingAttr) -> Layout:
 
 def fragment_layout(packing: PackingAttr) -> Layout:
     """
-    Where an operand in fragments lies: those of a step along K are a row, elements in their order.
+    Returns where an operand in fragments lies: those of a step along K are a row, elements in their
+    order.
     """
     batch, steps, count, elements = packing.shape
     row = count * elements

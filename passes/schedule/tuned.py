@@ -62,7 +62,7 @@ def _stored(contraction: Contraction) -> list[str]:
 
 
 def folder() -> Path:
-    """Where the tables are."""
+    """The folder of the tables."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else Path(targets.__file__).parent / "tuned"
 

@@ -1,5 +1,5 @@
 """
-What a window schedule means for one contraction: which loop slides, and what subgroups share.
+Derives the sliding loop and what subgroups share from a window schedule of one contraction.
 
 The result's last loop slides over the last dimension of an operand (B, which owns that loop), step
 by step, and one loop of K walks the window there: X[..., w + dilation * k]. A subgroup takes a
@@ -65,7 +65,7 @@ class Elements:
 
 
 def elements_of(contraction: Contraction, operand: int) -> Elements:
-    """Where A (0), B (1) or the result (2) lies."""
+    """Returns where A (0), B (1) or the result (2) lies."""
     value = (contraction.a, contraction.b, contraction.init)[operand]
     map = contraction.maps[operand]
     indices = [linear(expression, len(contraction.sizes)) for expression in map.results]

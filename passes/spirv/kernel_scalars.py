@@ -53,7 +53,7 @@ def sequence(compute: Sequence) -> Compute:
 
 
 def one_to_one(kind: type[Operation]) -> Compute:
-    """The same operands, one instruction."""
+    """Writes one instruction with the same operands."""
     return sequence(lambda v, *operands: v.op(kind, *operands))
 
 
@@ -189,7 +189,9 @@ def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
 
 
 def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Toward 0, by way of 32 bits where the result is smaller, to the nearest of 64 bits."""
+    """
+    Converts toward 0, by way of 32 bits where the result is smaller, to the nearest of 64 bits.
+    """
     x = wide(v.code, x, x.type)
     if width_of(v.type) < 32:
         return resized(v, v.as_type(i32).op(conversion.ConvertFToSOp, x), True)

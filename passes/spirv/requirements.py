@@ -1,5 +1,5 @@
 """
-What a `spirv.module` must declare before it may say what it says.
+Derives the capabilities, extensions and version that a `spirv.module` must declare.
 
 Most of it is the grammar's: an instruction, and every enumerant among its operands, names the
 capabilities of which one enables it, and the extensions that provide it before some version of

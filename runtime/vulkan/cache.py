@@ -26,7 +26,7 @@ LARGEST = 256 << 20
 
 
 def folder() -> Path | None:
-    """Where pipelines are kept; None for nowhere."""
+    """Returns where pipelines are kept; None for nowhere."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named in ("", "0") else Path(named)
@@ -45,7 +45,7 @@ def path_for(info: DeviceInfo) -> Path | None:
 
 
 def load(info: DeviceInfo) -> bytes:
-    """What an earlier process kept; nothing if there is none or it is damaged."""
+    """Returns what an earlier process kept; nothing if there is none or it is damaged."""
     path = path_for(info)
     try:
         data = path.read_bytes() if path is not None else b""

@@ -77,7 +77,7 @@ def matrices_of(products: Iterable[CooperativeMatrixProperty]) -> frozenset[Matr
 
 def other_maps(target: str, matrices: Iterable[Matrix], run: Run) -> list[str]:
     """
-    What a device lacks for kernels that rely on a target's map of these matrices, in words.
+    Returns what a device lacks for kernels that rely on a target's map of these matrices, in words.
 
     Raises `ProgramError` for a target that there is not.
     """

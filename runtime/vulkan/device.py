@@ -130,11 +130,11 @@ class VulkanDevice(Executor[LoadedWork]):
 
     @property
     def free_bytes(self) -> int:
-        """What is free of the largest heap, as the driver says."""
+        """Returns the free bytes of the largest heap, as the driver says."""
         return max(physical.free_memory(self.instance, self.physical), default=0)
 
     def lacks(self, work: Work) -> list[str]:
-        """What this device lacks for some work, in words; empty if it runs here."""
+        """Returns what this device lacks for some work, in words; empty if it runs here."""
         return self._lacks(work, needs_of(work))
 
     def _lacks(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
@@ -292,7 +292,7 @@ class VulkanDevice(Executor[LoadedWork]):
 
 
 def needs_of(work: Work) -> dict[str, Needs]:
-    """What each kernel needs; raises `ProgramError` for bytes that are no module."""
+    """Returns the needs of each kernel; raises `ProgramError` for bytes that are no module."""
     needs: dict[str, Needs] = {}
     for name, code in work.kernels.items():
         try:
@@ -305,7 +305,7 @@ def needs_of(work: Work) -> dict[str, Needs]:
 
 
 def required_by(work: Work, needs: Mapping[str, Needs]) -> Requires:
-    """What a device must have for some work; of sizes of buffers `memory` says more."""
+    """Returns what a device must have for some work; `memory` checks the sizes of buffers."""
     launches = [
         Launch(step.entry_point, step.grid, len(step.push), len(step.bindings))
         for step in work.steps

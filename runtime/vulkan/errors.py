@@ -1,5 +1,5 @@
 """
-What goes wrong on a device: cause, place, and what to do, with the VkResult's name.
+Errors of a device: cause, place, and what to do, with the VkResult's name.
 """
 
 from __future__ import annotations

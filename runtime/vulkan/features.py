@@ -70,7 +70,10 @@ class Chain:
 
 @dataclass
 class Enabling:
-    """What a device is created with; `missing` says what it cannot be created with."""
+    """
+    The features and extensions to create a device with; `missing` says what it cannot be created
+    with.
+    """
 
     features: set[Feature] = field(default_factory=set[Feature])
     extensions: set[str] = field(default_factory=set[str])
@@ -79,7 +82,9 @@ class Enabling:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a device has: the version of its interface, extensions, features, other properties."""
+    """
+    The offer of a device: the version of its interface, extensions, features, other properties.
+    """
 
     version: tuple[int, int]
     extensions: frozenset[str]
@@ -88,7 +93,7 @@ class Offer:
     """Masks and booleans that capabilities ask for, by their member's name."""
 
     def enable(self, requirements: Iterable[Requirement]) -> Enabling:
-        """What a device is created with so that it has what is required."""
+        """Returns how to create a device so that it has what is required."""
         enabling = Enabling()
         for requirement in requirements:
             if not any(self._grant(way, enabling) for way in requirement.any):

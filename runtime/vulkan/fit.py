@@ -1,5 +1,5 @@
 """
-What a device lacks of what kernels require.
+Compares what kernels require with what a device has.
 
 A driver is not obliged to refuse what it does not support: it may crash, hang, or return garbage
 (cooperative-matrix shapes that are not in its list). So everything is compared before anything is
@@ -34,7 +34,7 @@ WORDS = {
 
 
 def lacks(info: DeviceInfo, requires: Requires) -> list[str]:
-    """What a device lacks, in words; empty if the kernels run on it."""
+    """Returns what a device lacks, in words; empty if the kernels run on it."""
     return list(dict.fromkeys(_lacks(info, requires)))
 
 

@@ -262,7 +262,7 @@ class LoadedWork:
             self._move(piece, False, timeout)
 
     def read(self, name: str, timeout: float) -> bytearray:
-        """A buffer's bytes."""
+        """Returns a buffer's bytes."""
         assert self.staging is not None
         data = bytearray(self.work.buffer(name).size)
         for piece in self._pieces(name, len(data)):
@@ -418,7 +418,8 @@ class LoadedWork:
     @stage("timing on the device")
     def phases(self, inputs: Mapping[str, Bytes], count: int, timeout: float) -> list[Phase]:
         """
-        What the host and the device spend on a run: the one of median length among `count`.
+        Returns the time that host and device spend on a run: the one of median length among
+        `count`.
 
         Before it stands what is done once for a program. The device's clock is placed so that its
         last phase ends with the host's wait. A queue without timestamps has the host's phases only.
@@ -514,7 +515,10 @@ class LoadedWork:
         return [((b - a) & mask) * period for a, b in pairwise(data)]
 
     def executables(self) -> list[list[dict[str, int | float | bool]]]:
-        """What the driver says of each step's code; the work must be loaded with `statistics`."""
+        """
+        Returns the driver's statistics of each step's code; the work must be loaded with
+        `statistics`.
+        """
         return [self.pipelines.executables(pipeline) for pipeline in self.steps]
 
     def close(self) -> None:
@@ -547,7 +551,7 @@ READ_BY_HOST = (PipelineStage.HOST, Access.HOST_READ)
 
 def barriers(work: Work, overlapping: Callable[[str], list[str]]) -> list[bool]:
     """
-    For each step whether a barrier must stand before it.
+    Returns for each step whether a barrier must stand before it.
 
     Kernels write outputs, states and temporaries only; which of them a step only reads the manifest
     does not say. Two steps that share one, or memory of one (`overlapping`), are kept in order.

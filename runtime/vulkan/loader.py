@@ -51,7 +51,7 @@ def prototypes() -> dict[str, dict[str, Any]]:
 
 
 def candidates() -> list[str]:
-    """Where a loader may be, best guess first."""
+    """Returns where a loader may be, best guess first."""
     named = os.environ.get(LIBRARY_VARIABLE)
     if named:
         return [named]
@@ -62,7 +62,7 @@ def candidates() -> list[str]:
 
 def open_library() -> c.CDLL:
     """
-    The loader's library.
+    Opens the loader's library.
 
     Raises `NoVulkanError` that says where it was looked for.
     """

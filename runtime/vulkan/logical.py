@@ -125,7 +125,7 @@ class LogicalDevice:
             self.objects[kind] -= 1
 
     def allocate(self, create: Chained) -> int:
-        """Allocate memory."""
+        """Allocates memory."""
         handle = self.call.made("vkAllocateMemory", self.handle, pointer(create), None)
         self.objects["Memory"] += 1
         return handle

@@ -34,7 +34,7 @@ STAGING = MemoryProperty.HOST_VISIBLE | MemoryProperty.HOST_COHERENT
 
 
 def readable(size: float) -> str:
-    """`1.5 GiB`."""
+    """Returns bytes with a unit: `1.5 GiB`."""
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.4g} {unit}"
@@ -59,7 +59,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an item lies."""
+    """The place of an item."""
 
     block: int
     offset: int
@@ -304,7 +304,7 @@ def from_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
 
 
 def staged(staging: Staging, copy: Copy) -> memoryview:
-    """What lies in the staging buffer."""
+    """Returns a copy's part of the staging buffer."""
     host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
     return memoryview(host).cast("B")
 

@@ -1,5 +1,5 @@
 """
-What a model is compiled for where nobody says: the best device of this machine.
+Chooses the target where nobody names one: the best device of this machine.
 
 A target file whose measured numbers are this device's is taken, since its schedules were tried on
 it; else one is written from what the driver says. Without a device it is the target that the

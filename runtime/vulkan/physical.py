@@ -1,5 +1,5 @@
 """
-What a device is and can do, read once: the records that everything else asks.
+Records of what a device is and can do, read once, which everything else asks.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class DeviceInfo:
 
     @property
     def limits(self) -> dict[str, int | tuple[int, int, int]]:
-        """What kernels are compared with, by the names of VkPhysicalDeviceLimits."""
+        """The limits that kernels are compared with, by the names of VkPhysicalDeviceLimits."""
         return {
             "maxComputeSharedMemorySize": self.workgroup_memory_bytes,
             "maxComputeWorkGroupInvocations": self.max_invocations,

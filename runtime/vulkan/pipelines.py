@@ -188,7 +188,8 @@ class Pipelines:
 
     def executables(self, pipeline: Pipeline) -> list[dict[str, int | float | bool]]:
         """
-        What the driver says of a pipeline's code (registers, spills), one table a program.
+        Returns the driver's statistics of a pipeline's code (registers, spills), one table a
+        program.
 
         Nothing where the driver says nothing, or nobody asked when the pipelines were made.
         """

@@ -105,7 +105,7 @@ L = TypeVar("L", bound=Loaded)
 
 class Executor(ABC, Generic[L]):
     """
-    What runs programs: it keeps the latest `KEPT` of them ready, so that a second call is fast.
+    Runs programs and keeps the latest `KEPT` of them ready, so that a second call is fast.
 
     A program is known by its identity; one that is changed in place must be given to `drop`.
     """
@@ -182,7 +182,10 @@ class Executor(ABC, Generic[L]):
         return {name: bytes_of(values[name]) for name in buffers}, loaded
 
     def phases(self, program: Program, inputs: Mapping[str, Array], count: int) -> list[Phase]:
-        """What the host and the device spend on a run, the one of median length among `count`."""
+        """
+        Returns the time that host and device spend on a run, the one of median length among
+        `count`.
+        """
         given, loaded = self._given(program.function().at(inputs), inputs)
         return loaded.phases(given, count, self.timeout)
 

@@ -73,7 +73,7 @@ class Together(Buffers):
 
 @dataclass(frozen=True)
 class Expected:
-    """What a routine was, or will be, run with: its numbers and the bytes that are moved."""
+    """A past or expected run of a routine: its numbers and the bytes that are moved."""
 
     numbers: Numbers
     moved: tuple[int, ...]
@@ -267,7 +267,10 @@ class Recorder:
         return Call((point, pipeline.handle), bound, push, list(step.grid), ordered, (handles,))
 
     def copies(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy]]:
-        """Where each input and output lies in the staging buffer: where it would be at its most."""
+        """
+        Returns where each input and output lies in the staging buffer: where it would be at its
+        most.
+        """
         inside: list[Copy] = []
         outside: list[Copy] = []
         at = 0

@@ -1,5 +1,5 @@
 """
-What a driver says of a kernel's code, in terms that do not depend on the driver.
+Statistics of a kernel's code from a driver, in terms that do not depend on the driver.
 
 VK_KHR_pipeline_executable_properties leaves the statistics and their names to the driver. The names
 here are those of NVIDIA's driver, of Mesa's (RADV, ANV, NVK, Turnip) and of AMD's; what a driver

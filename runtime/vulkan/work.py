@@ -1,5 +1,5 @@
 """
-What a device runs, as plain data: buffers of bytes, kernels, and the steps over them.
+Work for a device, as plain data: buffers of bytes, kernels, and the steps over them.
 
 It knows nothing of program.json, so that it goes to a worker process in one piece and tools with
 kernels of another origin can fill it too.

@@ -186,7 +186,7 @@ class IsolatedDevice(Executor[RemoteWork]):
 
     @property
     def messages(self) -> list[str]:
-        """What the validation layer said in the other process."""
+        """Returns the validation layer's messages in the other process."""
         return self.worker.call("messages")
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class IsolatedDevice(Executor[RemoteWork]):
 
 @dataclass(frozen=True)
 class Offered:
-    """What the loader offers."""
+    """The loader, and the devices that it offers."""
 
     loader: str
     loader_version: tuple[int, int, int]

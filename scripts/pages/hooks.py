@@ -1,5 +1,5 @@
 """
-What mkdocs asks while it builds the site: pages made from the code, and links that work there.
+Hooks of mkdocs' build of the site: pages made from the code, and links that work there.
 
 `docs/` is written to be read in the repository, too, so its links lead to files of the repository.
 Here they become links to the site's pages, and a link to a file that is not there is a warning,

@@ -46,12 +46,12 @@ TOKEN = re.compile(
 
 
 def repository_place(place: str) -> str:
-    """Where a page of the site comes from, as a path in the repository."""
+    """Returns where a page of the site comes from, as a path in the repository."""
     return SOURCES.get(place, f"docs/{place}")
 
 
 def site_place(path: str, anchor: str = "") -> str:
-    """Where a file of the repository stands on the site."""
+    """Returns where a file of the repository stands on the site."""
     if path in PAGES | START:
         return (PAGES | START)[path]
     if path == "docs/passes.md":

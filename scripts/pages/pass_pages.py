@@ -32,7 +32,7 @@ def pages() -> dict[str, str]:
 
 
 def page_of(name: str, body: str) -> str:
-    """One pass."""
+    """Returns the page of one pass."""
     cls = UNIVERSE.all_passes[name]()
     rows = [f"| `{o.name}` | `{o.default}` | {o.meaning} |" for o in options_of(cls)]
     table = ["| option | default | meaning |", "|---|---|---|", *rows, ""]

@@ -47,7 +47,7 @@ def pages() -> dict[str, str]:
 
 
 def built() -> dict[str, Path]:
-    """What else the tutorials' build made, by place on the site."""
+    """Returns the other files that the tutorials' build made, by place on the site."""
     paths = (p for p in BUILT.rglob("*") if p.is_file() and p.suffix != ".md")
     return {f"tutorials/{path.relative_to(BUILT).as_posix()}": path for path in paths}
 

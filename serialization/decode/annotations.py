@@ -46,7 +46,7 @@ class Note(NamedTuple):
 
 
 class Annotations:
-    """What OpName, OpMemberName and the decorations of a module say."""
+    """The names and decorations of a module, from OpName, OpMemberName and the decorations."""
 
     def __init__(self, index: ModuleIndex):
         self.index = index

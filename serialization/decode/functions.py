@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Module(Protocol):
-    """What the decoder of a function asks of the module's."""
+    """The part of the module's decoder that the decoder of a function uses."""
 
     index: ModuleIndex
     annotations: Annotations

@@ -83,7 +83,7 @@ NOTES = ("OpSource", "OpSourceContinued", "OpSourceExtension", "OpModuleProcesse
 
 
 class GlobalTable:
-    """What stands outside of functions."""
+    """Decodes the instructions outside of functions."""
 
     def __init__(self, index: ModuleIndex, annotations: Annotations, types: TypeReader):
         self.index = index
@@ -282,7 +282,7 @@ class GlobalTable:
 
     def attribute(self, id: int) -> Attribute | None:
         """
-        What a property holds for an id: a constant's value, a type, or a symbol.
+        Returns a property's attribute for an id: a constant's value, a type, or a symbol.
 
         None for an id of a function's own.
         """
@@ -385,7 +385,7 @@ class GlobalTable:
     # Operands.
 
     def operand(self, id: int) -> Attribute:
-        """What an attribute holds where SPIR-V wants an id outside of functions."""
+        """Returns the attribute for an id that SPIR-V wants outside of functions."""
         attribute = self.attribute(id)
         if attribute is None:
             raise self.index.error(f"%{id} is defined inside a function")

@@ -21,7 +21,7 @@ from xdsl_spirv.serialization.raw.operands import opcode_of
 
 
 class Facts(NamedTuple):
-    """What the grammar says of an opcode that the decoder needs everywhere."""
+    """Facts of the grammar about an opcode that the decoder needs everywhere."""
 
     name: str
     has_type: bool
@@ -115,7 +115,7 @@ class ModuleIndex:
         return None if known is None else known.name
 
     def parts(self, row: int) -> Sequence[int]:
-        """What a constant or an array's type is made of, for which none of them can stand."""
+        """Returns the parts of a constant or an array's type, for which none of them can stand."""
         name, words = self.name(row), self.rows[row]
         match name:
             case "OpSpecConstantOp":

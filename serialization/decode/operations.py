@@ -59,7 +59,7 @@ class NotDeclared(Exception):
 
 
 class Known(Protocol):
-    """What the decoder of a class asks the decoder of a module."""
+    """The part of the module's decoder that the decoder of a class uses."""
 
     location: LocationAttr
     """Of the instruction that is read."""

@@ -90,7 +90,7 @@ def declared_types() -> dict[str, type[DeclaredType]]:
 
 
 class TypeReader:
-    """Types by id."""
+    """Decodes types by their ids."""
 
     globals: GlobalTable
 

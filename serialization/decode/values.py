@@ -81,7 +81,7 @@ class Values:
         return self._bring(id) if visible is None else visible
 
     def define(self, id: int, value: SSAValue) -> None:
-        """From here on, in this region, the id has this value."""
+        """Gives the id this value from here on, in this region."""
         self._visible[id] = value
         self._scope.ids.append(id)
         self._hint(value, id)

@@ -1,4 +1,6 @@
-"""What is said when a module has no binary form: the cause, the place, and what to do."""
+"""
+Errors for modules without a binary form: the cause, the place, and what to do.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ NAMES = ("OpName", "OpMemberName")
 
 
 class Source(Protocol):
-    """What carried operands ask the encoder of a module."""
+    """The part of the module's encoder that carried operands use."""
 
     names: bool
     words: ModuleWords

@@ -186,7 +186,7 @@ class ModuleEncoder:
     # Ids: what encoders and functions ask for.
 
     def value(self, value: SSAValue) -> int:
-        """The id of a value."""
+        """Returns the id of a value."""
         known = self.values.get(id(value))
         if known is None:
             owner = value.owner

@@ -81,7 +81,7 @@ def block_order(region: Region) -> list[Block]:
 
 
 class Module(IdSource, Protocol):
-    """What the encoder of a function asks of the module's."""
+    """The part of the module's encoder that the encoder of a function uses."""
 
     lines: bool
     traced: bool
@@ -131,7 +131,7 @@ class Labels:
 
     def begin(self, block: Block) -> int:
         """
-        The label of a block.
+        Returns the label of a block.
 
         A loop's entry block and a selection's header are part of the block around them.
         """

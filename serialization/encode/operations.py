@@ -49,7 +49,7 @@ operands_of: Callable[[Operation], tuple[SSAValue, ...]] = attrgetter("_operands
 
 
 class IdSource(Protocol):
-    """What an encoder asks for ids."""
+    """The protocol by which encoders ask for ids."""
 
     values: dict[int, int]
     """Identity of a value -> its id, for the values whose id has been asked for."""
@@ -197,7 +197,7 @@ def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> li
 
 def fields(cls: type[Operation]) -> dict[str, Operand]:
     """
-    What a class calls the operands of its instruction: field name -> grammar operand.
+    Maps a class's fields to the operands of its instruction: field name -> grammar operand.
 
     Raises `SPIRVEncodeError` if the grammar has no such instruction.
     """

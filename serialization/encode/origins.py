@@ -27,7 +27,7 @@ class Origins:
         self._of_id: dict[int, Operation] = {}
 
     def begin(self, section: Section, offset: int, op: Operation) -> None:
-        """From this word of a section on, instructions are written for an operation."""
+        """Notes that from this word of a section on, instructions are written for an operation."""
         self._begins.setdefault(section, []).append((offset, op))
 
     def finish(self, words: ModuleWords, ids: Iterable[tuple[int, Operation]]) -> None:

@@ -208,7 +208,7 @@ class Ids:
 
 
 class Declarations:
-    """What `TypeTable` and `ConstantTable` write: declarations without duplicates."""
+    """Writes declarations for `TypeTable` and `ConstantTable`, without duplicates."""
 
     def __init__(self, words: ModuleWords, ids: Ids):
         self._words = words
@@ -256,7 +256,7 @@ class Declarations:
 
 
 class TypeTable:
-    """Ids of types."""
+    """Declares types and keeps their ids."""
 
     def __init__(
         self,
@@ -429,7 +429,7 @@ class TypeTable:
 
 
 class ConstantTable:
-    """Ids of constants."""
+    """Declares constants and keeps their ids."""
 
     def __init__(self, declarations: Declarations, types: TypeTable, symbol_id: SymbolId):
         self._declarations = declarations

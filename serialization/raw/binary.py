@@ -40,7 +40,7 @@ HEADER_WORDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a decoder accepts; the defaults are the universal limits of SPIR-V 2.17."""
+    """Limits of a decoder; the defaults are the universal limits of SPIR-V 2.17."""
 
     id_bound: int = 0x3FFFFF
     """SPIR-V 2.17, result id bound: no table indexed by id is longer than this."""
@@ -102,7 +102,7 @@ class RawInstruction:
 
     @property
     def grammar(self) -> GrammarInstruction | None:
-        """What the grammar says of the opcode, None if it is unknown."""
+        """The grammar's record of the opcode, None if it is unknown."""
         return grammar().by_opcode(self.opcode)
 
     @property

@@ -1,5 +1,5 @@
 """
-What an instruction's words mean, by the grammar alone.
+Reads an instruction's words by the grammar alone.
 
 An instruction's operands come out flat and in order, an enumerant's parameters behind it, as
 assembly prints them. Three things cannot be read off the instruction: how wide a number is
@@ -130,7 +130,7 @@ def opcode_of(name: str) -> int:
 
 @cache
 def opcode_table(*names: str) -> NDArray[np.bool_]:
-    """By opcode, whether it is one of these instructions'; a module's opcodes index it."""
+    """Returns a table by opcode: whether it is one of these instructions'."""
     table = np.zeros(1 << 16, dtype=np.bool_)
     table[[opcode_of(name) for name in names]] = True
     return table
@@ -220,7 +220,10 @@ class Symbols:
 
 
 def scalar_type(opcode: int, values: list[int]) -> NumberType | None:
-    """What OpTypeInt or OpTypeFloat with these literals declares, None if it has no literals."""
+    """
+    Returns the type that OpTypeInt or OpTypeFloat with these literals declares, None if it has no
+    literals.
+    """
     width, *rest = values
     is_float = opcode == opcode_of("OpTypeFloat")
     encoding = enum_table("FPEncoding").names[rest[0]] if is_float and rest else None

@@ -41,7 +41,7 @@ RESULT = -2
 
 
 class OperandError(Exception):
-    """What is wrong with a token; tokens are counted from the first behind the name."""
+    """An error at a token; tokens are counted from the first behind the name."""
 
     def __init__(self, cause: str, token: int):
         super().__init__(cause)

@@ -114,7 +114,7 @@ def extended_name(symbols: Symbols, set_id: int, number: int, index: int) -> str
 
 
 class Shape:
-    """What the grammar says of how to print an opcode."""
+    """The grammar's facts on how to print an opcode."""
 
     def __init__(self, opcode: int):
         specs = operand_specs(opcode)
@@ -180,7 +180,7 @@ def shape(opcode: int) -> Shape:
 
 
 class Decided(NamedTuple):
-    """What the deciding words of a form are, and where."""
+    """The deciding words of a form, and their places."""
 
     words: Mapping[int, int]
     """By place."""

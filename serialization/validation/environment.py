@@ -1,5 +1,6 @@
 """
-What a module is validated for: SPIR-V of some version alone, or a version of Vulkan.
+The environment that a module is validated for: SPIR-V of some version alone, or a version of
+Vulkan.
 
 The names are those of `spirv-val --target-env`. OpenCL's environments are not offered: their rules
 are not checked here, and a kernel's module is validated as SPIR-V.

@@ -75,7 +75,7 @@ def _integer_32(t: Type) -> bool:
 
 
 class Form(NamedTuple):
-    """What a set of GLSL instructions takes: operands of the result's type, mostly."""
+    """A form of GLSL instructions: their names, and the operands that they take."""
 
     names: str
     text: str

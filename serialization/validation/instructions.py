@@ -25,7 +25,7 @@ ID_KINDS = frozenset({"IdRef", "IdResultType", "IdResult", "IdScope", "IdMemoryS
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the grammar says of an opcode, ready for use."""
+    """The grammar's facts of an opcode, ready for use."""
 
     name: str
     """Without `Op`; the number of an unknown opcode."""

@@ -136,7 +136,7 @@ class Module:
             i.sound = False
 
     def unreadable(self) -> Iterator[tuple[Instruction, SPIRVDecodeError]]:
-        """What the grammar cannot read, and why."""
+        """Returns the instructions that the grammar cannot read, each with its error."""
         for i in self.instructions:
             if i.sound:
                 continue
@@ -309,7 +309,7 @@ class Module:
         return None if at is None else self.types.get(at.type_id)
 
     def pointee(self, type_: Type | None) -> Type | None:
-        """What a typed pointer points to."""
+        """Returns the type that a typed pointer points to."""
         return None if type_ is None else self.types.get(type_.pointee_id)
 
     def op_of(self, id: int) -> str:

@@ -19,7 +19,7 @@ from xdsl_spirv.serialization.validation.types import Type
 
 
 class Want(NamedTuple):
-    """What a type must be: in words (`{r}` is the result's), and as a test of it beside that."""
+    """A required type: in words (`{r}` is the result's), and as a test beside that."""
 
     text: str
     fits: Callable[[Type, Type], bool]

@@ -28,7 +28,7 @@ class Severity(StrEnum):
 
 
 class Problem(NamedTuple):
-    """What a rule found: the cause, what to do, and the instruction if it is not the one given."""
+    """A broken rule: the cause, what to do, and the instruction if it is not the one given."""
 
     cause: str
     remedy: str

@@ -28,25 +28,25 @@ VERSION = "raise the version in the header"
 
 
 def constituents(count: int) -> str:
-    """Of a composite made from too few or too many."""
+    """The remedy for a composite made from too few or too many."""
     return f"give {count} constituents"
 
 
 def convert(what: str, type_: object) -> str:
-    """Of an operand that has another type than it must."""
+    """The remedy for an operand that has another type than it must."""
     return f"convert {what} to {type_}"
 
 
 def declare(capability: str) -> str:
-    """Of what no declared capability enables."""
+    """The remedy for what no declared capability enables."""
     return f"declare OpCapability {capability}"
 
 
 def pointer_to(storage: str) -> str:
-    """Of a result pointer that changes the storage class."""
+    """The remedy for a result pointer that changes the storage class."""
     return f"make the result a pointer to {storage}"
 
 
 def result_type(type_: object) -> str:
-    """Of a result that follows from the operands and is declared otherwise."""
+    """The remedy for a result that follows from the operands and is declared otherwise."""
     return f"make the result type {type_}"

@@ -190,7 +190,7 @@ class Type:
         return self.encoding == "BFloat16KHR"
 
     def shape(self) -> object:
-        """What two types share that differ in their scalars alone."""
+        """Returns the shape that types share which differ in their scalars alone."""
         if self.kind == "Vector":
             return self.lanes
         if self.is_matrix:

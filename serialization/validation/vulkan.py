@@ -248,7 +248,7 @@ def push_constants(m: Module) -> Problems:
 
 
 class BuiltIn(NamedTuple):
-    """What a built-in variable of a compute kernel is."""
+    """The type that a built-in variable of a compute kernel must have."""
 
     lanes: int
     what: str

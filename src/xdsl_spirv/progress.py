@@ -1,5 +1,5 @@
 """
-What takes long, while it lasts: stages, and how far each of them is.
+Shows the progress of long work: its stages, and how far each of them is.
 
 The library says where it is; whether anybody hears of it is the command's affair
 (`tools/progress.py`). A ticker repeats what is being done while a stage is silent: in one long
@@ -26,7 +26,9 @@ TICK_SECONDS = 1.0
 
 
 class Display(Protocol):
-    """Who hears of it: a line for the stage that is at work, and that it has ended."""
+    """
+    The protocol of progress displays: `show` has a line for the stage at work, `clear` ends it.
+    """
 
     def show(self, text: str) -> None: ...
 
@@ -79,7 +81,7 @@ class Ticker:
                 self.display.clear()
 
     def tick(self) -> None:
-        """What is at work still lasts."""
+        """Tells that the present work still lasts."""
         with _SPEAKING:
             now = self.clock()
             lasting = [stage for stage in self.stages if now - stage.start >= QUIET_SECONDS]

@@ -1,5 +1,5 @@
 """
-What `import xdsl_spirv as xs` offers beside compiling and launching.
+The names that `import xdsl_spirv as xs` offers beside compiling and launching.
 
 A module is given as it is at hand: as `bytes` of a binary, the path of a file, or xDSL's operation.
 """
@@ -68,7 +68,7 @@ def encode(module: Operation, *, names: bool = True) -> bytes:
 
 
 class Findings(list[Finding]):
-    """What `validate` found; empty for a valid module."""
+    """The findings of `validate`; empty for a valid module."""
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self)) or "valid: no findings"
@@ -79,7 +79,7 @@ class Findings(list[Finding]):
 
 def validate(source: Source, environment: str | None = None) -> Findings:
     """
-    What is wrong with a module: each finding with its rule, its place and what to do.
+    Returns the faults of a module: each finding with its rule, its place and what to do.
 
     `environment` is `vulkan1.3`, `universal1.6`, ...; without it, what the module's version says.
     Raises `SPIRVDecodeError` for bytes that are no module.
@@ -151,7 +151,7 @@ def explain(
     **options: Any,
 ) -> Explanation:
     """
-    Which path each layer of a model takes on a target, why, and for how long at least.
+    Returns which path each layer of a model takes on a target, why, and for how long at least.
 
     `model` is what `compile` takes, with its options, or a program. `print` shows the table; a
     notebook shows the page.

@@ -1,5 +1,5 @@
 """
-What `xdsl-opt` finds of this package: names now, modules only when a name is used.
+The names of this package that `xdsl-opt` knows; modules load when a name is used.
 
 Every factory imports inside its body, so that `xdsl-opt --version` costs the same with the package
 installed as without it.

@@ -108,7 +108,7 @@ class Kernel:
 
     @property
     def invocations(self) -> int:
-        """Of the launch."""
+        """The number of invocations of the launch."""
         return self.machine.invocations
 
     # Writing
@@ -150,7 +150,7 @@ class Kernel:
         return self.op(f"spirv.Constant {value} : {type}")
 
     def buffer(self, element: str, array: Array, components: int = 1) -> int:
-        """A new buffer."""
+        """Adds a buffer."""
         self.buffers.append(Buffer(element, np.ascontiguousarray(array), components))
         return len(self.buffers) - 1
 
@@ -164,7 +164,7 @@ class Kernel:
         )
 
     def load(self, buffer: int, index: str = "%id") -> str:
-        """An element."""
+        """Loads an element."""
         element = self.buffers[buffer].element
         return self.op(f'spirv.Load "StorageBuffer" {self.pointer(buffer, index)} : {element}')
 
@@ -216,7 +216,7 @@ class Kernel:
         return replace(self, body=left[::-1])
 
     def text(self) -> str:
-        """The module."""
+        """Returns the module's text."""
         body = "\n".join(statement.text for statement in self.body)
         text = body + "\n".join(self.functions)
         variables = [

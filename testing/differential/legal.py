@@ -44,7 +44,7 @@ MOVED = Legal(why="exact, bits are moved", flush=False)
 
 
 def subnormal(values: Array) -> Array:
-    """Which numbers may be flushed to zero."""
+    """Returns which numbers may be flushed to zero."""
     if values.dtype.kind != "f":
         return np.zeros(values.shape, bool)
     return (values != 0) & (np.abs(values) < np.finfo(values.dtype).tiny)
@@ -61,7 +61,7 @@ def spacing(value: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def within(result: Array, expected: Array, allowed: Array) -> Array:
-    """Which elements are equal, both NaN, or apart by no more than is allowed."""
+    """Returns which elements are equal, both NaN, or apart by no more than is allowed."""
     if result.dtype.kind != "f":
         return result == expected
     # A bound that crosses the largest number makes infinity legal.

@@ -51,7 +51,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Run:
-    """What a model is given, and what it must answer."""
+    """A model's inputs, and the outputs that it must give."""
 
     inputs: dict[str, Array]
     expected: dict[str, Array]
@@ -141,7 +141,9 @@ class RandomGraph:
         return {n: a for n, a in self.results.items() if n not in self.read}
 
     def runs(self) -> list[Run]:
-        """What the graph answers: for the values it was drawn with, then for other open sizes."""
+        """
+        Returns the graph's outputs: for the values it was drawn with, then for other open sizes.
+        """
         first = Run(self.inputs, self.expected)
         return [first, *self._other_sizes()] if self.open_sizes else [first]
 

@@ -75,7 +75,7 @@ Execute = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a graph."""
+    """The verdict on a graph."""
 
     seed: int
     number: int

@@ -72,7 +72,7 @@ def _ordinary(only_chains: bool = False) -> list[Record]:
 
 
 def single(g: RandomGraph) -> None:
-    """One operator."""
+    """Returns a graph of one operator."""
     record = chosen(g.rng, _ordinary())
     g.opset = opset_of(g.rng, record)
     record.draw(Draw(g, record.name, record.domain))
@@ -133,7 +133,7 @@ def open_sizes(g: RandomGraph) -> None:
 
 
 def control(g: RandomGraph) -> None:
-    """If, Loop or Scan."""
+    """Returns a graph with an If, Loop or Scan."""
     record = RECORDS["", str(g.rng.choice(CONTROL))]
     g.opset = opset_of(g.rng, record)
     record.draw(Draw(g, record.name))

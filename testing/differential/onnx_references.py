@@ -49,7 +49,7 @@ def model_of(
     constants: Mapping[str, Array],
     opset: int,
 ) -> Any:
-    """A model of nodes."""
+    """Returns a model of nodes."""
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     tensors = [numpy_helper.from_array(a, n) for n, a in constants.items()]
     graph = helper.make_graph(nodes, "random", inputs, outputs, tensors)
@@ -60,7 +60,7 @@ def model_of(
 
 
 def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
-    """What the reference computes for a node alone; raises `NotComputed`."""
+    """Returns the reference's results for a node alone; raises `NotComputed`."""
     helper = import_module("onnx.helper")
     inputs = [helper.make_tensor_value_info(n, tensor_type(a), a.shape) for n, a in given.items()]
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
@@ -120,7 +120,7 @@ def _run_wide(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def run_evaluator(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """What onnx's own evaluator computes; raises `NotComputed`."""
+    """Returns the results of onnx's own evaluator; raises `NotComputed`."""
     evaluator = import_module("onnx.reference").ReferenceEvaluator
     try:
         with np.errstate(all="ignore"):

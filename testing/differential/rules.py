@@ -42,7 +42,7 @@ RULES: list[Rule] = []
 
 
 def moved(type: Type) -> Legal:
-    """Bits are moved."""
+    """Returns the legal results of operations that only move bits."""
     return MOVED
 
 

@@ -53,7 +53,7 @@ def interpret(
     subgroup_size: int | None = None,
     rounding: Rounding = "nearest-even",
 ) -> Buffers:
-    """What the buffers hold after a run on the interpreter, whatever the subgroups' size."""
+    """Returns the buffers after a run on the interpreter, whatever the subgroups' size."""
     buffers = buffers_of(kernel)
     dispatch(
         module or module_of(kernel),
@@ -70,14 +70,16 @@ def interpret(
 
 
 def choices(kernel: Kernel, module: SPIRVModuleOp | None = None) -> list[Buffers]:
-    """What buffers hold after runs with the other choice that devices have: bfloat16's rounding."""
+    """
+    Returns the buffers after runs with the other choice that devices have: bfloat16's rounding.
+    """
     if "bf16" not in kernel.text():
         return []
     return [interpret(kernel, module, rounding="toward-zero")]
 
 
 def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Dispatch:
-    """The same run for a device."""
+    """Returns the run as a job for a device."""
     return Dispatch(
         encode(module or module_of(kernel)),
         "main",

@@ -56,7 +56,7 @@ class Type:
         return 4 if self.count == 3 else self.count
 
     def of(self, scalar: str) -> Type:
-        """As many of another scalar."""
+        """Returns the type of as many components of another scalar."""
         return Type(scalar, self.count)
 
 

@@ -67,7 +67,7 @@ def seeds_of(kind: str, folder: str | None) -> tuple[bytes, ...]:
 
 
 def attempt(reader: Reader, data: bytes) -> tuple[str, str]:
-    """What became of an input, and the traceback if that is a fault."""
+    """Returns the outcome of an input, and the traceback if that is a fault."""
     before = time.process_time()
     signal.signal(signal.SIGVTALRM, _late)
     signal.setitimer(signal.ITIMER_VIRTUAL, SLOW)
@@ -139,7 +139,7 @@ def _read(data: Mapping[str, Any], first: int, results: Connection) -> None:
 @dataclass
 class Batch:
     """
-    What came of a job's inputs: outcomes by name, faults with their tracebacks, and inputs that
+    The outcome of a job's inputs: outcomes by name, faults with their tracebacks, and inputs that
     reached lines that none had reached in this process.
     """
 

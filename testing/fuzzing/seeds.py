@@ -174,7 +174,9 @@ def in_folder(folder: Path) -> list[bytes]:
 
 
 def all_of(kind: str) -> list[bytes]:
-    """What the tests are made of, and what reached more when the fuzzer ran."""
+    """
+    Returns the inputs that the tests are made of, and those that reached more when the fuzzer ran.
+    """
     return [*KINDS[kind](), *in_folder(TESTS / "fuzzing" / kind)]
 
 

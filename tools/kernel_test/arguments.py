@@ -1,5 +1,5 @@
 """
-What a launch gets: buffers and push constants as bytes, laid out as the module says.
+Makes a launch's buffers and push constants as bytes, laid out as the module says.
 
 Everything that the kernel reads must be given, and nothing else may be: a name that it does not
 have, a member that is missing, a size that nobody said are refused with what to write. Nothing is

@@ -1,5 +1,5 @@
 """
-What a step of an expression costs: a bound of the elements that it makes and the products that it
+Bounds the cost of a step of an expression: the elements that it makes and the products that it
 sums, known from its arguments before it runs.
 
 A description comes from anywhere, and a call of numpy's cannot be interrupted. So every step is

@@ -1,5 +1,5 @@
 """
-What a kernel's test is: the launch, what it is given, what it should give.
+Describes a kernel's test: the launch, its inputs, and the expected results.
 
 A record holds what was said and nothing more: None and empty mean "not said". Nothing that a launch
 needs has a default, but for the size of a subgroup (32, or the target's) and the checks (all).
@@ -78,7 +78,7 @@ class Tolerance:
 @dataclass(frozen=True)
 class Contents:
     """
-    What a buffer, or a member of one, holds and shall hold.
+    The contents of a buffer or a member: before the launch, and as expected after it.
 
     `size` is a shape in elements of `type`; both follow from a fixed block or a `.npy` file if they
     are not said. `content` is a pattern's name, a number, a list, or the path of a `.npy` file.

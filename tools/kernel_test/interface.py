@@ -1,5 +1,6 @@
 """
-What an entry point asks for: buffers, push constants, specialization constants, by their names.
+Reads the interface of an entry point: buffers, push constants, specialization constants, by their
+names.
 
 It is read off the binary, where names, offsets and strides stand as the compiler wrote them. Sizes
 that specialization constants decide have the values of one launch (`Constants`). Memory is seen as

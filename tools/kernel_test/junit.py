@@ -16,7 +16,7 @@ FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def to_junit(outcomes: Sequence[Outcome]) -> bytes:
-    """The document."""
+    """Returns the document of JUnit."""
     suites = ElementTree.Element("testsuites", _counts(outcomes))
     kernels: dict[str, list[Outcome]] = {}
     for outcome in outcomes:

@@ -41,7 +41,7 @@ class Breach(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """What limits are about, beside the module."""
+    """The numbers of a launch that limits apply to, beside the module."""
 
     grid: tuple[int, int, int]
     workgroup: tuple[int, int, int]

@@ -56,7 +56,7 @@ def _clone_with_lines(module: ModuleOp) -> ModuleOp:
 
 def load_kernel(test: KernelTest) -> Kernel:
     """
-    The kernel of a test.
+    Loads the kernel of a test.
 
     Raises `Misuse` for a file that cannot be tested, `CompileError`, `SPIRVDecodeError`,
     `SPIRVAssemblyError` and xDSL's errors for one that has no meaning.

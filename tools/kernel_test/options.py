@@ -13,7 +13,7 @@ described wrongly or there is nothing to run. docs/kernel-tests.md has the file'
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declares the options."""
     command.epilog = EPILOG
     command.add_argument(
         "kernels",

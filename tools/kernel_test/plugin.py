@@ -83,7 +83,7 @@ class KernelItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it is."""
+        """Returns the test's file, line and name."""
         return self.path, 0, self.name
 
 

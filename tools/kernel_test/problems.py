@@ -1,5 +1,5 @@
 """
-What a test tells: findings, mismatches and errors in one form, each with its places in the source.
+Reports of a test: findings, mismatches and errors in one form, each with its places in the source.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Problem:
     related: tuple[Location, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the problem as JSON's data."""
         return {
             "rule": self.rule,
             "message": self.message,

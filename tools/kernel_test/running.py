@@ -301,7 +301,7 @@ def _limits(
 
 
 def workgroup_size(interface: Interface) -> tuple[int, int, int]:
-    """From the WorkgroupSize built-in, LocalSizeId or LocalSize."""
+    """Returns the workgroup size from the WorkgroupSize built-in, LocalSizeId or LocalSize."""
     m, constants = interface.module, interface.constants
     for id, decorations in m.decorations.items():
         built_ins = [enumerant("BuiltIn", int(d.parameters[0])) for d in decorations

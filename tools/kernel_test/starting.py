@@ -39,7 +39,7 @@ def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespac
 
 
 def describe(test: KernelTest, path: Path) -> str:
-    """The file's text."""
+    """Returns the file's text."""
     kernel = load_kernel(test)
     constants = Constants(kernel.index, test.specialization)
     interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)

@@ -85,7 +85,7 @@ def names(table: Table, key: str, value: Any) -> str:
 
 
 def flag(table: Table, key: str, value: Any) -> bool:
-    """A boolean."""
+    """Reads a boolean."""
     if not isinstance(value, bool):
         raise table.error(f"{value!r} is neither true nor false", "write true or false", key)
     return value
@@ -99,7 +99,7 @@ def count(table: Table, key: str, value: Any, most: int = MAX_COUNT, least: int 
 
 
 def number(table: Table, key: str, value: Any) -> float:
-    """A finite number."""
+    """Reads a finite number."""
     if type(value) not in (int, float) or not math.isfinite(value):
         raise table.error(f"{value!r} is no finite number", "write one, as in 0.5", key)
     return float(value)
@@ -267,7 +267,7 @@ def macros(table: Table, key: str, value: Any) -> dict[str, str]:
 
 
 def compilation(table: Table, key: str, value: Any) -> Compile:
-    """How GLSL is compiled."""
+    """Reads how GLSL is compiled."""
     inner = subtable(table, key, value)
     options = Compile(
         target_env=inner.take("target-env", None, text),
@@ -327,5 +327,5 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def beside(kernel: Path) -> Path:
-    """Where the test of a kernel is looked for."""
+    """Returns where the test of a kernel is looked for."""
     return kernel.with_name(kernel.stem + SUFFIX)

@@ -45,7 +45,7 @@ def write_page(
 def page_of(
     target: str, outcomes: Mapping[str, Sequence[Outcome]], searches: Mapping[str, Search]
 ) -> str:
-    """The page's HTML."""
+    """Returns the page's HTML."""
     devices = sorted({f"{o.device}, {o.driver}" for tried in outcomes.values() for o in tried})
     measured = sum(search.measurements for search in searches.values())
     body = [

@@ -1,5 +1,5 @@
 """
-What candidates that nobody measured are likely to take: the cost model, corrected by measurements.
+Predicts the times of candidates that nobody measured: the cost model, corrected by measurements.
 
 The error of an estimate is taken for a sum of errors of the schedule's decisions (its tile, its
 grid, the way of each operand, ...), each normally distributed around none. Contractions of one
@@ -93,7 +93,7 @@ def _normal(z: Vector) -> Vector:
 
 @dataclass
 class Model:
-    """What measurements say of estimates."""
+    """Learns from measurements how far off estimates are."""
 
     subjects: list[Subject] = field(default_factory=list[Subject])
     errors: list[float] = field(default_factory=list[float])

@@ -53,7 +53,7 @@ class Proposals:
 
 
 def class_of(contraction: Contraction, target: Target) -> str:
-    """What contractions have in common whose estimates are off alike, in words."""
+    """Returns the class of contractions whose estimates are off alike, in words."""
     a, b, result = contraction.types
     m, n, k, batch = map(typical, (contraction.m, contraction.n, contraction.k, contraction.batch))
     words = [f"{a} x {b} -> {result}"]
@@ -189,7 +189,10 @@ def propose(
 def select(
     new: Mapping[str, Subject], own: Sequence[Measured], learned: Sequence[Measured], count: int
 ) -> Proposals:
-    """Which of the `new` candidates to measure, by what is known of this contraction and others."""
+    """
+    Returns which of the `new` candidates to measure, by what is known of this contraction and
+    others.
+    """
     if not new:
         return Proposals({}, 0.0)
     model = Model()
@@ -216,11 +219,11 @@ def select(
 
 
 def subject_data(subject: Subject) -> dict[str, Any]:
-    """A subject as data."""
+    """Returns a subject as data."""
     return asdict(subject)
 
 
 def subject_from(data: Mapping[str, Any]) -> Subject:
-    """What `subject_data` made data of, also where lists stand for tuples."""
+    """Restores a subject from the data of `subject_data`, also where lists stand for tuples."""
     pairs = tuple((str(name), str(choice)) for name, choice in data["decisions"])
     return Subject(data["contraction"], data["kind"], pairs, data["estimate"])

@@ -1,5 +1,5 @@
 """
-What a search for schedules leaves: outcomes, found again in a store, and the tuned table.
+The results of a search for schedules: outcomes, found again in a store, and the tuned table.
 
 A time counts beside that of the reference, which was measured before and after it on the same
 device. Outcomes of other devices and drivers are never looked at. Those under another clock or load
@@ -38,7 +38,7 @@ OTHER_CLOCK = 0.25
 @dataclass(frozen=True)
 class Outcome:
     """
-    What came of a candidate: `status` is one of `STATUSES`.
+    The outcome of a candidate: `status` is one of `STATUSES`.
 
     `microseconds` is the median of all dispatches together (`packing` the part of those that pack
     operands) in so many `runs`, `reference` that of the default schedule beside it, which changed
@@ -91,7 +91,7 @@ class Outcome:
 
 
 def outcome_of(data: Mapping[str, Any], result: Result, at: float = 0.0) -> Outcome:
-    """What a measurement came to, from its job's data and its result."""
+    """Returns the outcome of a measurement, from its job's data and its result."""
     value: Mapping[str, Any] = result.value or {}
     known = {name: value[name] for name in VALUES if name in value}
     pruned = value.get("pruned", "")
@@ -118,7 +118,7 @@ def is_usual(reference: float, clock: float) -> bool:
 
 
 def clock_of(outcomes: Iterable[Outcome]) -> float:
-    """What the reference took beside one contraction's outcomes, in the middle."""
+    """Returns the median time of the reference beside one contraction's outcomes."""
     times = [outcome.reference for outcome in outcomes if outcome.right]
     return median(times) if times else 0.0
 
@@ -143,7 +143,7 @@ class Known:
 
     @staticmethod
     def of(records: Iterable[Record], device: str, driver: str) -> Known:
-        """What measurements there are on a device."""
+        """Returns the measurements of a device."""
         groups: dict[str, list[tuple[Record, Outcome]]] = defaultdict(list)
         for record in records:
             if (record.result.device, record.result.driver) == (device, driver):
@@ -194,7 +194,7 @@ class Known:
         return outcome if unusual or self.is_usual(outcome) else None
 
     def of_contraction(self, key: str) -> dict[str, Outcome]:
-        """By schedule, all outcomes of a contraction with their second measurements."""
+        """Returns by schedule all outcomes of a contraction with their second measurements."""
         return {
             schedule: confirmed(outcome, self.outcomes.get((key, schedule, 1)))
             for (other, schedule, turn), outcome in self.outcomes.items()
@@ -258,7 +258,7 @@ def confirmed(outcome: Outcome, second: Outcome | None) -> Outcome:
 
 
 def entry_of(tried: Sequence[Outcome]) -> dict[str, Any]:
-    """What the table says of a contraction: the schedule, and the evidence for it."""
+    """Returns the table's entry of a contraction: the schedule, and the evidence for it."""
     best = best_of(tried)
     assert best is not None
     default = tried[0].microseconds if tried[0].right else None

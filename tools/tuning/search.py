@@ -59,7 +59,7 @@ class Options:
 
 
 class Bench(ABC):
-    """What a search asks: what to try, and how long it takes."""
+    """The bench of a search: what to try, and how long it takes."""
 
     @abstractmethod
     def propose(
@@ -82,7 +82,7 @@ class Bench(ABC):
 @dataclass
 class Learned:
     """
-    What the searches of all contractions have measured, for one another.
+    Measurements that the searches of all contractions share.
 
     `promised` and `kept` are the sums of the gains that steps were expected to bring and that they
     brought, as logarithms. Estimates of schedules that no target's file has rates for may be far

@@ -417,7 +417,7 @@ def unfold(b: Nodes, x: Tensor, /, *, dim: int = -1, size: int, step: int = 1) -
 
 @operator("CDist", domain=MICROSOFT)
 def distances(b: Nodes, x: Tensor, y: Tensor, /, *, metric: str = "sqeuclidean") -> Tensor:
-    """Between each row of one matrix and each of the other."""
+    """Returns the distances between each row of one matrix and each of the other."""
     if metric not in ("sqeuclidean", "euclidean"):
         b.refuse(f"metric is {metric!r}", "use 'sqeuclidean' or 'euclidean'")
     sizes = [x.sizes[0], y.sizes[0]]

@@ -58,7 +58,8 @@ def key_mask(
     b: Nodes, mask: Tensor | None, sizes: Sequence[Size], element: Element, hidden: float
 ) -> list[Tensor]:
     """
-    What to add to scores (sizes: batch, heads, queries, keys) by one of onnxruntime's masks.
+    Returns the addend of scores (sizes: batch, heads, queries, keys) for one of onnxruntime's
+    masks.
 
     They are: lengths of the batch's sequences; their ends, then their beginnings; ones and zeros
     for keys; for queries and keys; the last with dimensions for heads.
@@ -304,7 +305,7 @@ def decoder_attention(
     output_qk: int = 0,
     past_present_share_buffer: int = 0,
 ) -> Sequence[Tensor]:
-    """One query."""
+    """Attention of one query."""
     shared = past_present_share_buffer or past_sequence_length or beam_width
     refuse_input(b, shared or cache_indirection, "a shared buffer or a beam")
     refuse_input(b, output_qk, "output_qk")

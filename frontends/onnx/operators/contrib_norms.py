@@ -29,7 +29,7 @@ def simplified_layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """By the root of the mean square."""
+    """Divides by the root of the mean square."""
     first = shapes.axis_of(b, axis, x.rank)
     result, _, inverse = reductions.normalized(b, x, range(first, x.rank), epsilon, center=False)
     result = b.convert(result, scale.element)
@@ -129,7 +129,7 @@ def group_norm(
     epsilon: float = 1e-5,
     groups: int,
 ) -> Sequence[Tensor]:
-    """By the deviation of a group of channels; then x sigmoid(x), if asked."""
+    """Divides by the deviation of a group of channels; then x sigmoid(x), if asked."""
     total = plus(b, x, None if skip is None else _over_pixels(b, skip, channels_last))
     total = plus(b, total, None if bias is None else _over_pixels(b, bias, channels_last))
     image = to_channels_first(b, total) if channels_last else total
@@ -164,7 +164,7 @@ def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
 def bias_softmax(
     b: Nodes, x: Tensor, bias: Tensor, /, *, axis: int = 1, is_inner_broadcast: int
 ) -> Any:
-    """From the axis on, one softmax."""
+    """One softmax over all dimensions from the axis on."""
     entry = lookup("", "Softmax", 1)
     assert entry is not None
     return entry(b, plus(b, x, bias), axis=axis)

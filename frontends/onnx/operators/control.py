@@ -82,8 +82,8 @@ def loop(
     b: Nodes, count: Tensor | None, condition: Tensor | None, /, *carried: Tensor, body: Any
 ) -> list[Tensor]:
     """
-    As many rounds as there can be at most; from the one on that data says is not made, the carried
-    values stay.
+    Writes out as many rounds as there can be at most; from the one on that data says is not made,
+    the carried values stay.
     """
     most = _most_rounds(b, count)
     counted = count if count is not None and count.numbers is None else None

@@ -242,7 +242,7 @@ def mish(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Shrink")
 def shrink(b: Nodes, x: Tensor, /, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """Of integers the sums are floats, rounded toward zero."""
+    """Sums of integers are floats, rounded toward zero."""
 
     def body(s: Scalars, x: Number) -> Number:
         wide = x if x.element.is_float else x.to(F32)

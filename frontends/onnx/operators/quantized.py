@@ -240,7 +240,9 @@ def _known_blocks(
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(b: Nodes, x: Tensor, /) -> Sequence[Tensor]:
-    """To uint8, by the range of all elements and zero; the scale of nothing but zeros is 1."""
+    """
+    Quantizes to uint8, by the range of all elements and zero; the scale of nothing but zeros is 1.
+    """
     axes = range(x.rank)
     least, greatest = minimum_over(b, x, axes, False), maximum_over(b, x, axes, False)
 

@@ -64,7 +64,7 @@ class RecurrentAttributes:
 
 
 class Recurrence:
-    """What the three operators share: directions, gates, steps and lengths."""
+    """The common part of the three operators: directions, gates, steps and lengths."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Recurrence:
         return self.b.slice(t, starts, [count * self.hidden, *t.sizes[1:]], [1] * t.rank)
 
     def biases(self, direction: int) -> tuple[Tensor, Tensor] | None:
-        """Those of the input and of the state."""
+        """The biases of the input and of the state."""
         if self.bias is None:
             return None
         whole = self.part(self.bias, direction)

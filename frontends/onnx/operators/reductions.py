@@ -27,7 +27,7 @@ def total_of(sizes: Iterable[Any]) -> Any:
 
 
 def float_of(element: Element) -> Element:
-    """What functions of sums are computed in."""
+    """Returns the floating-point type in which functions of sums are computed."""
     return sum_element(element) if element.is_float else F32
 
 

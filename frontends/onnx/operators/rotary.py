@@ -124,7 +124,10 @@ def standard_rotary_embedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> Tensor:
-    """Without positions the tables have a row for each token of each sequence."""
+    """
+    Turns pairs of elements; without positions the tables have a row for each token of each
+    sequence.
+    """
     length = x.sizes[2 if x.rank == 4 else 1]
     tables = [cos_cache, sin_cache]
     if position_ids is not None:

@@ -357,7 +357,10 @@ def deform_conv(
     offset_group: int = 1,
     window: StepAttributes,
 ) -> Tensor:
-    """What each element of the kernel meets is written out, then contracted with the weights."""
+    """
+    Writes out the elements that each element of the kernel meets, then contracts them with the
+    weights.
+    """
     kernel = kernel_of(b, w, kernel_shape)
     rank = len(kernel)
     n, channels = x.sizes[:2]
@@ -512,7 +515,7 @@ __all__ = ["F32", "added", "parts"]
 @operator("AffineGrid", since=20)
 def affine_grid(b: Nodes, theta: Tensor, size: Tensor, /, *, align_corners: int = 0) -> Tensor:
     """
-    Where an affine map of coordinates from -1 to 1 reads each element of an image, x first.
+    Returns where an affine map of coordinates from -1 to 1 reads each element of an image, x first.
 
     A single element is in the middle, at 0. With aligned corners ONNX divides by 0 there; PyTorch,
     where the operator comes from, has 0, too.

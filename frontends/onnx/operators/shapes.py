@@ -121,7 +121,9 @@ def constant_of_shape(b: Nodes, shape: Tensor, /, *, value: Array | None = None)
 
 @operator("Range")
 def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
-    """By a known step, between numbers, or by 1 between sizes that may be open, or as declared."""
+    """
+    Counts by a known step, between numbers, or by 1 between sizes that may be open, or as declared.
+    """
     element, step = start.element, delta.numbers
     sizes = b.declared_result
     if sizes is not None and any(t.known is None for t in (start, limit, delta)):

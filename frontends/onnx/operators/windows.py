@@ -49,11 +49,11 @@ class StepAttributes:
         return list(self.strides or [1] * rank)
 
     def distances(self, rank: int) -> list[int]:
-        """Of a window's elements."""
+        """The distances between a window's elements."""
         return list(self.dilations or [1] * rank)
 
     def padding(self, rank: int) -> list[int]:
-        """That before all spatial dimensions, then that after them."""
+        """The padding before all spatial dimensions, then that after them."""
         return list(self.pads or [0] * 2 * rank)
 
 

@@ -54,7 +54,7 @@ class FunctionEmitter(SpirvEmitter):
         return self.pure(bit.ShiftRightLogicalOp, a, self.index(b.bit_length() - 1))
 
     def remainder(self, a: Index, b: Size) -> Index:
-        """By a mask where `b` is a power of two."""
+        """Returns the remainder, by a mask where `b` is a power of two."""
         if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
             return super().remainder(a, b)
         return self.pure(bit.BitwiseAndOp, a, self.index(b - 1))

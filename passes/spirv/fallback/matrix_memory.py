@@ -198,7 +198,7 @@ class MatrixMemory:
         code.insert(StoreOp(pointer, code.same_bits(value, self.number), self._memory()))
 
     def load(self, code: SpirvEmitter, place: Place) -> SSAValue:
-        """One component."""
+        """Loads one component."""
         line, within = self.line_and_number(place)
         wide, narrow = self.component_width, self.number_width
         if wide == narrow:

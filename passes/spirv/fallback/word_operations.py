@@ -1,5 +1,5 @@
 """
-What each operation on 64-bit integers is in words: scalars in, scalars out.
+Writes each operation on 64-bit integers in words: scalars in, scalars out.
 
 A table by operation; vectors are taken apart around it.
 """

@@ -45,7 +45,7 @@ class Words:
     # Pairs and values
 
     def pair(self, value: SSAValue) -> Pair:
-        """The words of a value."""
+        """Returns the words of a value."""
         owner = value.owner
         if isinstance(owner, ConstantOp) and isinstance(owner.value, DenseIntOrFPElementsAttr):
             low, high = (int(word) for word in owner.value.get_values())
@@ -55,14 +55,14 @@ class Words:
         return Pair(self.code.component(value, 0), self.code.component(value, 1))
 
     def value(self, pair: Pair) -> SSAValue:
-        """A pair as one value."""
+        """Returns a pair as one value."""
         return self.code.add(CompositeConstructOp(pair, WORDS))
 
     def number(self, value: int) -> Pair:
         return Pair(self.code.number(value), self.code.number(value >> BITS))
 
     def widened(self, low: SSAValue, *, sign: bool) -> Pair:
-        """An i32 as 64 bits."""
+        """Widens an i32 to 64 bits."""
         return Pair(low, self._signs(low) if sign else self.code.number(0))
 
     def select(self, condition: SSAValue, a: Pair, b: Pair) -> Pair:
@@ -220,7 +220,7 @@ class Words:
         return Pair(*parts[:2]), Pair(*parts[2:])
 
     def divide_signed(self, a: Pair, b: Pair) -> tuple[Pair, Pair]:
-        """Toward zero; the remainder has the dividend's sign."""
+        """Divides toward zero; the remainder has the dividend's sign."""
         quotient, remainder = self.divide(self.magnitude(a), self.magnitude(b))
         negative, other = self.is_negative(a), self.is_negative(b)
         differ = self._op(logic.LogicalNotEqualOp, negative, other)

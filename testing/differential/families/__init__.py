@@ -1,5 +1,5 @@
 """
-What is generated: families of kernels, each a function that fills an empty `Kernel`.
+Families of generated kernels, each a function that fills an empty `Kernel`.
 
 A seed chooses the family in turn and everything else at random, so any range of seeds has them all.
 """

@@ -9,7 +9,7 @@ from xdsl_spirv.testing.differential.types import I32, INTEGERS, Type
 
 
 def control_flow(k: Kernel) -> None:
-    """One of each."""
+    """Writes one construct of each kind."""
     _nested(k)
     _switch(k)
     _call(k)

@@ -46,12 +46,12 @@ class Kind:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """Of its numbers."""
+        """The dtype of its numbers."""
         return BFLOAT16 if self.scalar == "bf16" else DTYPES[self.scalar]
 
     @property
     def stored(self) -> np.dtype[np.generic]:
-        """Of the buffers that hold it."""
+        """The type of the buffers that hold it."""
         return np.dtype(np.int16) if self.scalar == "bf16" else DTYPES[self.scalar]
 
     def of(self, scalar: str) -> Kind:
