@@ -55,8 +55,12 @@ class Core(Multiplier, Protocol):
         """The accumulators: the initial value's elements, or 0."""
         ...
 
-    def end(self, totals: Sequence[SSAValue]) -> None:
-        """Store what the epilogue makes of the accumulators, nothing outside the results."""
+    def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
+        """
+        Store what the epilogue makes of the accumulators, nothing outside the results.
+
+        The operands have been multiplied: their tiles' room is free.
+        """
         ...
 
 
@@ -150,7 +154,7 @@ def _emit(
     place = _place(builder, plan)
     core = make_core(builder, plan, place)
     operands = _operand(builder, plan, place, 0, a), _operand(builder, plan, place, 1, b)
-    core.end(multiply_tiles(builder, plan, core, operands, core.begin(init)))
+    core.end(multiply_tiles(builder, plan, core, operands, core.begin(init)), operands)
 
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:

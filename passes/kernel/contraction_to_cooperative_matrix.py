@@ -67,6 +67,7 @@ class CooperativeCore:
             reused = self.tile.reuses_sums
             self.slices = SliceSums(builder, plan, place, self.types[2], reused)
             if reused:
+                # A single fragment never takes a tile's place.
                 self.tile.scratch = self.slices.memory
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
@@ -75,10 +76,11 @@ class CooperativeCore:
             return self.tile.zeros()
         return self.tile.load(self.init)
 
-    def end(self, totals: Sequence[SSAValue]) -> None:
+    def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         if self.slices is None:
             self.tile.store(totals)
         else:
+            self.slices.enter(operands)
             self.slices.add(totals, self._finish)
 
     def _finish(self, numbers: Sequence[int], sums: Sequence[SSAValue], mine: Condition) -> None:

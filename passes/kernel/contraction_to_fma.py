@@ -114,7 +114,7 @@ class InvocationCore:
             return parts[0]
         return self.builder.add(CompositeConstructOp(parts, self.vector))
 
-    def end(self, totals: Sequence[SSAValue]) -> None:
+    def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         b, step = self.builder, self.plan.stored_width
         code = ElementCode(b, self.plan, self.tile, step)
         for (row, column), total in zip(self._vectors(), totals, strict=True):

@@ -13,6 +13,7 @@ from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeIns
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.component_places import component_places, lane_places
+from xdsl_spirv.passes.kernel.elements import pack_elements
 from xdsl_spirv.targets import Fragment
 
 Corner = tuple[Index, Index]
@@ -27,10 +28,22 @@ class FragmentComponents:
         self._places = component_places(fragment)
         self._lane = lane_places(builder, fragment, lane)
 
-    def parts(self, at: Corner, value: SSAValue) -> Iterator[tuple[Index, Index, SSAValue]]:
-        """Row, column and value of each component of the fragment at `at`."""
-        for number, (row, column) in enumerate(self._at(at)):
-            yield row, column, self.builder.add(CompositeExtractOp(value, [number]))
+    def parts(
+        self, at: Corner, value: SSAValue, width: int
+    ) -> Iterator[tuple[Index, Index, SSAValue]]:
+        """Row, column and value of each component of the fragment at `at`, or of `width` as one."""
+        add = self.builder.add
+        places = list(self._at(at))
+        for first in range(0, len(places), width):
+            numbers = range(first, first + width)
+            values = [add(CompositeExtractOp(value, [number])) for number in numbers]
+            row, column = places[first]
+            yield row, column, pack_elements(self.builder, values, values[0].type)
+
+    @property
+    def width(self) -> int:
+        """Components that follow each other in a row, from a multiple of as many columns on."""
+        return 2 if self._places[1] == (0, 1) else 1
 
     def whole(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]

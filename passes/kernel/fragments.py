@@ -32,7 +32,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
-from xdsl_spirv.passes.schedule.plan import Plan
+from xdsl_spirv.passes.schedule.plan import Plan, moves_together
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
@@ -70,7 +70,12 @@ class FragmentTile(ResultTile):
         super().__init__(builder, plan, place)
         self.type = type
         self.fragments_m, self.fragments_n, _ = plan.schedule.fragments
-        stored = plan.strip_width if plan.stores_rows else 1
+        self._components: FragmentComponents | None = None
+        if plan.component_places is not None:
+            from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
+
+            self._components = FragmentComponents(builder, plan.component_places, place.lane)
+        stored = plan.strip_width if plan.stores_rows else self._together
         self.code = ElementCode(builder, plan, self, 1, stored)
         self.scratch: SSAValue | None = None
         shape = plan.scratch_shape
@@ -81,16 +86,19 @@ class FragmentTile(ResultTile):
                 MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
             )
         self._scratch_row = builder.times(place.subgroup, self.m) if shape else 0
-        self._components: FragmentComponents | None = None
-        if plan.component_places is not None:
-            from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
-
-            self._components = FragmentComponents(builder, plan.component_places, place.lane)
         self._strips: ResultStrips | None = None
         if plan.stores_rows:
             from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
             self._strips = ResultStrips(self, self.code)
+
+    @property
+    def _together(self) -> int:
+        """Components that are stored at a time where fragments reach beyond the result."""
+        if self._components is None or not self.plan.contraction.epilogue.is_empty:
+            return 1
+        width = self._components.width
+        return width if moves_together(self.plan.result, self.plan.result_bytes, width) else 1
 
     @property
     def direct(self) -> bool:
@@ -169,7 +177,9 @@ class FragmentTile(ResultTile):
             (place.tile_column, contraction.n, tile_n),
         ):
             if not is_multiple(size, tile):
-                inside = b.both(inside, b.below(index, size // tile))
+                # Of a result smaller than a tile no tile lies inside.
+                whole = size // tile
+                inside = b.both(inside, False if whole == 0 else b.below(index, whole))
         b.when(
             inside,
             lambda: b.when(mine, lambda: self._store_direct(values, self._corners(numbers))),
@@ -188,10 +198,11 @@ class FragmentTile(ResultTile):
             for at, value in zip(corners, values, strict=True):
                 code.store(*at, value)
             return
-        target = self.code.results[0].memory
-        stride = b.i32(self._stride())
+        (access,) = self.code.results
+        stride = b.i32(self._stride() // access.width)
         for at, value in zip(corners, values, strict=True):
-            pointer = self._pointer(target, at)
+            place = b.divided(self.offset(*at), access.width)
+            pointer = b.pointer(access.memory, (place,))
             b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
     def _store_guarded(
@@ -234,15 +245,14 @@ class FragmentTile(ResultTile):
         Fragments as a whole where they lie inside the result and may be stored directly, of the
         others the components that lie inside.
         """
-        b, components = self.builder, self._components
+        b, components, width = self.builder, self._components, self._together
         assert components is not None
+        code = self.code if width == 1 else ElementCode(b, self.plan, self, width)
         for at, value in zip(corners, values, strict=True):
 
             def store(at: tuple[Index, Index] = at, value: SSAValue = value) -> None:
-                for row, column, component in components.parts(at, value):
-                    b.when(
-                        self.inside(row, column), partial(self.code.store, row, column, component)
-                    )
+                for row, column, part in components.parts(at, value, width):
+                    b.when(self.inside(row, column), partial(code.store, row, column, part))
 
             reaching = partial(b.when, self.inside(*at), store)
             if not self.plan.stored_directly:

@@ -6,7 +6,8 @@ The sums of slices of K, which subgroups of a workgroup have multiplied, through
     each slice:    sum of f + partial[0, f] + partial[1, f] + ...   for each f that it owns
 
 Fragments are shared out evenly, so that all slices finish results; where there are fewer fragments
-than slices, some finish none.
+than slices, some finish none. Where the room beside the operands' tiles does not hold the sums of
+all fragments, and a tile's own room holds more of them, they take its place.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAcces
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.k_loop import Operand
 from xdsl_spirv.passes.kernel.result_tile import Place
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
+from xdsl_spirv.passes.kernel.staging import WORKGROUP, TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
@@ -61,15 +63,35 @@ class SliceSums:
         """Whether results that are finished wait for each other in the subgroup's scratch."""
         shape = plan.partial_shape
         assert shape is not None, "one slice has nothing to add"
-        self.rows = shape[1]
+        self.shape = shape
         self.in_rows = in_rows
-        if in_rows:
-            shape = shape[0] * shape[1], shape[2]
-        room = MemRefType(type.element_type, shape, memory_space=WORKGROUP)
-        self.memory = builder.allocate(room, "partial_sums")
+        self.in_tile = plan.sums_tile
+        self.result_bytes = plan.result_bytes
+        self.memory: SSAValue | None = None
+        if self.in_tile is None:
+            if in_rows:
+                shape = shape[0] * shape[1], shape[2]
+            room = MemRefType(type.element_type, shape, memory_space=WORKGROUP)
+            self.memory = builder.allocate(room, "partial_sums")
         in_slice = builder.plus(builder.times(place.subgroup_row, columns), place.subgroup_column)
         self.first = builder.times(in_slice, self.together)
-        self.access = builder.i32(shape[-1]), ROW_MAJOR, MemoryAccess.NonPrivatePointer
+        self._lies_in_rows_of(shape[-1])
+
+    def enter(self, operands: Sequence[Operand]) -> None:
+        """Sums that take a tile's place do so from now on: nobody reads it any more."""
+        if self.in_tile is None:
+            return
+        operand = operands[self.in_tile]
+        assert isinstance(operand, TileInMemory), "what is not staged has no place"
+        piece = operand.tile.piece * operand.tile.element_bytes
+        self.memory = operand.buffers[0]
+        self._lies_in_rows_of(self.shape[-1] * self.result_bytes // piece)
+        self.builder.barrier()
+
+    def _lies_in_rows_of(self, stride: int) -> None:
+        """Fragments' rows are so many elements of the memory from each other."""
+        self.stride = stride
+        self.access = self.builder.i32(stride), ROW_MAJOR, MemoryAccess.NonPrivatePointer
 
     def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
         """Add up, and finish each fragment in one slice: in rounds of as many as there is room."""
@@ -118,8 +140,12 @@ class SliceSums:
         b = self.builder
         place = b.plus(b.times(slot, self.places * self.together), self.first)
         fragment = b.plus(place, number % self.together)
+        assert self.memory is not None, "entered before"
+        _, rows, _ = self.shape
+        if self.in_tile is not None:
+            return b.pointer(self.memory, (b.times(fragment, rows * self.stride),))
         if self.in_rows:
-            return b.pointer(self.memory, (b.times(fragment, self.rows), 0))
+            return b.pointer(self.memory, (b.times(fragment, rows), 0))
         return b.pointer(self.memory, (fragment, 0, 0))
 
     def _leave(self, slot: Index, numbers: range, values: Sequence[SSAValue]) -> None:

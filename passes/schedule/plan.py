@@ -49,7 +49,7 @@ LONG_LOOP = 4
 """K tiles in a loop that is long enough to be worth code of its own."""
 
 MOST_PARTIAL_BYTES = 16384
-"""Workgroup memory for sums of slices of K: what needs more exchanges them in rounds."""
+"""Workgroup memory for sums of slices of K beside tiles; what needs more is exchanged in rounds."""
 
 STRIP_BYTES = 16
 """Bytes that an invocation moves at a time where results are stored row by row."""
@@ -310,18 +310,52 @@ class Plan:
 
     @property
     def partial_fragments(self) -> int:
-        """
-        Counts the fragments of a subgroup whose sums slices of K exchange at a time.
+        """Counts the fragments of a subgroup whose sums slices of K exchange at a time."""
+        if self.sums_tile is not None:
+            return self._most_partial(self._buffer_bytes(self.sums_tile))
+        return self._partial_fragments_apart
 
-        Fewer where the operands' tiles and the results' scratch leave no room for more.
+    @property
+    def sums_tile(self) -> int | None:
         """
+        Says whose tile slices of K replace by their sums in Workgroup memory: A's (0), B's (1).
+
+        That is one in which more sums find room than beside the tiles, or None.
+        """
+        if self.schedule.slices == 1:
+            return None
+        apart = self._partial_fragments_apart
+        for number, tile in enumerate((self.a, self.b)):
+            if self._takes_sums(tile) and self._most_partial(self._buffer_bytes(number)) > apart:
+                return number
+        return None
+
+    def _takes_sums(self, tile: Tile) -> bool:
+        """Tells whether rows of the result's fragments are whole pieces of the tile, and words."""
+        if not isinstance(tile, StagedTile):
+            return False
+        _, n, _ = self.schedule.instruction.sizes
+        piece = tile.piece * tile.element_bytes
+        return piece % WORD_BYTES == 0 and n * self.result_bytes % piece == 0
+
+    def _buffer_bytes(self, number: int) -> int:
+        """Counts the bytes of one buffer of A's (0) or B's (1) tile in Workgroup memory."""
+        tile = (self.a, self.b)[number]
+        return tile.workgroup_bytes // tile.buffers if isinstance(tile, StagedTile) else 0
+
+    @property
+    def _partial_fragments_apart(self) -> int:
+        """Counts those whose sums find room beside the tiles and the results' scratch."""
+        left = self.target.workgroup_memory_bytes - self._tiles_bytes - self._scratch_bytes
+        return self._most_partial(min(MOST_PARTIAL_BYTES, left))
+
+    def _most_partial(self, bytes: int) -> int:
+        """Counts the most fragments, of what divides all, whose sums fit; at least one."""
         m, n, _ = self.schedule.instruction.sizes
         along_m, along_n, _ = self.schedule.fragments
         count = along_m * along_n
         of_one = (self.schedule.subgroup_count - prod(self.schedule.grid)) * m * n
-        left = self.target.workgroup_memory_bytes - self._tiles_bytes - self._scratch_bytes
-        room = min(MOST_PARTIAL_BYTES, left) // (of_one * self.result_bytes)
-        fewer = range(min(count, room), 1, -1)
+        fewer = range(min(count, bytes // (of_one * self.result_bytes)), 1, -1)
         return next((at for at in fewer if count % at == 0), 1)
 
     @property
@@ -366,7 +400,8 @@ class Plan:
     @property
     def _result_bytes(self) -> int:
         """Of Workgroup memory that results, and sums of slices, pass through."""
-        partial = prod(self.partial_shape or (0,)) * self.result_bytes
+        apart = self.sums_tile is None
+        partial = prod(self.partial_shape or (0,)) * self.result_bytes if apart else 0
         strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
         return strips + self._scratch_bytes + partial
 

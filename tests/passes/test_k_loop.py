@@ -104,6 +104,46 @@ def test_slices_of_k_are_added_up(tile: str, paths: str, accumulate: bool):
     _check(workload, schedule, "lavapipe")
 
 
+EIGHT = "staged<padding = 8, vector = 8>"
+EIGHT_TWICE = "staged<padding = 8, vector = 8, buffers = 2>"
+
+SUMS = {
+    "in A's": (f"a = {EIGHT}, b = {EIGHT}", "[32, 32, 192], subgroups = [1, 1, 4]", 2),
+    "in one of A's buffers": (
+        f"a = {EIGHT_TWICE}, b = direct, stages = 2",
+        "[96, 32, 64], subgroups = [1, 1, 8]",
+        2,
+    ),
+    "in B's": (f"a = direct, b = {EIGHT}", "[32, 64, 192], subgroups = [1, 1, 4]", 1),
+    "beside them": (f"a = {EIGHT}, b = {EIGHT}", "[16, 16, 64], subgroups = [1, 1, 4]", 3),
+}
+"""Paths, a tile, and how many variables there are in Workgroup memory."""
+
+
+@pytest.mark.parametrize(
+    "accumulate",
+    [
+        pytest.param(False, id="zeros"),
+        pytest.param(True, id="initial values", marks=pytest.mark.long),
+    ],
+)
+@pytest.mark.parametrize(("paths", "tile", "variables"), SUMS.values(), ids=SUMS)
+def test_sums_of_slices_take_the_place_of_a_tile(
+    paths: str, tile: str, variables: int, accumulate: bool
+):
+    sizes = {"m": 40, "n": 72, "k": 200}
+    workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"), accumulate=accumulate)
+    schedule = f"workgroup_tile = {tile}, instruction = coopmat 8x8x8, {paths}"
+    program = _compiled(workload, schedule, "lavapipe")
+    (kernel,) = (code.text for name, code in program.code.items() if "pack" not in name)
+    assert sum(", Workgroup>" in line for line in _variables(kernel)) == variables
+    _check(workload, schedule, "lavapipe")
+
+
+def _variables(kernel: str) -> list[str]:
+    return [line for line in kernel.splitlines() if "spirv.GlobalVariable" in line]
+
+
 @pytest.mark.parametrize("b", [ONE, "direct"], ids=["staged", "direct"])
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "turned"])
 def test_a_tile_beyond_k_is_multiplied_behind_a_long_loop(b: str, turned: bool):
@@ -207,6 +247,29 @@ def test_what_reaches_beyond_the_result_is_stored_by_components(
     workload = Workload("matmul", sizes, *operands, "f16 -> f32", accumulate=accumulate)
     schedule = f"workgroup_tile = {tile}, instruction = coopmat 8x8x8, a = {ONE}, b = direct"
     _check(workload, f"{schedule}, result = components", "lavapipe")
+
+
+@pytest.mark.parametrize(("n", "together"), [(40, 2), (39, 1)], ids=["even", "odd"])
+@pytest.mark.parametrize("types", ["f16 -> f32", "f16 -> f16"])
+def test_components_side_by_side_are_stored_together(types: str, n: int, together: int):
+    sizes = {"m": 21, "n": n, "k": 24}
+    workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"), types)
+    tile = "workgroup_tile = [32, 32, 16], subgroups = [1, 1], instruction = coopmat 16x16x16"
+    schedule = f"{tile}, a = {ONE}, b = {ONE}, result = components"
+    program = _compiled(workload, schedule, "nvidia-h200")
+    (code,) = program.code.values()
+    element = types.rpartition(" ")[2]
+    assert (f"vector<{together}x{element}>, StorageBuffer" in code.text) == (together > 1)
+    _check(workload, schedule, "nvidia-h200")
+
+
+def test_of_a_result_smaller_than_a_tile_no_fragment_is_stored_as_if_it_lay_inside():
+    sizes = {"m": 8, "n": 64, "k": 16}
+    workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"))
+    program = _compiled(workload, f"a = {ONE}, b = {ONE}", "lavapipe")
+    (code,) = program.code.values()
+    # A tile has 16 rows: of two fragments a subgroup has, one lies inside and is stored once.
+    assert code.text.count("CooperativeMatrixStore") == 2
 
 
 @pytest.mark.parametrize(
