@@ -5,6 +5,7 @@ Operators that sample an image between its elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial, reduce
 from typing import Any, TypeAlias
@@ -22,6 +23,71 @@ from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor, sum_elemen
 
 Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
 """A factor; what reads it where data gives it; None if it is the ratio of sizes that are open."""
+
+
+CROP = "tf_crop_and_resize"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """How many old elements make a new one, and what the share of each follows from."""
+
+    mode: str
+    """nearest, linear or cubic."""
+    rounding: str
+    """Which element is the nearest."""
+    cubic: float
+    """The coefficient of cubic shares."""
+    antialias: bool
+    """Smaller images are made of as many more elements."""
+    exclude: bool
+    """Elements outside of the image have no share."""
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How each new element along an axis is made of the old ones."""
+
+    filter: Filter
+    coordinates: str
+    """The mode that says where in the old image a new element lies."""
+    roi: Tensor | None
+    """The corners of a crop: where it starts along each axis, then where it ends."""
+    elsewhere: float
+    """What lies outside the image, of a crop."""
+    count: int
+    """Axes that the corners speak of."""
+
+    @property
+    def crops(self) -> bool:
+        return self.coordinates == CROP
+
+    def along(
+        self, b: Nodes, x: Tensor, number: int, axis: int, new: Size, scale: Factor
+    ) -> Tensor | int:
+        """The tensor with a new size of an axis; a number if it is each element so many times."""
+        size = x.sizes[axis]
+        moves = self.crops and self.roi is not None and self.roi.known is None
+        if moves or not (
+            isinstance(size, int) and isinstance(new, int) and isinstance(scale, float)
+        ):
+            crop = (Reader(b, self.roi), number, self.count) if self.crops and self.roi else None
+            return _computed(b, x, axis, new, scale, self, crop)
+        places = _coordinates(b, size, new, scale, self.coordinates, self._ends(number))
+        taken, shares = _taps(b, places, size, scale, self.filter)
+        if taken.shape[1] == 1 and size and not self.crops:
+            times = new // size
+            if np.array_equal(taken[:, 0], np.repeat(np.arange(size), times)):
+                return times
+        outside = (places < 0) | (places > size - 1) if self.crops else None
+        return _mixed(b, x, axis, taken, shares, outside, self.elsewhere)
+
+    def _ends(self, number: int) -> tuple[float, float]:
+        """Where the crop starts and ends along an axis, of the image's length."""
+        corners = None if self.roi is None else self.roi.numbers
+        if corners is None or not corners.size:
+            return 0.0, 1.0
+        return float(corners[number]), float(corners[self.count + number])
 
 
 @operator("Resize", since=11)
@@ -50,66 +116,29 @@ def resize(
     """
     along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
     wanted, factors = _sizes(b, x, along, scales, sizes, keep_aspect_ratio_policy)
-    crops = coordinate_transformation_mode == "tf_crop_and_resize"
+    crops = coordinate_transformation_mode == CROP
     if crops and roi is None:
         b.refuse("roi is left out", "give the corners")
-    moves = crops and roi is not None and roi.known is None
-    corners = None if roi is None or roi.numbers is None or not roi.numbers.size else roi.numbers
     # Shares are added in floats. Only integers with antialias are rounded axis by axis.
     element = x.element
     if mode != "nearest":
         element = sum_element(x.element) if x.element.is_float else F32
     rounds = antialias and not x.element.is_float
+    shares = Filter(mode, nearest_mode, cubic_coeff_a, bool(antialias), bool(exclude_outside))
+    resampling = Resampling(
+        shares, coordinate_transformation_mode, roi, extrapolation_value, len(along)
+    )
     result = b.convert(x, element)
     repeats: dict[int, int] = {}
     for number, axis in reversed(list(enumerate(along))):
-        size, new, scale = x.sizes[axis], wanted[number], factors[number]
-        whole = (
-            scale == 1 and new == size and coordinate_transformation_mode != "tf_crop_and_resize"
-        )
-        if whole:
+        new, scale = wanted[number], factors[number]
+        if scale == 1 and new == x.sizes[axis] and not crops:
             continue
-        if moves or not (
-            isinstance(size, int) and isinstance(new, int) and isinstance(scale, float)
-        ):
-            result = _repeated(
-                b,
-                result,
-                axis,
-                new,
-                scale,
-                coordinate_transformation_mode,
-                (Reader(b, roi), number, len(along)) if crops and roi else None,
-                extrapolation_value,
-                (mode, nearest_mode, cubic_coeff_a, bool(antialias), bool(exclude_outside)),
-            )
-            if rounds:
-                result = b.elementwise(lambda s, x: s.unary(math.FloorOp, x + 0.5), result)
+        resampled = resampling.along(b, result, number, axis, new, scale)
+        if isinstance(resampled, int):
+            repeats[axis] = resampled
             continue
-        ends = (0.0, 1.0)
-        if corners is not None:
-            ends = (float(corners[number]), float(corners[len(along) + number]))
-        places = _coordinates(b, size, new, scale, coordinate_transformation_mode, ends)
-        taken, shares = _taps(
-            b,
-            places,
-            size,
-            scale,
-            mode,
-            nearest_mode,
-            cubic_coeff_a,
-            bool(antialias),
-            bool(exclude_outside),
-        )
-        if taken.shape[1] == 1 and size and not crops:
-            times = new // size
-            if np.array_equal(taken[:, 0], np.repeat(np.arange(size), times)):
-                repeats[axis] = times
-                continue
-        outside = None
-        if coordinate_transformation_mode == "tf_crop_and_resize":
-            outside = (places < 0) | (places > size - 1)
-        result = _mixed(b, result, axis, taken, shares, outside, extrapolation_value)
+        result = resampled
         if rounds:
             result = b.elementwise(lambda s, x: s.unary(math.FloorOp, x + 0.5), result)
     result = _each_repeated(b, result, repeats)
@@ -268,36 +297,34 @@ def _crop_place(
     return s.select(steps > 0, spread, (start + end) * 0.5 * last)
 
 
-def _repeated(
+def _computed(
     b: Nodes,
     x: Tensor,
     axis: int,
     new: Size,
     scale: Factor,
-    coordinates: str,
+    resampling: Resampling,
     roi: tuple[Reader, int, int] | None,
-    elsewhere: float,
-    filter_: tuple[str, str, float, bool, bool],
 ) -> Tensor:
     """An axis by a factor, element by element, where sizes or what data gives is open."""
-    mode, _, _, antialias, _ = filter_
+    shares = resampling.filter
     source, count, size = Reader(b, x), b.integer(new), x.sizes[axis]
     # The factor is no less than this.
     least_factor = 1.0
     if isinstance(scale, float):
         least_factor = min(scale, 1.0)
-    elif antialias and isinstance(size, int) and isinstance(new, int):
+    elif shares.antialias and isinstance(size, int) and isinstance(new, int):
         least_factor = min(max(new - 0.5, 0.5) / size, 1.0)
-    elif antialias:
+    elif shares.antialias:
         b.refuse("antialias by a factor that is open", "give the size")
-    reach = (1 if mode == "linear" else 2) / (least_factor if antialias else 1.0)
+    reach = (1 if shares.mode == "linear" else 2) / (least_factor if shares.antialias else 1.0)
     sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
 
     def body(s: Scalars) -> Number:
         extent, length = source.extent(s, axis), Number(s, count, I64)
         factor = scale(s) if callable(scale) else scale
         if roi is None:
-            place = _place(s, axis, extent, length, factor, coordinates)
+            place = _place(s, axis, extent, length, factor, resampling.coordinates)
         else:
             place = _crop_place(s, axis, extent, length, roi)
 
@@ -305,13 +332,13 @@ def _repeated(
             held = s.minimum(s.maximum(position.to(I64), 0), extent - 1)
             return source.read(s, [held if i == axis else s.index(i) for i in range(x.rank)])
 
-        taps = _taps_of_place(s, place, extent.to(F32), factor, 2 * int(np.ceil(reach)), filter_)
+        taps = _taps_of_place(s, place, extent.to(F32), factor, 2 * int(np.ceil(reach)), shares)
         terms = [at(p) if share is None else at(p) * share.to(x.element) for p, share in taps]
         result = reduce(lambda total, term: total + term, terms)
         if roi is None:
             return result
         outside = (place < 0) | (place > extent.to(F32) - 1)
-        return s.select(outside, elsewhere, result)
+        return s.select(outside, resampling.elsewhere, result)
 
     return written(b, x.element, sizes, body)
 
@@ -322,12 +349,11 @@ def _taps_of_place(
     size: Number,
     scale: float | Number | None,
     count: int,
-    filter_: tuple[str, str, float, bool, bool],
+    filter: Filter,
 ) -> list[tuple[Number, Number | None]]:
     """The old elements that make a new one, and their shares: see `_taps`."""
-    mode, rounding, cubic, antialias, exclude = filter_
     below = s.unary(math.FloorOp, place)
-    if mode == "nearest":
+    if filter.mode == "nearest":
         above = s.unary(math.CeilOp, place)
 
         def by_scale() -> Number:
@@ -341,21 +367,25 @@ def _taps_of_place(
             "ceil": lambda: above,
             "round_prefer_floor": lambda: s.unary(math.CeilOp, place - 0.5),
             "round_prefer_ceil": lambda: s.unary(math.FloorOp, place + 0.5),
-        }[rounding]()
+        }[filter.rounding]()
         return [(nearest, None)]
-    if mode == "linear" and not antialias and not exclude:
+    if filter.mode == "linear" and not filter.antialias and not filter.exclude:
         share = place - below
         return [(below, 1 - share), (below + 1, share)]
-    stretch = s.number(1 if scale is None or not antialias else scale, F32)
+    stretch = s.number(1 if scale is None or not filter.antialias else scale, F32)
     stretch = s.minimum(stretch, 1)
     positions = [below + (k - count // 2 + 1) for k in range(count)]
     shares: list[Number] = []
     for position in positions:
         distance = s.absolute(position - place) * stretch
-        share = s.maximum(1 - distance, 0) if mode == "linear" else _cubic_of(s, distance, cubic)
+        share = (
+            s.maximum(1 - distance, 0)
+            if filter.mode == "linear"
+            else _cubic_of(s, distance, filter.cubic)
+        )
         inside = (position >= 0) & (position < size)
-        shares.append(s.select(inside, share, 0) if exclude else share)
-    if exclude or antialias:
+        shares.append(s.select(inside, share, 0) if filter.exclude else share)
+    if filter.exclude or filter.antialias:
         whole = reduce(lambda total, share: total + share, shares)
         shares = [share / whole for share in shares]
     return list(zip(positions, shares, strict=True))
@@ -403,13 +433,10 @@ def _taps(
     places: Array,
     size: int,
     scale: float,
-    mode: str,
-    rounding: str,
-    cubic: float,
-    antialias: bool,
-    exclude: bool,
+    filter: Filter,
 ) -> tuple[Array, Array]:
     """The old elements that make each new one, and their shares: two arrays, new x taps."""
+    mode = filter.mode
     if mode == "nearest":
         nearest = {
             "by scale": lambda: (np.ceil if scale < 1 else np.floor)(places),
@@ -417,21 +444,21 @@ def _taps(
             "round_prefer_ceil": lambda: np.floor(places + 0.5),
             "floor": lambda: np.floor(places),
             "ceil": lambda: np.ceil(places),
-        }[rounding]()
+        }[filter.rounding]()
         taken = np.clip(nearest, 0, size - 1).astype(np.int64)
         return taken[:, None], np.ones((len(places), 1))
     if mode not in ("linear", "cubic"):
         b.refuse(f"mode {mode!r}", "use nearest, linear or cubic")
-    stretch = min(scale, 1.0) if antialias else 1.0
+    stretch = min(scale, 1.0) if filter.antialias else 1.0
     reach = (1 if mode == "linear" else 2) / stretch
     count = 2 * int(np.ceil(reach))
     first = np.floor(places) - (count // 2 - 1)
     taken = first[:, None] + np.arange(count)
     distance = np.abs(taken - places[:, None]) * stretch
-    shares = np.maximum(0, 1 - distance) if mode == "linear" else _cubic(distance, cubic)
-    if exclude:
+    shares = np.maximum(0, 1 - distance) if mode == "linear" else _cubic(distance, filter.cubic)
+    if filter.exclude:
         shares = np.where((taken >= 0) & (taken < size), shares, 0)
-    if exclude or antialias:
+    if filter.exclude or filter.antialias:
         shares = shares / shares.sum(1, keepdims=True)
     return np.clip(taken, 0, size - 1).astype(np.int64), shares
 
