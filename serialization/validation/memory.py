@@ -325,10 +325,13 @@ def _mask(
                     None,
                     "CAP-05",
                 )
-        if scope.kind == "IdScope" and m.is_shader and m.integer(int(scope.value)) is None:
+        value = m.integer(int(scope.value)) if scope.kind == "IdScope" else device
+        if value is None and m.is_shader:
             yield Problem(
                 f"the scope {m.spell(int(scope.value))} is no constant", "name an OpConstant"
             )
+        elif value is not None and value not in grammar().kind("Scope"):
+            yield Problem(f"{value} is no scope", "use a scope of SPIR-V 3.27")
 
 
 def scalar_sizes(type_: Type) -> list[int]:

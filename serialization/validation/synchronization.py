@@ -130,6 +130,19 @@ def vulkan_scopes(m: Module, i: Instruction) -> Problems:
                 yield Problem("Vulkan 1.0 has no memory scope Subgroup", "use Workgroup")
 
 
+@instruction_rule(
+    "SCO-04",
+    "3.49.21",
+    "A non-uniform group operation is one of a Workgroup's or a Subgroup's invocations.",
+    " ".join(n for n in SCOPED.split() if n.startswith("Group") and not n.endswith("RotateKHR")),
+)
+def group_scopes(m: Module, i: Instruction) -> Problems:
+    scope = _scope(m, i.get("execution")) if "execution" in i.shape.places else None
+    # In Vulkan SCO-02 says so.
+    if scope not in (None, "Workgroup", "Subgroup") and m.environment.vulkan is None:
+        yield Problem(f"the execution scope is {scope}", "use Workgroup or Subgroup")
+
+
 ORDERS = ("Acquire", "Release", "AcquireRelease", "SequentiallyConsistent")
 STORAGES = (
     "UniformMemory", "SubgroupMemory", "WorkgroupMemory", "CrossWorkgroupMemory",
