@@ -367,6 +367,20 @@ def tune(command: argparse.ArgumentParser) -> None:
         help="vulkan:N, or what workers offer, as vulkan:nvidia-h200 (the most GPUs of a kind)",
     )
     add_options(command)
+    _effort(command)
+    command.add_argument(
+        "--replay", metavar="STORE", help="search among what a store holds, without a device"
+    )
+    command.add_argument(
+        "--page", metavar="FILE.html", help="write the search as a page: the best, times, failures"
+    )
+    command.add_argument(
+        "-o", "--output", metavar="FILE.json", help="the table (where assign-schedule reads it)"
+    )
+
+
+def _effort(command: argparse.ArgumentParser) -> None:
+    """How much a search tries, how long it may take, and how it times what it tries."""
     command.add_argument(
         "--candidates", type=int, default=64, metavar="N", help="at most (%(default)s)"
     )
@@ -405,15 +419,6 @@ def tune(command: argparse.ArgumentParser) -> None:
         "--load-ahead",
         action="store_true",
         help="have the driver compile kernels in other processes first, for its cache on disk",
-    )
-    command.add_argument(
-        "--replay", metavar="STORE", help="search among what a store holds, without a device"
-    )
-    command.add_argument(
-        "--page", metavar="FILE.html", help="write the search as a page: the best, times, failures"
-    )
-    command.add_argument(
-        "-o", "--output", metavar="FILE.json", help="the table (where assign-schedule reads it)"
     )
 
 

@@ -99,27 +99,6 @@ def for_loop(op: scf.ForOp, compiler: Compiler) -> Step:
                 for target, value in zip(arguments, values, strict=True):
                     env[target] = value
 
-    def parted(env: Env, batch: Batch) -> None:
-        low, high, step = (env[slot] for slot in bounds)
-        outer = batch.mask
-        counter = low
-        while True:
-            more = counter < high
-            mask = more if outer is None else more & outer
-            if not mask.any():
-                break
-            batch.mask = mask
-            env[variable] = counter
-            run(env)
-            values = [
-                merge(mask, env[source], env[target])
-                for merge, (target, source) in zip(merges, moves, strict=True)
-            ]
-            for target, value in zip(arguments, values, strict=True):
-                env[target] = value
-            counter = counter + step
-        batch.mask = outer
-
     def step(env: Env) -> None:
         batch: Batch = env[WAVE]
         low, high, by = (agreed(env[slot], batch.mask) for slot in bounds)
@@ -128,12 +107,38 @@ def for_loop(op: scf.ForOp, compiler: Compiler) -> Step:
         for target, source in zip(arguments, initial, strict=True):
             env[target] = env[source]
         if low is None or high is None or by is None:
-            parted(env, batch)
+            _parted(env, batch, (bounds, variable), run, list(zip(merges, moves, strict=True)))
         else:
             uniform(env, range(low, high, by))
         assign(env, [env[slot] for slot in arguments])
 
     return step
+
+
+def _parted(
+    env: Env,
+    batch: Batch,
+    counted: tuple[Slots, int],
+    run: Callable[[Env], None],
+    carried: Sequence[tuple[Merge, tuple[int, int]]],
+) -> None:
+    """A loop whose lanes do not agree on its bounds: each iteration runs under a mask."""
+    bounds, variable = counted
+    low, high, step = (env[slot] for slot in bounds)
+    outer, counter = batch.mask, low
+    while True:
+        more = counter < high
+        mask = more if outer is None else more & outer
+        if not mask.any():
+            break
+        batch.mask = mask
+        env[variable] = counter
+        run(env)
+        values = [merge(mask, env[source], env[to]) for merge, (to, source) in carried]
+        for (_, (to, _)), value in zip(carried, values, strict=True):
+            env[to] = value
+        counter = counter + step
+    batch.mask = outer
 
 
 @control(scf.IfOp)

@@ -7,7 +7,7 @@ so, or all tokens are new. Of a size follow slices, of data places that bodies c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.attention import (
@@ -70,25 +70,16 @@ def group_query_attention(
     **others: object,
 ) -> Sequence[Tensor]:
     """Keys and values of before lie at the front of buffers; each sequence has its own length."""
-    for name, given in others.items():
-        refuse_input(b, given not in NEUTRAL and name != "kv_cache_bit_width", name)
-    refuse_input(b, k_scale or v_scale, "a quantized cache", "keep it in floats")
-    refuse_input(b, query_seqlens, "query_seqlens", "give as many tokens as there are")
+    _refuse_others(b, others, k_scale or v_scale, query_seqlens)
     q, k, v = _heads_of(b, (query, key, value), num_heads, kv_num_heads)
     if q_norm_weight is not None and k_norm_weight is not None:
-        q, _ = simplified_layer_normalization(
-            b, q, q_norm_weight, epsilon=q_norm_epsilon or qk_norm_epsilon
-        )
-        k, _ = simplified_layer_normalization(
-            b, k, k_norm_weight, epsilon=k_norm_epsilon or qk_norm_epsilon
-        )
+        q = _normalized(b, q, q_norm_weight, q_norm_epsilon or qk_norm_epsilon)
+        k = _normalized(b, k, k_norm_weight, k_norm_epsilon or qk_norm_epsilon)
     total = sizes_in(b, total_sequence_length, "the total length")[0]
     before = _length_before(b, seqlens_k, q.sizes[2], total)
     if do_rotary:
-        if cos_cache is None or sin_cache is None:
-            b.refuse("do_rotary without tables", "give cos_cache and sin_cache")
-        angles = [_angles(b, t, position_ids, before, q.sizes[2]) for t in (cos_cache, sin_cache)]
-        q, k = (rotated(b, t, angles[0], angles[1], rotary_interleaved) for t in (q, k))
+        tables = cos_cache, sin_cache
+        q, k = _turned(b, (q, k), tables, position_ids, before, rotary_interleaved)
     evicts = sliding_window_cache == 1
     k, v = (
         _in_buffer(b, past, t, before, total, evicts)
@@ -98,16 +89,53 @@ def group_query_attention(
     scores = Scores(scale or size_scale(b, q), element, softcap, sink=head_sink)
     if smooth_softmax == 1 and head_sink is None:
         scores.sink = Tensor(element, [num_heads], b.fill(0, [num_heads], element))
-    keys_k, keys_v = (part(b, t, 2, 0, total) if t.sizes[2] != total else t for t in (k, v))
+    keys, values = (part(b, t, 2, 0, total) if t.sizes[2] != total else t for t in (k, v))
     scores.masks = [] if attention_bias is None else [attention_bias]
-    sizes = [*q.sizes[:3], total]
-    if isinstance(before, Tensor) or not (causal or local_window_size < 0):
-        scores.masks.append(_causal_window(b, sizes, element, before, causal, local_window_size))
+    _limit(b, scores, [*q.sizes[:3], total], before, causal, local_window_size)
+    return merge_heads(b, attend(b, q, keys, values, scores).result), k, v
+
+
+def _refuse_others(
+    b: Nodes, others: Mapping[str, object], scales: Tensor | None, lengths: Tensor | None
+) -> None:
+    """Refuse attributes that ask for something, a cache with scales, and queries with lengths."""
+    for name, given in others.items():
+        refuse_input(b, given not in NEUTRAL and name != "kv_cache_bit_width", name)
+    refuse_input(b, scales, "a quantized cache", "keep it in floats")
+    refuse_input(b, lengths, "query_seqlens", "give as many tokens as there are")
+
+
+def _normalized(b: Nodes, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """Heads by their root mean square."""
+    return simplified_layer_normalization(b, x, weight, epsilon=epsilon)[0]
+
+
+def _turned(
+    b: Nodes,
+    heads: Sequence[Tensor],
+    tables: tuple[Tensor | None, Tensor | None],
+    positions: Tensor | None,
+    before: Tensor | Size,
+    interleaved: int,
+) -> list[Tensor]:
+    """Each token's numbers turned by the angles of its position, from tables of cos and sin."""
+    cos, sin = tables
+    if cos is None or sin is None:
+        b.refuse("do_rotary without tables", "give cos_cache and sin_cache")
+    angles = [_angles(b, table, positions, before, heads[0].sizes[2]) for table in (cos, sin)]
+    return [rotated(b, tensor, angles[0], angles[1], interleaved) for tensor in heads]
+
+
+def _limit(
+    b: Nodes, scores: Scores, sizes: Sequence[Size], before: Tensor | Size, causal: int, window: int
+) -> None:
+    """Let a token see no later one, and none that is `window` or more before it."""
+    if isinstance(before, Tensor) or not (causal or window < 0):
+        mask = _causal_window(b, sizes, scores.element, before, causal, window)
+        scores.masks = [*scores.masks, mask]
     elif causal:
         scores.causal = before
-        scores.first = before - local_window_size + 1 if local_window_size >= 0 else None
-    done = attend(b, q, keys_k, keys_v, scores)
-    return merge_heads(b, done.result), k, v
+        scores.first = before - window + 1 if window >= 0 else None
 
 
 def _heads_of(

@@ -5,6 +5,7 @@ Operators that read an image between its elements, or around places that data gi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -145,6 +146,50 @@ def grid_sample(
 # Regions of interest
 
 
+@dataclass(frozen=True)
+class Samples:
+    """
+    Samples spread over each part of each region.
+
+    How many there are along an axis may depend on the region. They are less than 1 and, but for a
+    single one, at least 1/2 apart; so no more than the size and 4 are in the image or next to it.
+    """
+
+    image: Reader
+    regions: Reader
+    element: Element
+    shift: float
+    """Coordinates begin so much after the middle of the first element."""
+    scale: float
+    """Of the image, beside what the regions are numbers of."""
+    parts: tuple[int, int]
+    """Of a region, along each axis."""
+    ratio: int
+    """Samples of a part along an axis; 0: as many as it has elements."""
+
+    def along(self, s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
+        """The place of a sample, whether it is one, whether it is in the image, and how many."""
+        region = s.index(0)
+        start, end = (
+            self.regions.read(s, [region, s.number(k, I64)]).to(self.element) * self.scale
+            - self.shift
+            for k in (1 - axis, 3 - axis)
+        )
+        length = end - start if self.shift else s.maximum(end - start, 1)
+        part = length / self.parts[axis]
+        first = start + s.index(2 + axis).to(self.element) * part
+        count = s.number(self.ratio, self.element)
+        number = s.index(4 + axis).to(self.element)
+        if not self.ratio:
+            count = s.unary(math.CeilOp, part)
+            skipped = s.unary(math.FloorOp, (-1 - first) / (part / count) - 0.5) - 1
+            number = number + s.maximum(s.select(skipped < count, skipped, 0), 0)
+        size = self.image.extent(s, 2 + axis).to(self.element)
+        place = first + (number + 0.5) * part / count
+        inside = (place >= -1) & (place <= size)
+        return s.maximum(s.minimum(place, size - 1), 0), number < count, inside, count
+
+
 def _roi_align(
     b: Nodes,
     x: Tensor,
@@ -156,40 +201,16 @@ def _roi_align(
     sampling_ratio: int,
     spatial_scale: float,
 ) -> Tensor:
-    """
-    The mean or maximum of samples spread over each part of a region.
-
-    The number of samples along an axis may depend on the region. They are less than 1 and, but for
-    a single one, at least 1/2 apart; so no more than the size and 4 are in the image or next to it.
-    """
+    """The mean or maximum of the samples of each part of each region."""
     element = sum_element(x.element)
-    image, regions, batch = Reader(b, x), Reader(b, rois), Reader(b, batch_indices)
+    image, batch = Reader(b, x), Reader(b, batch_indices)
+    samples = Samples(image, Reader(b, rois), element, shift, spatial_scale, wanted, sampling_ratio)
     sizes = [rois.sizes[0], x.sizes[1], *wanted]
     rounds: list[Size] = [sampling_ratio or s + 5 for s in x.sizes[2:]]
 
-    def along(s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
-        """The place of a sample, whether it is one, whether it is in the image, and how many."""
-        region = s.index(0)
-        start, end = (
-            regions.read(s, [region, s.number(k, I64)]).to(element) * spatial_scale - shift
-            for k in (1 - axis, 3 - axis)
-        )
-        length = end - start if shift else s.maximum(end - start, 1)
-        part = length / wanted[axis]
-        first = start + s.index(2 + axis).to(element) * part
-        count = s.number(sampling_ratio, element)
-        number = s.index(4 + axis).to(element)
-        if not sampling_ratio:
-            count = s.unary(math.CeilOp, part)
-            skipped = s.unary(math.FloorOp, (-1 - first) / (part / count) - 0.5) - 1
-            number = number + s.maximum(s.select(skipped < count, skipped, 0), 0)
-        size = image.extent(s, 2 + axis).to(element)
-        place = first + (number + 0.5) * part / count
-        inside = (place >= -1) & (place <= size)
-        return s.maximum(s.minimum(place, size - 1), 0), number < count, inside, count
-
     def write(s: Scalars, _: Number, held_: Number) -> Sequence[Number]:
-        (y, y_counts, y_inside, rows), (x_, x_counts, x_inside, columns) = along(s, 0), along(s, 1)
+        y, y_counts, y_inside, rows = samples.along(s, 0)
+        x_, x_counts, x_inside, columns = samples.along(s, 1)
         counts, inside = y_counts & x_counts, y_inside & x_inside
         one = held(s, batch.read(s, [s.index(0)]).to(I64), image.extent(s, 0), "edge")
         terms = parts(s, image, [one, s.index(1)], [y, x_], "linear", "edge")
