@@ -117,7 +117,7 @@ class Layer:
 
 
 def convolution(image: Array, weights: Array) -> Layer:
-    """3 x 3 with stride 2 and a border of zeros."""
+    """Returns a 3 x 3 convolution with stride 2 and a border of zeros."""
     x, w = image.astype(np.float16), weights.astype(np.float16)
     _, c, h, width = x.shape
     padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (1, 1), (1, 1)])

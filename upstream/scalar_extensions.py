@@ -110,7 +110,7 @@ def extensions_of(dialect: str) -> list[type[Operation]]:
 
 
 def extended(dialect: Dialect) -> Dialect:
-    """`arith` or `math` with what it lacks."""
+    """Returns `arith` or `math` with the operations that it lacks."""
     known = {op.name for op in dialect.operations}
     new = [op for op in extensions_of(dialect.name) if op.name not in known]
     interfaces = list(dialect._interfaces)  # pyright: ignore[reportPrivateUsage]

@@ -306,7 +306,9 @@ class ContractionAttr(KeyedAttr):
     def verify(self) -> None:
         super().verify()
         if self.counts[2:] == (1,):
-            raise VerifyException("subgroups are rows, columns, and slices of K if there are more")
+            raise VerifyException(
+                "subgroups has a third number 1: leave it out where K is not sliced"
+            )
         rows, columns = self.grid
         m, n, k = self.instruction.sizes
         steps = (("M", m * rows), ("N", n * columns), ("K", k * self.slices))

@@ -111,7 +111,9 @@ class DispatchOp(IRDLOperation):
             ("yielded value", yielded, self.outputs),
         ):
             if len(types) != len(needed):
-                raise VerifyException(f"{len(types)} {what}s, {len(needed)} needed")
+                raise VerifyException(
+                    f"the body has {len(types)} {what}s for {len(needed)} of the dispatch"
+                )
             for number, (type, value) in enumerate(zip(types, needed, strict=True)):
                 if type != value.type:
                     raise VerifyException(f"{what} {number} is a {type}, not a {value.type}")

@@ -164,7 +164,7 @@ class Scalars:
         if x.element.narrow:
             raise TypeError(f"{x.element} is converted and moved alone")
         if op is None or other.element != x.element:
-            raise TypeError(f"{x.element} with {other.element}")
+            raise TypeError(f"no operation takes {x.element} and {other.element}")
         return self._insert(op(x.value, other.value), x.element)  # pyright: ignore
 
     def compare(self, sign: str, x: Number, y: Operand) -> Number:

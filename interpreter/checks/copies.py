@@ -32,7 +32,7 @@ Stage: TypeAlias = Callable[[Any, Any, Any], Function]
 def addresses(
     compiler: CheckedCompiler, op: Any, shadows: list[Any], numbers: Sequence[int], mask: Mask
 ) -> None:
-    """Pointers, offsets and strides are defined."""
+    """Checks that pointers, offsets and strides are defined."""
     for number in numbers:
         shadow = shadows[number]
         if shadow is not None:

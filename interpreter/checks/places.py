@@ -67,7 +67,7 @@ _NUMBERS: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
 
 
 def forget_numbers() -> None:
-    """A launch begins: functions may have changed."""
+    """Forgets the numbers of instructions, as a launch begins: functions may have changed."""
     _NUMBERS.clear()
 
 

@@ -65,7 +65,11 @@ class Placement:
     ):
         type = accessed_matrix(op)
         if not has_bytes(type):
-            raise InterpreterError(f"{op.name} in {type.storage_class.data.name} memory", op)
+            raise InterpreterError(
+                f"{op.name} takes memory that has bytes, not {type.storage_class.data.name} memory",
+                op,
+                "load from a storage buffer or Workgroup memory",
+            )
         pointee = context.plain(type.pointee)
         pointee_bytes = prod(pointee.shape) * pointee.dtype.itemsize
         self.form = form

@@ -227,7 +227,11 @@ def ptr_access_chain(op: ops.PtrAccessChainOp, context: Context) -> Function:
     """Steps `element` elements as the base's array does, then follows the access chain."""
     base = pointer_type(op.base)
     if not has_bytes(base):
-        raise InterpreterError(f"{op.name} into {base.storage_class.data.name} memory", op)
+        raise InterpreterError(
+            f"{op.name} takes memory that has bytes, not {base.storage_class.data.name} memory",
+            op,
+            "use spirv.AccessChain there",
+        )
     layout = Layout(context)
     stride = base.stride.data or layout.size(base.pointee)
     chain = _chain(base, op.indexes, context, op)

@@ -56,7 +56,7 @@ class Words:
         """Which word of the components comes first, second, ..."""
 
     def fragment(self, words: SSAValue) -> SSAValue:
-        """The fragment that they are."""
+        """Returns the fragment that words stand for."""
         b = self.builder
         fragment = b.at_top(ConstantOp(zero_of(self.tile.element_type), self.type), "none")
         for number, component in enumerate(self._components(words)):

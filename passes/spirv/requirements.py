@@ -259,7 +259,7 @@ class Requirement:
         self.attribute(type_.scope)
 
     def pointer(self, type_: PointerType) -> None:
-        """The storage class, what data of 8 and 16 bits needs in it, and the pointee."""
+        """Adds the needs of the storage class, of 8- and 16-bit data in it, and of the pointee."""
         self.enumerant(type_.storage_class)
         storage = type_.storage_class.data
         explicit = storage is StorageClass.Workgroup and has_layout(type_.pointee)

@@ -212,7 +212,9 @@ class ModuleDecoder:
         values: list[int | Attribute] = []
         for operand in rest:
             if not isinstance(operand.value, int):
-                raise index.error("an execution mode with a string cannot be held")
+                raise index.error(
+                    "an execution mode takes a string, which the dialect has no place for"
+                )
             if operand.kind.startswith("Id"):
                 values.append(self.globals.operand(operand.value))
             else:

@@ -222,15 +222,13 @@ def _variable(
             )
         return
     if not is_block:
-        if storage != "Workgroup" and (
-            m.environment.vulkan or (storage == "StorageBuffer" and False)
-        ):
+        if storage != "Workgroup" and m.environment.vulkan:
             yield Problem(f"the struct in {storage} is no Block", "decorate it with Block", i)
-        elif storage != "Workgroup":
-            return
         return
     if storage in ("StorageBuffer", "PushConstant") and m.has(held.id, "BufferBlock"):
-        yield Problem(f"a BufferBlock in {storage}", "decorate it with Block", i)
+        yield Problem(
+            f"a BufferBlock is in {storage}, where blocks are Block", "decorate it with Block", i
+        )
     uniform = storage == "Uniform" and m.has(held.id, "Block")
     if (held.id, uniform) in checked:
         return

@@ -34,7 +34,8 @@ def access_chain(m: Module, i: Instruction) -> Problems:
         return
     if from_.storage != result.storage:
         yield Problem(
-            f"from {from_.storage} to {result.storage}", remedies.pointer_to(from_.storage)
+            f"the base is in {from_.storage}, the result in {result.storage}",
+            remedies.pointer_to(from_.storage),
         )
     yield from indexes(m, m.pointee(from_), i.rest("indexes"), m.pointee(result))
     if "element" in i.shape.places:
@@ -229,7 +230,10 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the base {m.spell(i.get('base'))} is no pointer", remedies.POINTER)
         return
     if base.storage != result.storage and result.is_pointer:
-        yield Problem(f"from {base.storage} to {result.storage}", remedies.pointer_to(base.storage))
+        yield Problem(
+            f"the base is in {base.storage}, the result in {result.storage}",
+            remedies.pointer_to(base.storage),
+        )
     if i.get("base_type") not in m.types:
         yield Problem(f"{m.spell(i.get('base_type'))} is no type", remedies.TYPE)
         return

@@ -423,7 +423,7 @@ def _write(
     if isinstance(value, str) and value.startswith(ADDRESS):
         value = _address(value, addresses, where)
     if isinstance(value, dict | str) or isinstance(value, list) != bool(node.shape):
-        raise Misuse(f"{where} is {value!r}, but {node} is wanted", "", "correct it")
+        raise Misuse(f"{where} is {value!r}, but {node} is wanted", "", f"give {node}")
     if node.shape:
         array = make(Contents(content=value), node.scalar, part.shape, where, Path())
     else:

@@ -88,14 +88,20 @@ def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
     else:
         array = np.asarray(want)
     if array.dtype.kind not in "biufV" or array.dtype.names:
-        raise Misuse(f"{label} is no array of numbers, but of {array.dtype}", "", "correct it")
+        raise Misuse(
+            f"{label} is no array of numbers, but of {array.dtype}",
+            "",
+            "expect numbers or booleans",
+        )
     if array.ndim and array.size == np.prod(part.shape):
         return array.reshape(part.shape)
     try:
         return np.broadcast_to(array, part.shape)
     except ValueError:
         raise Misuse(
-            f"{label} is of shape {array.shape}, but the buffer of {part.shape}", "", "correct it"
+            f"{label} is of shape {array.shape}, but the buffer of {part.shape}",
+            "",
+            "expect as many elements, or a shape that broadcasts to the buffer's",
         ) from None
 
 

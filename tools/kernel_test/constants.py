@@ -78,7 +78,7 @@ class Constants:
         try:
             return ConstantValues(self.module, self.values).value(id)
         except UnknownConstantError as error:
-            raise Misuse(str(error), "", "") from error
+            raise Misuse(str(error), "", "give the constants that it is computed from") from error
 
     def parts(self, id: int) -> list[Any]:
         """The values of a composite of scalars."""
@@ -119,7 +119,11 @@ def checked(value: Given, kind: str, where: str) -> Any:
         if low <= value <= high:
             return value
         raise Misuse(f"{where} is {value}, outside {low} to {high}", "", f"its type is {kind}")
-    raise Misuse(f"{where} is {value!r}, but a value of type {kind} is wanted", "", "correct it")
+    raise Misuse(
+        f"{where} is {value!r}, but a value of type {kind} is wanted",
+        "",
+        f"give a number that {kind} holds",
+    )
 
 
 def dtype(scalar: str) -> np.dtype[Any]:

@@ -103,7 +103,9 @@ def fit(array: Array, scalar: str, shape: tuple[int, ...], where: str) -> Array:
     seen = as_element_type(array, ELEMENT_TYPES[scalar])
     if seen is None:
         raise Misuse(
-            f"{where}: the array is of type {array.dtype}, but {scalar} is wanted", "", "convert it"
+            f"{where}: the array is of type {array.dtype}, but {scalar} is wanted",
+            "",
+            f"convert it to {scalar} before it is saved",
         )
     if seen.size != math.prod(shape) or (seen.ndim > 1 and len(shape) > 1 and seen.shape != shape):
         raise Misuse(

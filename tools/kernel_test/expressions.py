@@ -130,7 +130,9 @@ class Evaluator:
         except (RecursionError, MemoryError) as error:
             raise self.error("the expression is too large", "use a .npy file") from error
         except (ArithmeticError, TypeError, ValueError, IndexError, KeyError) as error:
-            raise self.error(f"{text!r} has no value: {error}", "correct it") from error
+            raise self.error(
+                f"{text!r} has no value: {error}", "use operands for which the step is defined"
+            ) from error
 
     def array(self, text: str) -> np.ndarray[Any, np.dtype[Any]]:
         """The value as an array; raises `Misuse` as `evaluate` does, and for what is none."""
@@ -186,7 +188,7 @@ class Evaluator:
         kinds = {v.dtype.kind for v in (value if isinstance(value, tuple) else (value,))
                  if isinstance(v, np.ndarray | np.generic)}  # fmt: skip
         if isinstance(value, complex) or kinds & set("cOSU"):
-            raise self.error("a step's result is no real number", "correct it")
+            raise self.error("a step's result is no real number", "take its real part or magnitude")
         return value
 
     def _pay(self, work: float) -> None:
@@ -251,7 +253,7 @@ class Evaluator:
             keywords[keyword.arg] = self._argument(name, keyword.value)
         arguments = [self._argument(name, a) for a in node.args]
         if not arguments:
-            raise self.error(f"{name} has no argument")
+            raise self.error(f"{name} is called without an argument", f"write {name}(x)")
         self._pay(costs.call(name, arguments, keywords))
         return self._numeric(self.functions[name](*arguments, **keywords))
 

@@ -124,6 +124,8 @@ def _run(command: Sequence[str], path: Path) -> subprocess.CompletedProcess[str]
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired as error:
-        raise ProgramError(f"{command[0]} took more than {SECONDS} s", str(path), "") from error
+        raise ProgramError(
+            f"{command[0]} took more than {SECONDS} s", str(path), "make the shader smaller"
+        ) from error
     except OSError as error:
         raise Misuse(f"cannot run {command[0]}: {error.strerror}", "", "install it anew") from error

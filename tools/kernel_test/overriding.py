@@ -29,7 +29,7 @@ LONGEST_NUMBER = 20
 
 
 def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
-    """The test with what the options say."""
+    """Returns the test with the options' values in the place of its own."""
     table = read.Table({}, COMMAND)
 
     def said(option: str, reader: Any, value: Any, otherwise: Any) -> Any:
@@ -98,7 +98,11 @@ def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
         for inner in rest:
             place, node = place.setdefault(node, {}), inner
             if not isinstance(place, dict):
-                raise Misuse(f"{option} {name}={text}: a part of it has a value", "", "correct it")
+                raise Misuse(
+                    f"{option} {name}={text}: a part of it has a value already",
+                    "",
+                    "give either the whole or its members",
+                )
         place[node] = _constant(option, text)
     return constants
 

@@ -187,7 +187,11 @@ def content(table: Table, key: str, value: Any) -> Given:
 def expectation(table: Table, key: str, value: Any) -> Given:
     """An expression, a `.npy` file, a number or a list."""
     if isinstance(value, dict):
-        raise table.error("a table is no expectation", f"write [{table.where}.members.NAME]", key)
+        raise table.error(
+            "an expectation is an expression, a file, a number or a list, not a table",
+            f"write [{table.where}.members.NAME]",
+            key,
+        )
     return text(table, key, value) if isinstance(value, str) else given(table, key, value)
 
 
@@ -242,7 +246,7 @@ def _refuse_contradictions(table: Table, description: Contents) -> None:
         description.members or judged or filled or description.size is not None
     ):
         cause = "an alias has the other buffer's content and expectation"
-        raise table.error(cause, "leave its own out", "alias")
+        raise table.error(cause, "leave out the alias, or its own content and expectation", "alias")
     bounded = (description.low, description.high) != (None, None)
     if bounded and description.content != "random":
         raise table.error("only random numbers have bounds", 'write content = "random"', "low")

@@ -153,7 +153,7 @@ def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
     if most > np.iinfo(np.int64).max // 2:
         return None
     if most > MOST_ROUNDS:
-        b.refuse(f"{most} rounds", f"use at most {MOST_ROUNDS}")
+        b.refuse(f"the loop has {most} rounds", f"use at most {MOST_ROUNDS}")
     return most
 
 

@@ -93,7 +93,7 @@ class Recurrence:
             )
         self.hidden, self.steps = hidden, self.x.sizes[0]
         if self.steps > MOST_STEPS:
-            b.refuse(f"{self.steps} steps", f"use at most {MOST_STEPS}, or a Loop")
+            b.refuse(f"the sequence has {self.steps} steps", f"use at most {MOST_STEPS}, or a Loop")
         self.batch, self.element = self.x.sizes[1], x.element
         names = list(attributes.activations or list(defaults) * len(self.directions))
         alphas = iter(attributes.activation_alpha or ())

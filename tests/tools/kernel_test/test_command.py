@@ -52,7 +52,7 @@ def test_options_alone_describe_a_launch(saxpy: Path, capsys: pytest.CaptureFixt
         (["--grid", "99999999999"], "is no grid"),
         (["--grid", "9" * 5000], "is no grid"),
         (["--subgroup-size", "9" * 5000], "is no list of numbers"),
-        (["--push", "n=1", "--push", "n.x=2"], "a part of it has a value"),
+        (["--push", "n=1", "--push", "n.x=2"], "a part of it has a value already"),
         (["--timeout", "1e300"], "is no time for a launch"),
         (["--junit", "missing/results.xml"], "cannot write the output"),
     ],
