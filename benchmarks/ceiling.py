@@ -9,7 +9,8 @@ their range), B a weight, which is packed once and not timed; packing A is. Wher
 sit in a cache, a program multiplies by several matrices that are together larger. Measured are the
 default schedule and each of `--variants` ({"case": ["#schedule...", ...]}), of other matmuls too
 (`matmul 1000x1024x1024 f16 -> f32 as f16`); `variants-h200.json` has some that nobody has measured
-yet. Every result is
+yet. `--also FILE` compiles everything for another target file, too (a copy with `keep_loops`, for
+instance), and `--pause` shows what an idle clock does. Every result is
 compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact. PyTorch's time
 is a twelfth of a graph of twelve products. Ours are single dispatches between timestamps, each with
 its 3 us of start (`us`, `pack_us`, `ratio`), and a share of twelve products in a submission, each
@@ -26,7 +27,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,12 @@ class Product:
     stored: str
     count: int = 1
     is_weight: bool = True
+    apart: str = ""
+    """What tells it from another one of these sizes and types."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.case.name}{f' as {self.stored}' if self.stored != self.case.types[2] else ''}"
-        )
+        stored = f" as {self.stored}" if self.stored != self.case.types[2] else ""
+        return f"{self.case.name}{stored}{self.apart}"
 
     @property
     def weights(self) -> list[str]:
@@ -170,6 +172,21 @@ def few() -> list[Product]:
     """Few rows by several numbers of them, and by long and short sums."""
     square = [rows(m, 4096, 4096) for m in (1, 2, 4, 8, 16)]
     return square + [rows(m, *nk) for nk in ((14336, 4096), (4096, 14336)) for m in (1, 8)]
+
+
+def cached() -> list[Product]:
+    """Few rows by one matrix that stays in the cache, as a loop over one product has it."""
+    sizes = [(m, 4096, 4096) for m in (1, 16, 32, 128)]
+    return [replace(matmul(*s, F32, "f16"), apart=", cached weights") for s in sizes]
+
+
+def given() -> list[Product]:
+    """Products of two inputs: both operands are packed in every run."""
+    sizes = [(n, types) for n in (4095, 4096) for types in (F16, F32)]
+    return [
+        replace(matmul(n, n, n, types), is_weight=False, apart=", both inputs")
+        for n, types in sizes
+    ]
 
 
 def extra() -> list[Product]:
@@ -350,6 +367,8 @@ GROUPS = {
     "products": products,
     "convolutions": convolutions,
     "few": few,
+    "cached": cached,
+    "given": given,
     "extra": extra,
     "small": small,
 }
@@ -360,6 +379,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--variants", type=Path, help='JSON: {"case": ["#schedule...", ...]}')
     parser.add_argument("--beside", type=Path, help="variants beside the defaults of all cases")
     parser.add_argument("--groups", default="products,convolutions")
+    parser.add_argument("--also", nargs="*", default=[], help="target files, measured beside")
+    parser.add_argument("--pause", type=float, default=0, help="seconds before a case's timing")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
     variants = json.loads(options.variants.read_text()) if options.variants else {}
@@ -373,18 +394,20 @@ def main(arguments: list[str] | None = None) -> int:
     records: list[dict[str, Any]] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         jobs = [
-            (product, schedule, pool.submit(compiled, product, options.target, schedule))
+            (product, schedule, target, pool.submit(compiled, product, target, schedule))
             for product in chosen
             for schedule in (None, *(variants or beside).get(str(product), ()))
+            for target in (options.target, *options.also)
         ]
         data: Data | None = None
         last: Product | None = None
-        for product, schedule, job in jobs:
+        for product, schedule, target, job in jobs:
             if time.monotonic() - begin > options.seconds:
                 break
             try:
                 if data is None or product != last:
                     data, last = Data(product), product
+                    time.sleep(options.pause)
             except Exception as error:
                 print(json.dumps({"case": str(product), "error": f"{error}"[:300]}), flush=True)
                 last = None
@@ -395,13 +418,16 @@ def main(arguments: list[str] | None = None) -> int:
                 record = {"case": str(product), "schedule": name, "error": program}
             else:
                 record = measure(device, product, data, program, name)
+            if target != options.target:
+                record["target"] = Path(target).stem
             records.append(record)
             print(json.dumps(record), flush=True)
             if "error" in record and not isinstance(program, str):
                 device.close()
                 device = open_isolated(options.device)
     for name in ("ratio", "following_ratio"):
-        ratios = [r[name] for r in records if r["schedule"] == "default" and r.get(name)]
+        own = [r for r in records if r["schedule"] == "default" and "target" not in r]
+        ratios = [r[name] for r in own if r.get(name)]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             print(f"geometric mean of {len(ratios)}, {name}: {mean:.3f}", flush=True)
