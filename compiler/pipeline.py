@@ -65,6 +65,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("assign-schedule", target=target, only=only, barred=barred),
         _pass("fold-norms"),
         _pass("fold-elements"),
+        _pass("fold-parts"),
         _pass(SCHEDULED),
         _pass(OUTLINED),
         _pass("attention-to-cooperative-matrix"),

@@ -113,13 +113,17 @@ class MatrixAccess:
     stride: Size
 
 
-def matrix_access(layout: Layout) -> MatrixAccess | None:
-    """How fragments of a result's layout are loaded and stored; None if they cannot be."""
+def matrix_access(layout: Layout, parts: int = 1) -> MatrixAccess | None:
+    """
+    How fragments of a result's layout are loaded and stored; None if they cannot be.
+
+    Of several parts the last axis is as long as a fragment.
+    """
     _, rows, columns = layout.walks
-    if len(rows) > 1 or len(columns) > 1:
+    if len(rows) > 1 or (len(columns) > 1 and parts == 1):
         return None
     down = rows[0].stride if rows else 0
-    along = columns[0].stride if columns else 0
+    along = columns[-1].stride if columns else 0
     if along == 1:
         return MatrixAccess(True, down)
     return MatrixAccess(False, along) if down == 1 else None
@@ -136,7 +140,7 @@ def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], targ
 
     def aligned(placed: Placed, stored: bool) -> bool:
         layout = contraction.layout_of_result(placed.map, placed.shape)
-        access = matrix_access(layout)
+        access = matrix_access(layout, epilogue.parts)
         if access is None or (stored and access.stride == 0):
             return False
         size = bit_width(placed.element_type) // 8

@@ -17,11 +17,12 @@ from xdsl.dialects.builtin import MemRefType, TensorType, f32
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
     CollectiveOp,
+    ContractionAttr,
     DispatchOp,
     PaddedViewOp,
     RowsAttr,
@@ -67,6 +68,9 @@ class Epilogue:
     `results` are stored, `operands` are read from memory; both may be none of the root's type. A
     root that is stored as it is has itself as the only result. `reductions` are sums over rows of
     what lies in memory, which a kernel of few rows computes beside the products.
+
+    Of a root whose last two dimensions are parts, and columns of a part, an element may be computed
+    from the same column of several parts: results have no dimension of parts then.
     """
 
     root: Placed
@@ -78,6 +82,20 @@ class Epilogue:
     def is_empty(self) -> bool:
         """Whether the result is stored as the contraction leaves it."""
         return self.results == (self.root,)
+
+    @property
+    def parts(self) -> int:
+        """How many elements of the root an element of a result is computed from."""
+        if len(self.results[0].map.results) == len(self.root.map.results):
+            return 1
+        parts = self.root.shape[-2]
+        assert isinstance(parts, int)
+        return parts
+
+    def part_of(self, placed: Placed) -> int:
+        """Which part of the root is read."""
+        part = placed.map.results[-2] if self.parts > 1 else None
+        return part.value if isinstance(part, AffineConstantExpr) else 0
 
 
 def definition(value: SSAValue) -> Operation | None:
@@ -169,6 +187,9 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
         reductions = {}
     for link in stored:
         _collect(link, placed, operands, reductions)
+    for read in [operand for operand in operands if operand.value is placed.value]:
+        _check_read(read, placed, stored)
+        del operands[read]
     ordered = sorted(stored, key=lambda link: _position(link.value, block))
     return Epilogue(placed, tuple(ordered), tuple(operands), tuple(reductions or ()))
 
@@ -176,29 +197,42 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
 def _chain(block: Block, root: LinalgStructuredOperation, placed: Placed) -> dict[SSAValue, Placed]:
     """The result and what is computed from it, by value."""
     chain = {placed.value: placed}
+    in_fragments = isinstance(root.attributes.get(SCHEDULE), ContractionAttr)
     op = root.next_op
     while op is not None:
         if isinstance(op, linalg.ops.GenericOp) and any(v in chain for v in op.inputs):
             if not is_pointwise(op):
                 raise NotFused(f"{op.name} on the contraction's result is not element by element")
-            follower = _follow(op, chain)
+            follower = _follow(op, chain, placed if in_fragments else None)
             chain[follower.value] = follower
         op = op.next_op
     return chain
 
 
-def _follow(op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed]) -> Placed:
+def _follow(
+    op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed], in_parts: Placed | None
+) -> Placed:
+    """What an operation computes of values of the chain; of one, it may read parts."""
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     for value, read in zip(op.inputs, reads, strict=True):
         if value not in chain:
             continue
-        if not is_permutation(read):
+        part = in_parts is not None and value is in_parts.value and _is_of_part(read)
+        if not is_permutation(read) and not part:
             raise NotFused(f"{op.name} does not read the contraction's result place by place")
         loops: list[AffineExpr | None] = loops_of(read, chain[value].map.results)
         map = composed(write, loops, chain[value].map.num_dims)
         if map is not None:
             return Placed(results_of(op)[0], map)
     raise NotFused(f"{op.name} does not compute its elements from the contraction's result")
+
+
+def _is_of_part(map: AffineMap) -> bool:
+    """Whether a map reads all of one part, whose number stands before the last dimension."""
+    *outer, part, last = (None, *map.results)
+    dims = [e.position for e in (*outer, last) if isinstance(e, AffineDimExpr)]
+    whole = len(map.results) - 1 == len(dims) and sorted(dims) == list(range(map.num_dims))
+    return isinstance(part, AffineConstantExpr) and whole
 
 
 def _is_stored(value: SSAValue, block: Block) -> bool:
@@ -245,16 +279,26 @@ def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
     return op if carried in total.owner.operands else None
 
 
+def _check_read(read: Placed, root: Placed, stored: Sequence[Placed]) -> None:
+    """Raise `NotFused` if the root is read elsewhere than in the place of what is stored."""
+    if read.map == root.map:
+        return
+    *outer, part, last = (None, *read.map.results)
+    *own, loop, own_last = (None, *root.map.results)
+    elsewhere = (outer, last) != (own, own_last) or not isinstance(part, AffineConstantExpr)
+    if elsewhere or any(loop in link.map.results for link in stored):
+        raise NotFused("the contraction's result is read at two places for one element")
+
+
 def _collect(
     placed: Placed,
     root: Placed,
     operands: dict[Placed, None],
     reductions: dict[Placed, None] | None,
 ) -> None:
-    """Add what is read from memory for a value, and where they may be, sums over rows of it."""
+    """Add what a value is computed from, the root included, and where they may be, row sums."""
     if placed.value is root.value:
-        if placed.map != root.map:
-            raise NotFused("the contraction's result is read at two places for one element")
+        operands[placed] = None
         return
     op = definition(placed.value)
     match op:

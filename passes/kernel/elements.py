@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from xdsl.dialects import arith, linalg, tensor, vector
 from xdsl.dialects.builtin import (
@@ -36,6 +36,9 @@ from xdsl_spirv.passes.schedule.plan import moves_together
 from xdsl_spirv.passes.schedule.tiles import StagedTile, vector_type
 
 WORD_BITS = 32
+
+Accumulator: TypeAlias = "SSAValue | tuple[SSAValue, ...]"
+"""What is accumulated at a place of the result; in each part of it, if there are several."""
 
 
 def components_of(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
@@ -183,7 +186,7 @@ class Element:
 
     row: Index
     column: Index
-    accumulator: SSAValue
+    accumulator: Accumulator
     known: dict[Placed, SSAValue] = field(default_factory=dict[Placed, SSAValue])
 
 
@@ -222,22 +225,26 @@ class ElementCode:
         self,
         row: Index,
         column: Index,
-        accumulators: SSAValue,
+        accumulators: Accumulator,
         known: Mapping[Placed, SSAValue] | None = None,
     ) -> None:
         """
-        Store the results of places that all exist, given a scalar or a vector of `width`.
+        Store the results of places that all exist, given a scalar or a vector of `width`, or a
+        scalar of each part.
 
         `known` are values of the epilogue that are the same for all of them.
         """
         b = self.builder
-        if self.epilogue.is_empty and self.results[0].width == self.width:
+        if isinstance(accumulators, tuple):
+            elements = [Element(row, column, accumulators, dict(known or {}))]
+        elif self.epilogue.is_empty and self.results[0].width == self.width:
             self._store(self.results[0], [accumulators], row, column)
             return
-        elements = [
-            Element(row, b.plus(column, i), value, dict(known or {}))
-            for i, value in enumerate(components_of(b, accumulators))
-        ]
+        else:
+            elements = [
+                Element(row, b.plus(column, i), value, dict(known or {}))
+                for i, value in enumerate(components_of(b, accumulators))
+            ]
         read: dict[tuple[Placed, Index], list[SSAValue]] = {}
         for placed, access in zip(self.epilogue.results, self.results, strict=True):
             values = [self._value(placed, n, elements, read) for n in range(len(elements))]
@@ -245,6 +252,12 @@ class ElementCode:
                 type = vector_type(placed.element_type, access.width)
                 values = [b.add(CompositeConstructOp(values, type))]
             self._store(access, values, row, column)
+
+    def part(self, placed: Placed, accumulator: Accumulator) -> SSAValue:
+        """What is accumulated in the part of the root that is read."""
+        if isinstance(accumulator, tuple):
+            return accumulator[self.epilogue.part_of(placed)]
+        return accumulator
 
     def _store(self, access: Access, values: Sequence[SSAValue], row: Index, column: Index) -> None:
         b = self.builder
@@ -262,7 +275,7 @@ class ElementCode:
         """A value of the epilogue at one of the elements."""
         element = elements[number]
         if placed.value is self.epilogue.root.value:
-            return element.accumulator
+            return self.part(placed, element.accumulator)
         if placed in element.known:
             return element.known[placed]
         op = definition(placed.value)

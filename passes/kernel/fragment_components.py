@@ -13,7 +13,7 @@ from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeIns
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.component_places import component_places, lane_places
-from xdsl_spirv.passes.kernel.elements import pack_elements
+from xdsl_spirv.passes.kernel.elements import Accumulator, pack_elements
 from xdsl_spirv.targets import Fragment
 
 Corner = tuple[Index, Index]
@@ -29,15 +29,18 @@ class FragmentComponents:
         self._lane = lane_places(builder, fragment, lane)
 
     def parts(
-        self, at: Corner, value: SSAValue, width: int
-    ) -> Iterator[tuple[Index, Index, SSAValue]]:
+        self, at: Corner, value: Accumulator, width: int
+    ) -> Iterator[tuple[Index, Index, Accumulator]]:
         """Row, column and value of each component of the fragment at `at`, or of `width` as one."""
         add = self.builder.add
         places = list(self._at(at))
         for first in range(0, len(places), width):
+            row, column = places[first]
+            if isinstance(value, tuple):
+                yield row, column, tuple(add(CompositeExtractOp(v, [first])) for v in value)
+                continue
             numbers = range(first, first + width)
             values = [add(CompositeExtractOp(value, [number])) for number in numbers]
-            row, column = places[first]
             yield row, column, pack_elements(self.builder, values, values[0].type)
 
     @property

@@ -29,7 +29,7 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAcces
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.elements import Accumulator, ElementCode
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan, moves_together
@@ -167,8 +167,10 @@ class FragmentTile(ResultTile):
         if self._strips is not None:
             self._strips.store(values, self._corners())
             return
+        stored = self._by_parts(values)
+        step = len(values) // len(stored)
         if not self.plan.stored_directly:
-            self._store_guarded(values, self._corners(numbers), mine)
+            self._store_guarded(stored, self._corners(numbers)[::step], mine)
             return
         tile_m, tile_n, _ = self.plan.schedule.tile
         inside: Condition = True
@@ -182,12 +184,21 @@ class FragmentTile(ResultTile):
                 inside = b.both(inside, False if whole == 0 else b.below(index, whole))
         b.when(
             inside,
-            lambda: b.when(mine, lambda: self._store_direct(values, self._corners(numbers))),
-            lambda: self._store_guarded(values, self._corners(numbers), mine),
+            lambda: b.when(
+                mine, lambda: self._store_direct(stored, self._corners(numbers)[::step])
+            ),
+            lambda: self._store_guarded(stored, self._corners(numbers)[::step], mine),
         )
 
+    def _by_parts(self, values: Sequence[SSAValue]) -> Sequence[Accumulator]:
+        """The accumulators, those of the parts of a result, which lie side by side, together."""
+        parts = self.plan.contraction.epilogue.parts
+        if parts == 1:
+            return values
+        return [tuple(values[at : at + parts]) for at in range(0, len(values), parts)]
+
     def _store_direct(
-        self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]
+        self, values: Sequence[Accumulator], corners: Sequence[tuple[Index, Index]]
     ) -> None:
         """Fragments to where they begin in the result, inside which they lie."""
         b = self.builder
@@ -201,13 +212,14 @@ class FragmentTile(ResultTile):
         (access,) = self.code.results
         stride = b.i32(self._stride() // access.width)
         for at, value in zip(corners, values, strict=True):
+            assert isinstance(value, SSAValue), "parts are for epilogues"
             place = b.divided(self.offset(*at), access.width)
             pointer = b.pointer(access.memory, (place,))
             b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
     def _store_guarded(
         self,
-        values: Sequence[SSAValue],
+        values: Sequence[Accumulator],
         corners: Sequence[tuple[Index, Index]],
         mine: Condition,
     ) -> None:
@@ -220,6 +232,7 @@ class FragmentTile(ResultTile):
             b.subgroup_barrier()
         for number, (at, value) in enumerate(zip(corners, values, strict=True)):
             inside = self.fragment_inside(at) if pieces else True
+            assert isinstance(value, SSAValue), "parts are stored by components"
             if plan.whole_fragments:
                 b.when(b.both(inside, mine), partial(self._store_direct, [value], [at]))
                 continue
@@ -239,7 +252,7 @@ class FragmentTile(ResultTile):
             b.when(inside, direct, partial(b.when, reaches, copy))
 
     def _store_components(
-        self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]
+        self, values: Sequence[Accumulator], corners: Sequence[tuple[Index, Index]]
     ) -> None:
         """
         Fragments as a whole where they lie inside the result and may be stored directly, of the
@@ -250,7 +263,7 @@ class FragmentTile(ResultTile):
         code = self.code if width == 1 else ElementCode(b, self.plan, self, width)
         for at, value in zip(corners, values, strict=True):
 
-            def store(at: tuple[Index, Index] = at, value: SSAValue = value) -> None:
+            def store(at: tuple[Index, Index] = at, value: Accumulator = value) -> None:
                 for row, column, part in components.parts(at, value, width):
                     b.when(self.inside(row, column), partial(code.store, row, column, part))
 

@@ -29,7 +29,7 @@ from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import Access, ElementCode, constant_of
+from xdsl_spirv.passes.kernel.elements import Access, Accumulator, ElementCode, constant_of
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 
 MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
@@ -56,14 +56,14 @@ class MatrixCode:
         self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
         self._zeros: dict[Attribute, SSAValue] = {}
 
-    def store(self, row: Index, column: Index, accumulator: SSAValue) -> None:
+    def store(self, row: Index, column: Index, accumulator: Accumulator) -> None:
         """Store the results of the fragment that begins at `row` and `column`."""
         values = self.results(row, column, accumulator)
         for value, access in zip(values, self.code.results, strict=True):
             pointer, stride, layout = self._place(access, row, column)
             self.builder.insert(CooperativeMatrixStoreOp(pointer, value, stride, layout))
 
-    def results(self, row: Index, column: Index, accumulator: SSAValue) -> list[SSAValue]:
+    def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """The results of the fragment that begins at `row` and `column`."""
         known: dict[Placed, SSAValue] = {}
         return [
@@ -75,7 +75,7 @@ class MatrixCode:
         self, access: Access, row: Index, column: Index
     ) -> tuple[SSAValue, SSAValue, CooperativeMatrixLayout]:
         b = self.builder
-        matrix = matrix_access(access.layout)
+        matrix = matrix_access(access.layout, self.code.epilogue.parts)
         assert matrix is not None, "asked of is_componentwise"
         layout = CooperativeMatrixLayout
         pointer = b.pointer(access.memory, (self.tile.offset(row, column, access.layout),))
@@ -104,12 +104,12 @@ class MatrixCode:
         placed: Placed,
         row: Index,
         column: Index,
-        accumulator: SSAValue,
+        accumulator: Accumulator,
         known: dict[Placed, SSAValue],
     ) -> SSAValue:
         """A value of the epilogue, as the matrix of this fragment."""
         if placed.value is self.code.epilogue.root.value:
-            return accumulator
+            return self.code.part(placed, accumulator)
         if placed not in known:
             op = definition(placed.value)
             match op:

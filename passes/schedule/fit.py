@@ -70,6 +70,8 @@ def problems_of(plan: Plan) -> Iterator[str]:
             yield from _operand(name, tile, plan)
     yield from _limits(plan)
     yield from _stages(plan)
+    if plan.contraction.epilogue.parts > 1:
+        yield from _parts(plan)
     if plan.stores_rows:
         yield from _rows(plan)
     if plan.schedule.result.data == "components":
@@ -367,6 +369,25 @@ def _components(plan: Plan) -> Iterator[str]:
         yield (
             f"result = components: {plan.target.name} does not say where components of {m} x {n} "
             f"results of {8 * plan.result_bytes} bits lie: give result = fragments"
+        )
+
+
+def _parts(plan: Plan) -> Iterator[str]:
+    """Why results cannot be computed from several parts of what is accumulated."""
+    if not plan.is_cooperative or plan.schedule.slices > 1 or plan.stores_rows:
+        yield "results of several parts are for coopmat without slices, and no result = rows"
+        return
+    epilogue = plan.contraction.epilogue
+    _, n, _ = plan.schedule.instruction.sizes
+    _, count, _ = plan.schedule.fragments
+    if epilogue.root.shape[-1] != n:
+        yield f"parts of {epilogue.root.shape[-1]} columns are not as wide as fragments, {n}"
+    if count % epilogue.parts:
+        yield f"a subgroup's {count} fragments along N are not made of {epilogue.parts} parts"
+    if plan.scratch_shape is not None:
+        yield (
+            "results of several parts do not pass through Workgroup memory: "
+            "give result = components, or whole tiles of fragments that are stored directly"
         )
 
 

@@ -59,6 +59,7 @@ PASSES: dict[str, str] = {
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
     "fold-norms": "passes.schedule.fold_norms:FoldNormsPass",
     "fold-elements": "passes.schedule.fold_elements:FoldElementsPass",
+    "fold-parts": "passes.schedule.fold_parts:FoldPartsPass",
     "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
     "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
@@ -107,6 +108,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "turn-weights": ("program.value",),
     "fold-norms": ("schedule.rows",),
     "fold-elements": ("schedule.rows",),
+    "fold-parts": ("tensor.extract_slice",),
     "pack-operands": (
         "schedule.attention",
         "schedule.direct",

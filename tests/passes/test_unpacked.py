@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,13 @@ from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize, of_bit
 from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import F16, F32, U8, Element, Tensor
-from xdsl_spirv.interpreter import reference
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime import Program, run
 from xdsl_spirv.runtime.modules import context
+from xdsl_spirv.testing.packed_planes import numbers, planes_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -51,20 +50,6 @@ CASES = [
     ("Q6_K", 3, 256, 36, "lavapipe"),
     ("2 bits", 1, 192, 36, "nvidia-h200"),
 ]
-
-
-def planes_of(format: BlockFormat, rows: int, columns: int) -> dict[str, Array]:
-    """Random planes of small scales."""
-    random = np.random.default_rng(rows)
-    arrays: dict[str, Array] = {}
-    for name, plane in format.planes.items():
-        shape = rows, columns // format.size, *format.sizes(name)
-        if plane.element.is_float:
-            arrays[name] = random.normal(0, 0.1, shape).astype(plane.element.dtype)
-        else:
-            bytes = random.integers(0, 256, prod(shape), np.uint8)
-            arrays[name] = bytes.view(plane.element.dtype).reshape(shape)
-    return arrays
 
 
 def model(
@@ -102,20 +87,6 @@ def model(
     stored = [Value(n, t.element.name, planes[n].shape) for n, t in tensors.items()]
     annotate(function, [*inputs, *stored], outputs, {"x": ["m", ""]} if m is None else {})
     return ImportedModel(ModuleOp([function]), planes, inputs, outputs)
-
-
-def numbers(format: BlockFormat, planes: dict[str, Array]) -> Array:
-    """The weights, by the operation that states them, which test_blocks.py compares with gguf."""
-    entry = Block()
-    b = TensorBuilder(entry)
-    tensors = {name: Tensor.of(array) for name, array in planes.items()}
-    for t in tensors.values():
-        t.value = entry.insert_arg(t.type, len(entry.args))
-    result = b.value(dequantize(b, format, tensors, F32))
-    entry.add_op(ReturnOp(result))
-    type = FunctionType.from_lists([a.type for a in entry.args], [result.type])
-    module = ModuleOp([FuncOp("main", type, Region(entry))])
-    return reference(module, list(planes.values()))[0].astype(np.float64)
 
 
 def check(program: Program, m: int, weights: Array, epsilon: float, device: str) -> None:

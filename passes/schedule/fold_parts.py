@@ -1,0 +1,538 @@
+"""
+What is computed element by element from equal parts of a product's columns becomes a part of the
+product's kernel.
+
+    %p = contraction(%x, %w)             : m x 28672      one dispatch
+    %h = f(%p[m, 14336 + j], %p[m, j])   : m x 14336      another one
+                                   ->
+    %p = contraction(%x, %w')            : m x 896 x 2 x 16
+    %h = f(%p[m, g, 1, j], %p[m, g, 0, j])   : m x 896 x 16
+
+A subgroup multiplies a fragment of each part side by side, so that an invocation has the same
+column of all parts in its own registers: neither a launch nor what was written and read between the
+two remains. Which columns a fragment has is for the layout of the weights' loops to say; they lie
+as they did. So it is where the schedule says `coopmat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule import (
+    CONSIDERED,
+    SCHEDULE,
+    ContractionAttr,
+    DispatchOp,
+    YieldOp,
+)
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, is_multiple
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.pointwise import is_pointwise
+from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
+from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.analysis.unpacking import unpacks
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.targets import Target
+
+Generic: TypeAlias = linalg.ops.GenericOp
+
+
+@dataclass(frozen=True)
+class FoldPartsPass(ModulePass):
+    """Computes elements of several parts of a product's columns in the product's kernel."""
+
+    name = "fold-parts"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        scheduled = [
+            o for o in op.walk() if isinstance(o.attributes.get(SCHEDULE), ContractionAttr)
+        ]
+        if not scheduled:
+            return
+        target = target_of(op, self.name)
+        for function in functions_of(op):
+            sizes = _Sizes()
+            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
+                parts = _Parts.of(dispatch, sizes)
+                sizes.note(dispatch if parts is None else _fold(parts, target))
+
+
+class _Sizes:
+    """Sizes in terms of what a function is given, through the dispatches that were noted."""
+
+    def __init__(self) -> None:
+        self._known: dict[Extent, Size] = {}
+
+    def note(self, dispatch: DispatchOp) -> None:
+        """Know the sizes of what a dispatch computes; those before it have been noted."""
+        for value, result in zip(dispatch.yielded, dispatch.results, strict=True):
+            assert isinstance(result.type, TensorType)
+            for dimension, size in enumerate(result.type.get_shape()):
+                if size == DYNAMIC_INDEX:
+                    computed = self.inside(extent(value, dimension), dispatch)
+                    self._known[Extent(result, dimension)] = computed
+
+    def inside(self, size: Size, dispatch: DispatchOp) -> Size:
+        """What a size in terms of a dispatch's arguments is outside."""
+        if not is_dynamic(size):
+            return size
+        known: dict[Extent, Size] = {}
+        for asked in size.extents:
+            value = asked.value
+            if isinstance(value, BlockArgument) and value.owner is dispatch.body.block:
+                outer = extent(dispatch.inputs[value.index], asked.dimension)
+                known[asked] = outer.replaced(self._known) if is_dynamic(outer) else outer
+        return size.replaced(known)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A dispatch that computes elements of `count` parts of what `product` alone computes."""
+
+    dispatch: DispatchOp
+    argument: BlockArgument
+    product: DispatchOp
+    root: Generic
+    count: int
+    slices: dict[SSAValue, int]
+    """The slices of the product's result, and which part each of them is."""
+
+    @staticmethod
+    def of(dispatch: DispatchOp, sizes: _Sizes) -> _Parts | None:
+        if len(dispatch.outputs) != 1 or dispatch.updates:
+            return None
+        taken = [op for op in dispatch.body.block.ops if isinstance(op, tensor.ExtractSliceOp)]
+        sources = {op.source for op in taken}
+        (argument,) = sources if len(sources) == 1 else (None,)
+        if not isinstance(argument, BlockArgument):
+            return None
+        users = {use.operation for use in argument.uses if not is_size_op(use.operation)}
+        if not users.issubset(taken) or not _are_elements(dispatch, taken):
+            return None
+        parts = [_part_of(op, dispatch, sizes) for op in taken]
+        counts = {part[0] for part in parts if part is not None}
+        value = dispatch.inputs[argument.index]
+        if len(counts) != 1 or None in parts or not value.has_one_use():
+            return None
+        root = _root_of(value.owner)
+        if root is None or not isinstance(value.owner, DispatchOp):
+            return None
+        numbers: dict[SSAValue, int] = {
+            op.result: part[1] for op, part in zip(taken, parts, strict=True) if part
+        }
+        return _Parts(dispatch, argument, value.owner, root, counts.pop(), numbers)
+
+
+def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
+    """Whether a dispatch computes nothing but slices, and elements whose columns are theirs."""
+    block = dispatch.body.block
+    for op in block.ops:
+        match op:
+            case tensor.EmptyOp() | arith.ConstantOp() | YieldOp():
+                continue
+            case Generic():
+                write = op.get_indexing_maps().data[-1].data
+                identity = write == AffineMap.identity(write.num_dims)
+                if not is_pointwise(op) or not identity or write.num_dims < 2:
+                    return False
+                if not all(map(_walks_columns_alike, op.inputs, op.get_indexing_maps().data)):
+                    return False
+            case _:
+                if op not in slices and not is_size_op(op):
+                    return False
+    return isinstance(dispatch.yielded[0].owner, Generic)
+
+
+def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
+    """Whether an operand's last dimension is the last loop's if computed, and none if given."""
+    column = AffineDimExpr(map.data.num_dims - 1)
+    if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
+        return column not in map.data.results
+    return map.data.results[-1] == column and column not in map.data.results[:-1]
+
+
+def _part_of(
+    op: tensor.ExtractSliceOp, dispatch: DispatchOp, sizes: _Sizes
+) -> tuple[int, int] | None:
+    """
+    For a slice that is one of equal parts along the last dimension: how many there are, and which
+    one it is; None for others.
+    """
+    source, result = op.source.type, op.result.type
+    assert isinstance(source, TensorType)
+    assert isinstance(result, TensorType)
+    rank, whole = source.get_num_dims(), source.get_shape()[-1]
+    begins, steps = list(op.static_offsets.iter_values()), op.static_strides.iter_values()
+    if result.get_num_dims() != rank or any(begins[:-1]) or set(steps) != {1}:
+        return None
+    given = iter(op.sizes)
+    for dimension, size in enumerate(op.static_sizes.iter_values()):
+        length: Size = number(next(given)) if size == DYNAMIC_INDEX else size
+        if dimension < rank - 1:
+            all_of_it = sizes.inside(extent(op.source, dimension), dispatch)
+            if sizes.inside(length, dispatch) != all_of_it:
+                return None
+    size, begin = result.get_shape()[-1], begins[-1]
+    if DYNAMIC_INDEX in (whole, size, begin) or whole % size or begin % size:
+        return None
+    return whole // size, begin // size
+
+
+def _root_of(owner: object) -> Generic | None:
+    """The product in fragments that is all a dispatch computes."""
+    if not isinstance(owner, DispatchOp) or len(owner.outputs) != 1 or owner.updates:
+        return None
+    root = owner.yielded[0].owner
+    if not isinstance(root, Generic):
+        return None
+    schedule = root.attributes.get(SCHEDULE)
+    if not isinstance(schedule, ContractionAttr) or schedule.instruction.kind.data != "coopmat":
+        return None
+    fill = root.outputs[0].owner
+    if not isinstance(fill, linalg.ops.FillOp) or not isinstance(
+        fill.outputs[0].owner, tensor.EmptyOp
+    ):
+        return None
+    return root
+
+
+def _fold(parts: _Parts, target: Target) -> DispatchOp:
+    """
+    Compute the elements in the product's kernel, or leave everything as it is.
+
+    The dispatch that computes them then.
+    """
+    try:
+        contraction = contraction_of(parts.root)
+    except NotAContraction:
+        return parts.dispatch
+    schedule = parts.root.attributes[SCHEDULE]
+    assert isinstance(schedule, ContractionAttr)
+    _, width, _ = schedule.instruction.sizes
+    writer = _Writer(parts, contraction, width)
+    if not writer.can_write():
+        return parts.dispatch
+    folded = writer.write(_with_components(contraction, schedule))
+    try:
+        root = next(op for op in folded.body.block.ops if SCHEDULE in op.attributes)
+        assert isinstance(root, Generic)
+        given = root.attributes[SCHEDULE]
+        assert isinstance(given, ContractionAttr)
+        check(plan(contraction_of(root), given, target))
+    except (NotAContraction, ScheduleDoesNotFit):
+        folded.erase()
+        for view in writer.views:
+            view.erase()
+        return parts.dispatch
+    writer.replace(folded)
+    return folded
+
+
+def _with_components(contraction: Contraction, schedule: ContractionAttr) -> ContractionAttr:
+    """The schedule whose results do not pass through Workgroup memory."""
+    if is_multiple(contraction.m, schedule.tile[0]) and is_multiple(
+        contraction.n, schedule.tile[1]
+    ):
+        return schedule
+    parameters = list(schedule.parameters)
+    return ContractionAttr.new(
+        [StringAttr("components") if p is schedule.result else p for p in parameters]
+    )
+
+
+class _Writer:
+    """Writes a product's dispatch anew, with its columns as blocks of parts of a fragment each."""
+
+    def __init__(self, parts: _Parts, contraction: Contraction, width: int):
+        self.parts, self.contraction, self.width = parts, contraction, width
+        self.groups = contraction.n // parts.count // width if not is_dynamic(contraction.n) else 0
+        self.views: list[Operation] = []
+        self.block = Block()
+        self.inputs: list[SSAValue] = []
+        self.inside: dict[SSAValue, SSAValue] = {}
+
+    def can_write(self) -> bool:
+        """Whether the columns are one loop of the second operand, and parts are made of blocks."""
+        contraction = self.contraction
+        batch, m, n, _ = contraction.counts
+        if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):
+            return False
+        if contraction.n % (self.parts.count * self.width) or contraction.prologues[1]:
+            return False
+        column = AffineDimExpr(contraction.groups[2].start)
+        maps = contraction.maps
+        in_b = [e for e in maps[1].results if column in e.dfs()]
+        if in_b != [column] or maps[2].results[-1] != column:
+            return False
+        owner = contraction.b.owner
+        if isinstance(contraction.b, BlockArgument):
+            return contraction.b.has_one_use()
+        if not isinstance(owner, Generic) or not unpacks(owner):
+            return False
+        at = self._column_in_unpacking(owner)
+        asked = (
+            i.dim.value.data for i in owner.body.block.ops if isinstance(i, linalg.ops.IndexOp)
+        )
+        return at not in asked and all(isinstance(v, BlockArgument) for v in owner.inputs)
+
+    def _column_in_unpacking(self, op: Generic) -> int:
+        """The loop of an operation that unpacks B which walks the product's columns."""
+        column = AffineDimExpr(self.contraction.groups[2].start)
+        return list(self.contraction.maps[1].results).index(column)
+
+    # Shapes and maps
+
+    def _split(self, shape: Sequence[int], at: int) -> list[int]:
+        """A weight's sizes with its columns as they lie: parts, blocks, columns of a block."""
+        return [*shape[:at], self.parts.count, self.groups, self.width, *shape[at + 1 :]]
+
+    def _view(self, value: SSAValue, at: int) -> SSAValue:
+        """A tensor outside whose dimension `at` is split."""
+        type = value.type
+        assert isinstance(type, TensorType)
+        shape = self._split(type.get_shape(), at)
+        groups = [[d + 2 * (d > at)] for d in range(type.get_num_dims())]
+        groups[at] = [at, at + 1, at + 2]
+        view = tensor.ExpandShapeOp(
+            value, [], _reassociation(groups), shape, TensorType(type.element_type, shape)
+        )
+        self.views.append(view)
+        return view.result
+
+    def _argument(self, value: SSAValue) -> SSAValue:
+        """What the new dispatch has for a value outside."""
+        if value not in self.inputs:
+            self.inputs.append(value)
+            self.block.insert_arg(value.type, len(self.block.args))
+        return self.block.args[self.inputs.index(value)]
+
+    # Operations
+
+    def write(self, schedule: ContractionAttr) -> DispatchOp:
+        """The new dispatch, which is nowhere yet."""
+        product, root = self.parts.product, self.parts.root
+        old = product.body.block
+        b = self.contraction.b
+        planes = [b] if isinstance(b, BlockArgument) else []
+        source = b.owner
+        if isinstance(source, Generic):
+            planes = [value for value in source.inputs if isinstance(value, BlockArgument)]
+        for argument in old.args:
+            value = product.inputs[argument.index]
+            if argument in planes and (at := self._column_of(argument)) is not None:
+                value = self._view(value, at)
+            self.inside[argument] = self._argument(value)
+            self.inside[argument].name_hint = argument.name_hint
+        for op in old.ops:
+            if isinstance(op, YieldOp):
+                break
+            if op is root:
+                copy = self._root(schedule)
+            elif op is source and isinstance(op, Generic):
+                copy = self._unpacking(op)
+            elif isinstance(op, tensor.EmptyOp) and self._is_split(op):
+                copy = self._empty(op, source)
+            elif isinstance(op, linalg.ops.FillOp) and op.results[0] is root.outputs[0]:
+                out = self.inside[op.outputs[0]]
+                copy = linalg.ops.FillOp([self.inside[op.inputs[0]]], [out], [out.type])
+            else:
+                copy = op.clone(self.inside)
+            self._add(op, copy)
+        self._elements()
+        result = self.inside[self.parts.dispatch.yielded[0]]
+        self.block.add_op(YieldOp(result))
+        folded = DispatchOp(self.inputs, [result.type], Region(self.block))
+        folded.location = product.location
+        return folded
+
+    def _add(self, op: Operation, copy: Operation) -> None:
+        copy.location = op.location
+        self.block.add_op(copy)
+        for old, new in zip(op.results, copy.results, strict=True):
+            new.name_hint = old.name_hint
+            self.inside[old] = new
+
+    def _column_of(self, argument: BlockArgument) -> int | None:
+        """The dimension of a plane, or of B itself, that the product's columns walk."""
+        contraction = self.contraction
+        if argument is contraction.b:
+            return list(contraction.maps[1].results).index(self._loop)
+        source = contraction.b.owner
+        assert isinstance(source, Generic)
+        read = source.get_indexing_maps().data[list(source.inputs).index(argument)].data
+        column = AffineDimExpr(self._column_in_unpacking(source))
+        return list(read.results).index(column) if column in read.results else None
+
+    @property
+    def _loop(self) -> AffineDimExpr:
+        return AffineDimExpr(self.contraction.groups[2].start)
+
+    def _is_split(self, op: tensor.EmptyOp) -> bool:
+        """Whether an empty tensor is what the product, or B, is written to."""
+        root = self.parts.root
+        fill = root.outputs[0].owner
+        written = [fill.outputs[0]] if isinstance(fill, linalg.ops.FillOp) else []
+        if isinstance(source := self.contraction.b.owner, Generic):
+            written += source.outputs
+        return op.tensor in written
+
+    def _empty(self, op: tensor.EmptyOp, source: object) -> tensor.EmptyOp:
+        type = op.tensor.type
+        shape = list(type.get_shape())
+        if isinstance(source, Generic) and op.tensor in source.outputs:
+            split = self._split(shape, self._column_in_unpacking(source))
+        else:
+            split = [*shape[:-1], self.groups, self.parts.count, self.width]
+        sizes = [self.inside[value] for value in op.dynamic_sizes]
+        return tensor.EmptyOp(sizes, TensorType(type.element_type, split))
+
+    def _unpacking(self, op: Generic) -> Generic:
+        """What unpacks B, its loop over columns as three."""
+        at, count = self._column_in_unpacking(op), len(op.iterator_types) + 2
+        maps = [_with_loops(m.data, at, count) for m in op.get_indexing_maps()]
+        body = op.body.clone()
+        for index in body.block.ops:
+            if isinstance(index, linalg.ops.IndexOp) and index.dim.value.data > at:
+                index.dim = IntegerAttr(index.dim.value.data + 2, index.dim.type)
+        return self._generic(op, maps, body)
+
+    def _root(self, schedule: ContractionAttr) -> Generic:
+        """The product, its columns blocks of parts."""
+        op = self.parts.root
+        contraction, own = self.contraction, op.get_indexing_maps().data
+        at = own[-1].data.results[-1]
+        assert isinstance(at, AffineDimExpr)
+        b = list(op.inputs).index(contraction.b)
+        count = len(op.iterator_types) + 2
+        maps: list[AffineMap] = []
+        # The new loops are blocks, parts and columns of a block; B has its parts outermost.
+        for operand, map in enumerate(own):
+            split = _with_loops(map.data, at.position, count)
+            if operand == b:
+                place = list(map.data.results).index(at)
+                results = list(split.results)
+                results[place : place + 2] = results[place + 1], results[place]
+                split = AffineMap(count, 0, tuple(results))
+            maps.append(split)
+        root = self._generic(op, maps, op.body.clone())
+        root.attributes.update(op.attributes)
+        root.attributes[SCHEDULE] = schedule
+        return root
+
+    def _generic(self, op: Generic, maps: Sequence[AffineMap], body: Region) -> Generic:
+        out = self.inside[op.outputs[0]]
+        more = [IteratorTypeAttr.parallel()] * (maps[0].num_dims - len(op.iterator_types))
+        return Generic(
+            [self.inside[value] for value in op.inputs],
+            [out],
+            body,
+            ArrayAttr(map(AffineMapAttr, maps)),
+            ArrayAttr([*more, *op.iterator_types]),
+            [out.type],
+        )
+
+    def _elements(self) -> None:
+        """The operations on parts, their columns blocks of columns."""
+        parts = self.parts
+        root = self.inside[parts.root.results[0]]
+        fill = parts.root.outputs[0].owner
+        assert isinstance(fill, linalg.ops.FillOp)
+        whole = fill.outputs[0].owner
+        assert isinstance(whole, tensor.EmptyOp)
+        for op in parts.dispatch.body.block.ops:
+            match op:
+                case Generic():
+                    self._add(op, self._element(op, root))
+                case tensor.EmptyOp():
+                    shape = op.tensor.type.get_shape()
+                    split = [*shape[:-1], self.groups, self.width]
+                    sizes = [self.inside[value] for value in whole.dynamic_sizes]
+                    self._add(
+                        op, tensor.EmptyOp(sizes, TensorType(op.tensor.type.element_type, split))
+                    )
+                case arith.ConstantOp():
+                    self._add(op, op.clone())
+                case _:
+                    continue
+
+    def _element(self, op: Generic, root: SSAValue) -> Generic:
+        column, count = len(op.iterator_types) - 1, len(op.iterator_types) + 1
+        maps: list[AffineMap] = []
+        for value, map in zip((*op.inputs, *op.outputs), op.get_indexing_maps(), strict=True):
+            results: list[AffineExpr] = list(map.data.results)
+            if results and results[-1] == AffineDimExpr(column):
+                blocks = AffineDimExpr(column)
+                part = (
+                    [AffineConstantExpr(self.parts.slices[value])]
+                    if value in self.parts.slices
+                    else []
+                )
+                results[-1:] = [blocks, *part, AffineDimExpr(column + 1)]
+            maps.append(AffineMap(count, 0, tuple(results)))
+            if value in self.parts.slices:
+                self.inside[value] = root
+            elif isinstance(value, BlockArgument):
+                self.inside[value] = self._argument(self.parts.dispatch.inputs[value.index])
+        copy = self._generic(op, maps, op.body.clone())
+        copy.attributes.update(op.attributes)
+        copy.attributes.pop(CONSIDERED, None)
+        return copy
+
+    # The new dispatch in the place of both
+
+    def replace(self, folded: DispatchOp) -> None:
+        dispatch, product = self.parts.dispatch, self.parts.product
+        block = dispatch.parent_block()
+        assert block is not None
+        (old,) = dispatch.outputs
+        assert isinstance(old.type, TensorType)
+        rank = old.type.get_num_dims()
+        groups = [[d] for d in range(rank - 1)] + [[rank - 1, rank]]
+        whole = tensor.CollapseShapeOp.create(
+            operands=[folded.outputs[0]],
+            properties={"reassociation": _reassociation(groups)},
+            result_types=[old.type],
+        )
+        for op in (*self.views, folded, whole):
+            block.insert_op_before(op, dispatch)
+        whole.result.name_hint = old.name_hint
+        old.replace_all_uses_with(whole.result)
+        block.erase_op(dispatch)
+        block.erase_op(product)
+
+
+def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
+    """A map over two more loops: `at` becomes three, which walk three dimensions for one."""
+    moved = [AffineDimExpr(d + 2 * (d > at)) for d in range(map.num_dims)]
+    results: list[AffineExpr] = []
+    for expression in map.results:
+        if expression == AffineDimExpr(at):
+            results += [AffineDimExpr(at + n) for n in range(3)]
+        else:
+            results.append(expression.replace_dims_and_symbols(moved, []))
+    return AffineMap(count, 0, tuple(results))
+
+
+def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    return ArrayAttr(ArrayAttr(IntegerAttr(d, i64) for d in group) for group in groups)
