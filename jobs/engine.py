@@ -16,11 +16,12 @@ from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from xdsl_spirv.jobs.crew import Crew
 from xdsl_spirv.jobs.job import Job, Result
 from xdsl_spirv.jobs.places import Place
+from xdsl_spirv.runtime.closing import Closing
 
 if TYPE_CHECKING:
     from xdsl_spirv.jobs.store import Store
@@ -29,7 +30,7 @@ OPEN = 1000
 """Jobs that are taken from the caller before the first of them is done."""
 
 
-class Engine(ABC):
+class Engine(Closing, ABC):
     """Performs jobs; a context manager."""
 
     @abstractmethod
@@ -76,12 +77,6 @@ class Engine(ABC):
             yield from _emptied(recorded)
             yield job, result
         yield from _emptied(recorded)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _emptied(pairs: deque[tuple[Job, Result]]) -> Iterator[tuple[Job, Result]]:

@@ -17,10 +17,11 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from xdsl_spirv.jobs.job import Job, Result, code_digest, from_bytes, to_bytes
 from xdsl_spirv.jobs.places import Place
+from xdsl_spirv.runtime.closing import Closing
 from xdsl_spirv.runtime.errors import ProgramError
 
 APPLICATION = 0x78537056
@@ -68,7 +69,7 @@ class Record:
     code: str
 
 
-class Store:
+class Store(Closing):
     """
     A file of results; a context manager.
 
@@ -189,12 +190,6 @@ class Store:
 
     def close(self) -> None:
         self.connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _record(row: Sequence[Any]) -> Record:

@@ -18,12 +18,12 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xdsl_spirv.progress import stage
+from xdsl_spirv.runtime.closing import Closing
 from xdsl_spirv.runtime.concrete_sizes import check_limits
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
@@ -43,7 +43,7 @@ SAMPLED = 1 << 16
 """Bytes of each weight that tell two programs apart."""
 
 
-class Session(ABC):
+class Session(Closing, ABC):
     """A program on a device, with its states; a context manager."""
 
     def __init__(self, program: Program):
@@ -163,20 +163,6 @@ class Session(ABC):
 
     @abstractmethod
     def _write(self, states: Mapping[str, Array]) -> None: ...
-
-    def close(self) -> None:
-        """Take everything back; closing twice does nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class InterpreterSession(Session):

@@ -14,8 +14,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from types import TracebackType
-from typing import Self
 
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
@@ -278,17 +276,6 @@ class VulkanDevice(Executor[LoadedWork]):
         self.logical.clear()
         if not left:
             self.instance.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def needs_of(work: Work) -> dict[str, Needs]:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import ctypes as c
 import os
 import sys
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from xdsl_spirv.runtime.closing import Closing
 from xdsl_spirv.runtime.vulkan.enums import (
     DebugUtilsMessageSeverity,
     DebugUtilsMessageType,
@@ -54,7 +54,7 @@ def wants_validation() -> bool:
     return os.environ.get(VALIDATION_VARIABLE, "") not in ("", "0")
 
 
-class Instance:
+class Instance(Closing):
     """
     A VkInstance; a context manager.
 
@@ -172,14 +172,3 @@ class Instance:
             self.handle = 0
             for message in self.messages if self.validation else ():
                 print(f"validation: {message}", file=sys.stderr)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

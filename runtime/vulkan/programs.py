@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from xdsl_spirv.runtime.closing import Closing
 from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.vulkan.errors import OutOfMemoryError
 from xdsl_spirv.runtime.vulkan.loaded import Bytes, Time
@@ -103,7 +104,7 @@ class Loaded(Protocol):
 L = TypeVar("L", bound=Loaded)
 
 
-class Executor(ABC, Generic[L]):
+class Executor(Closing, ABC, Generic[L]):
     """
     Runs programs and keeps the latest `KEPT` of them ready, so that a second call is fast.
 

@@ -12,8 +12,7 @@ import contextlib
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
@@ -193,18 +192,10 @@ class IsolatedDevice(Executor[RemoteWork]):
         """Have the process take everything back and end; closing twice does nothing."""
         self.worker.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt | DeviceTimeoutError):
             self.worker.kill()
-        self.close()
+        super().__exit__(kind, *_)
 
 
 @dataclass(frozen=True)
