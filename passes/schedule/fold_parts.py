@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
     ArrayAttr,
+    IndexType,
     IntegerAttr,
     ModuleOp,
     StringAttr,
@@ -101,7 +102,9 @@ class _Sizes:
         for asked in size.extents:
             value = asked.value
             if isinstance(value, BlockArgument) and value.owner is dispatch.body.block:
-                outer = extent(dispatch.inputs[value.index], asked.dimension)
+                given = dispatch.inputs[value.index]
+                counted = isinstance(given.type, IndexType)
+                outer = number(given) if counted else extent(given, asked.dimension)
                 known[asked] = outer.replaced(self._known) if is_dynamic(outer) else outer
         return size.replaced(known)
 
