@@ -9,10 +9,12 @@ other. Weights are f16, or lie in planes of a GGUF format and are dequantized in
 kernel; the rows are f16, sums f32. Measured are the default schedule and each of `--schedules`:
 `["#schedule.contraction<...>", ...]`, or a few of tiles that did well if it is `few`; with
 `--variants`, `{"case": [...]}`, only those cases with their schedules
-(`variants-packed-h200.json`: of prompts). `2 parts` before one cuts
-the product along K, across workgroups. All are compiled before
-the first is timed. `us` is a product by itself, `pack_us` of f16 weights brought into fragments;
-`following_us` is a product where each waits for the one before, as in PyTorch's graph.
+(`variants-packed-h200.json`: what nobody has measured yet). `2 parts` before one cuts the product
+along K, across workgroups; `--order` is one of loop_orders.py's. With XDSL_SPIRV_CACHE=FOLDER the
+driver's code is kept, in a pipeline cache: `nvdisasm -b SM90` reads what its zstd frames hold. All
+are compiled before the first is timed. `us` is a product by itself, `pack_us` of f16 weights
+brought into fragments; `following_us` is a product where each waits for the one before, as in
+PyTorch's graph.
 64 columns of every result are compared with numpy in binary64.
 """
 
@@ -30,6 +32,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import loop_orders
 import numpy as np
 from device_runs import CUDA, WARM_UP, graph_us, parser_of, torch
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
@@ -248,7 +251,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--schedules", help="a JSON file, or few")
     parser.add_argument("--variants", type=Path, help='JSON: {"case": ["#schedule...", ...]}')
+    parser.add_argument("--order", choices=loop_orders.ORDERS, default="usual")
     options = parser.parse_args(arguments)
+    loop_orders.apply(options.order)
     schedules: list[str] = []
     if options.schedules:
         few = options.schedules == "few"
@@ -285,6 +290,7 @@ def main(arguments: list[str] | None = None) -> int:
         document = {
             "what": "packed weights",
             "target": options.target,
+            "order": options.order,
             "device": getattr(getattr(device, "info", None), "name", options.device),
             "date": datetime.date.today().isoformat(),
             "records": records,

@@ -152,10 +152,14 @@ class UnpackedFragments:
 
     def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
         """The subgroup's fragments at `k` elements along K in the tile."""
+        return [self.fragment(number, k, type) for number in range(count)]
+
+    def fragment(self, number: int, k: int, type: CooperativeMatrixType) -> SSAValue:
+        """The one of these of that number."""
         group, within = divmod(k, self.order.group)
         depth = self.order.parts * self.order.count
         first = within // depth * self.order.count
-        return [self._fragment(self._units[group][i], first, type) for i in range(count)]
+        return self._fragment(self._units[group][number], first, type)
 
     def _fragment(
         self,

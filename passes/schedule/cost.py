@@ -36,6 +36,9 @@ ACROSS_K = 0.55
 FULL = 128
 """Accumulators of an invocation that leave registers for `residency.subgroups`, and no more."""
 
+MOST_RESIDENTS = 4
+"""Workgroups of a unit of which it is known how long some of them take, where others could run."""
+
 NARROW = {8: 0.9, 4: 0.6, 2: 0.35, 1: 0.2}
 """The share of a rate that remains where an operand moves by so many bytes at a time, not 16."""
 
@@ -88,8 +91,10 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
     share = prod(map(_share, plan.staged))
     rate = rate or _guess(plan)
     work = units * tile / (share * 1e12)
-    if alone is not None and any(isinstance(tile, UnpackedTile) for tile in (plan.a, plan.b)):
-        return work * _in_waves(rounds, _residents(plan), rate, alone)
+    residents = _residents(plan)
+    if alone is not None and residents <= MOST_RESIDENTS:
+        if any(isinstance(tile, UnpackedTile) for tile in (plan.a, plan.b)):
+            return work * _in_waves(rounds, residents, rate, alone)
     shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
     return max(shared, work / (alone or rate))
 
@@ -102,6 +107,8 @@ def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     than in proportion between one alone and all of them.
     """
     rest = rounds % residents
+    if rounds == 1:
+        return 1 / alone
     if not rest:
         return rounds / rate
     least = max(rest / rate, 1 / alone)
