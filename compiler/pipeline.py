@@ -64,6 +64,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("turn-weights", target=target, only=only, barred=barred),
         _pass("assign-schedule", target=target, only=only, barred=barred),
         _pass("fold-norms"),
+        _pass("fold-readers"),
         _pass("fold-elements"),
         _pass("fold-parts"),
         _pass(SCHEDULED),

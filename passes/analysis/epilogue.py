@@ -18,6 +18,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
@@ -67,7 +68,9 @@ class Epilogue:
 
     `results` are stored, `operands` are read from memory; both may be none of the root's type. A
     root that is stored as it is has itself as the only result. `reductions` are sums over rows of
-    what lies in memory, which a kernel of few rows computes beside the products.
+    what lies in memory, which a kernel of few rows computes beside the products. What it stores
+    instead of results may be computed by other operations, which read `source`: see
+    `column_readers`.
 
     Of a root whose last two dimensions are parts, and columns of a part, an element may be computed
     from the same column of several parts: results have no dimension of parts then.
@@ -77,6 +80,7 @@ class Epilogue:
     results: tuple[Placed, ...]
     operands: tuple[Placed, ...] = ()
     reductions: tuple[Placed, ...] = ()
+    source: Placed | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -177,36 +181,72 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     block = root.parent_block()
     if block is None or not isinstance(root.parent_op(), DispatchOp | CollectiveOp):
         return Epilogue(placed, (placed,))
-    chain = _chain(block, root, placed)
+    is_of_rows = isinstance(root.attributes.get(SCHEDULE), RowsAttr)
+    chain = _chain(block, root, placed, is_of_rows)
     stored = [link for link in chain.values() if _is_stored(link.value, block)]
-    if not stored:
+    source = _source(chain) if is_of_rows else None
+    if not stored and source is None:
         raise NotFused("nothing of what the contraction computes leaves the kernel")
+    if stored and source is not None:
+        raise NotFused("the contraction's result is stored, and read by operations of the kernel")
     operands: dict[Placed, None] = {}
-    reductions: dict[Placed, None] | None = None
-    if isinstance(root.attributes.get(SCHEDULE), RowsAttr):
-        reductions = {}
-    for link in stored:
+    reductions: dict[Placed, None] | None = {} if is_of_rows else None
+    for link in stored if source is None else [source]:
         _collect(link, placed, operands, reductions)
     for read in [operand for operand in operands if operand.value is placed.value]:
         _check_read(read, placed, stored)
         del operands[read]
     ordered = sorted(stored, key=lambda link: _position(link.value, block))
-    return Epilogue(placed, tuple(ordered), tuple(operands), tuple(reductions or ()))
+    return Epilogue(placed, tuple(ordered), tuple(operands), tuple(reductions or ()), source)
 
 
-def _chain(block: Block, root: LinalgStructuredOperation, placed: Placed) -> dict[SSAValue, Placed]:
-    """The result and what is computed from it, by value."""
+def _chain(
+    block: Block, root: LinalgStructuredOperation, placed: Placed, may_end: bool
+) -> dict[SSAValue, Placed]:
+    """
+    The result and what is computed from it place by place, by value.
+
+    With `may_end` other operations may read it, too; else `NotFused` is raised.
+    """
     chain = {placed.value: placed}
     in_fragments = isinstance(root.attributes.get(SCHEDULE), ContractionAttr)
     op = root.next_op
     while op is not None:
         if isinstance(op, linalg.ops.GenericOp) and any(v in chain for v in op.inputs):
-            if not is_pointwise(op):
-                raise NotFused(f"{op.name} on the contraction's result is not element by element")
-            follower = _follow(op, chain, placed if in_fragments else None)
-            chain[follower.value] = follower
+            try:
+                if not is_pointwise(op):
+                    raise NotFused(
+                        f"{op.name} on the contraction's result is not element by element"
+                    )
+                follower = _follow(op, chain, placed if in_fragments else None)
+                chain[follower.value] = follower
+            except NotFused:
+                if not may_end:
+                    raise
         op = op.next_op
     return chain
+
+
+def _source(chain: dict[SSAValue, Placed]) -> Placed | None:
+    """The value of the chain that other operations read, None if none is read by others."""
+    ops = {definition(value) for value in chain}
+    read = [
+        link
+        for value, link in chain.items()
+        if any(
+            _is_read(use.operation, use.index) and use.operation not in ops for use in value.uses
+        )
+    ]
+    if len(read) > 1:
+        raise NotFused("operations of the kernel read several results of the contraction")
+    return read[0] if read else None
+
+
+def _is_read(op: Operation, index: int) -> bool:
+    """Whether an operation reads this operand; what leaves a dispatch is not read."""
+    if isinstance(op, LinalgStructuredOperation):
+        return index < len(op.inputs)
+    return not op.has_trait(IsTerminator)
 
 
 def _follow(

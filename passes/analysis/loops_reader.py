@@ -131,9 +131,14 @@ class Reader:
         self.write(view.source, view.write(self.array(view.source, op), array), op)
 
 
-def results_of_collective(block: Block) -> tuple[Reader, list[Result]]:
-    """The results that a collective writes to its kernel's buffers, in order of the first write."""
-    reader = Reader(block)
+def results_of_collective(
+    block: Block, ops: Iterable[Operation] | None = None
+) -> tuple[Reader, list[Result]]:
+    """
+    The results that a collective, or some operations of it, write to its kernel's buffers, in order
+    of the first write.
+    """
+    reader = Reader(block, ops)
     reader.read()
     outside = [value for value in reader.written if _is_outside(value, block)]
     return reader, [Result(reader.arrays[value], value) for value in outside]

@@ -259,6 +259,17 @@ class ElementCode:
             return accumulator[self.epilogue.part_of(placed)]
         return accumulator
 
+    def value(
+        self,
+        placed: Placed,
+        row: Index,
+        column: Index,
+        accumulator: SSAValue,
+        known: Mapping[Placed, SSAValue],
+    ) -> SSAValue:
+        """A value of the epilogue at one place that exists; see `store`."""
+        return self._value(placed, 0, [Element(row, column, accumulator, dict(known))], {})
+
     def _store(self, access: Access, values: Sequence[SSAValue], row: Index, column: Index) -> None:
         b = self.builder
         for i, value in enumerate(values):

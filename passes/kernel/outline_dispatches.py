@@ -113,7 +113,7 @@ class OutlineDispatchesPass(ModulePass):
             try:
                 contraction = contraction_of(root)
                 shape = _shape_of(contraction, schedule, target)
-                body = KernelBody(dispatch, contraction)
+                body = _body_of(dispatch, contraction)
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
             except Unplaced as error:
@@ -175,6 +175,15 @@ class OutlineDispatchesPass(ModulePass):
             form_contraction(contraction_of(root), alone=True)
         except NotAContraction as error:
             refuse(self.name, root, str(error))
+
+
+def _body_of(dispatch: DispatchOp, contraction: Contraction) -> KernelBody:
+    """A contraction's kernel; with loops behind it, if its columns are read there."""
+    if contraction.epilogue.source is None:
+        return KernelBody(dispatch, contraction)
+    from xdsl_spirv.passes.loops.body import LoopsBody
+
+    return LoopsBody(dispatch, None, contraction)
 
 
 def _pack(dispatch: DispatchOp) -> PackOp | None:

@@ -137,7 +137,7 @@ class RowsKernel:
         else:
             self._write_row_sums()
             b.loop(groups, 1, (), self._add_group, "group")
-        if plan.partial > 1:
+        if plan.meets_in_memory:
             b.barrier()
             self._add_up()
 
@@ -145,7 +145,7 @@ class RowsKernel:
         """What the epilogue asks of rows, of the elements beside the units, to be added up last."""
         plan = self.plan
         alone = plan.lanes == plan.target.subgroup_size and plan.schedule.grid[1] == 1
-        if not self.row_sums.placed or not alone or plan.partial == 1:
+        if not self.row_sums.placed or not alone or not plan.meets_in_memory:
             return None
         rows, _ = self._points()
         units = [
@@ -160,7 +160,7 @@ class RowsKernel:
         shared = self.shared_digits
         shared.write(rows)
         parts: list[SSAValue] | None = None
-        if self.row_sums.placed and self.plan.partial > 1:
+        if self.row_sums.placed and self.plan.meets_in_memory:
             parts = self.row_sums.parts_of_units(self.few, rows, shared.own)
         self.b.barrier()
         return parts
@@ -178,7 +178,7 @@ class RowsKernel:
         if self.row_sums.placed:
             rows, _ = self._points()
             self.row_sums.write(self.row_sums.parts(rows))
-            if self.plan.partial == 1:
+            if not self.plan.meets_in_memory:
                 self.b.barrier()
         return []
 
@@ -219,7 +219,7 @@ class RowsKernel:
             for (memory, number), value in zip(self._sources(), read, strict=True):
                 self.b.know_loaded(value, memory, number)
         plan, totals = self.plan, self._sums(self.points)
-        take = self._store if plan.partial == 1 else self._put
+        take = self._put if plan.meets_in_memory else self._store
         if plan.in_halves:
             self._in_halves(totals, take)
             return ()
@@ -419,18 +419,24 @@ class RowsKernel:
         """Add up what several subgroups or lanes have, and store it."""
         plan, b = self.plan, self.b
         rows, columns = plan.tile
-        results = rows * columns
+        together = plan.together
+        results = rows * columns // together
         invocation = b.thread_id(plan.invocations)
         for start in range(0, results, plan.invocations):
             number = b.plus(invocation, start)
 
             def add_up(number: Index = number) -> None:
-                places = [b.plus(number, part * results) for part in range(plan.partial)]
-                parts = [b.load(self.memory, [place]) for place in places]
-                total = reduce(self.plus, parts)
-                self._store(b.divided(number, columns), b.remainder(number, columns), total)
+                first = b.times(number, together)
+                totals = [self._added_up(b.plus(first, i)) for i in range(together)]
+                self._store(b.divided(first, columns), b.remainder(first, columns), *totals)
 
             b.when(b.below(number, results), add_up)
+
+    def _added_up(self, number: Index) -> SSAValue:
+        """A result of the tile from its partial sums."""
+        b, results = self.b, prod(self.plan.tile)
+        places = [b.plus(number, part * results) for part in range(self.plan.partial)]
+        return reduce(self.plus, [b.load(self.memory, [place]) for place in places])
 
     @cached_property
     def memory(self) -> SSAValue:
@@ -481,28 +487,47 @@ class RowsKernel:
             exists = b.below(self.lane, len(group))
             b.when(exists, partial(take, row, column, own))
 
-    def _store(self, row: Index, column: Index, total: SSAValue) -> None:
-        """Store what the epilogue makes of a sum, if its place lies inside the result."""
+    def _store(self, row: Index, column: Index, *totals: SSAValue) -> None:
+        """Store what the kernel makes of a sum, or of neighbours', if they lie in the result."""
         b, plan, in_tile = self.b, self.plan, row
         row, column = b.plus(self.row, row), b.plus(self.column, column)
         inside = b.both(
             self._inside(row, plan.rows, plan.tile[0]),
             self._inside(column, plan.columns, plan.tile[1]),
         )
-        b.when(inside, partial(self._store_inside, row, column, total, in_tile))
+        b.when(inside, partial(self._store_inside, row, column, totals, in_tile))
 
-    def _store_inside(self, row: Index, column: Index, total: SSAValue, in_tile: Index) -> None:
-        b, plan = self.b, self.plan
-        contraction = plan.contraction
+    def _store_inside(
+        self, row: Index, column: Index, totals: Sequence[SSAValue], in_tile: Index
+    ) -> None:
+        plan, tile = self.plan, RowsTile(self.b, self.batch)
         if plan.streamed == 0:
             row, column = column, row
-        tile = RowsTile(b, self.batch)
+        code, sums = ElementCode(self.b, plan, tile, 1), self.row_sums.at(in_tile)
+        finished = [
+            self._with_init(tile, row, self.b.plus(column, i), total)
+            for i, total in enumerate(totals)
+        ]
+        readers, source = plan.readers, plan.contraction.epilogue.source
+        if readers is None or source is None:
+            code.store(row, column, finished[0], sums)
+            return
+        from xdsl_spirv.passes.kernel.column_readers_code import store_readers
+
+        values = [
+            code.value(source, row, self.b.plus(column, i), total, sums)
+            for i, total in enumerate(finished)
+        ]
+        store_readers(self.b, readers, column, values)
+
+    def _with_init(self, tile: RowsTile, row: Index, column: Index, total: SSAValue) -> SSAValue:
+        """A sum with what it begins from, in the result's type."""
+        b, contraction = self.b, self.plan.contraction
         if self.init is not None:
             source = tile.view(self.init, element_type(self.init))
             begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))
             total = self.plus(self._in(begin, self.type), total)
-        total = self._in(total, contraction.element_types[2])
-        ElementCode(b, plan, tile, 1).store(row, column, total, self.row_sums.at(in_tile))
+        return self._in(total, contraction.element_types[2])
 
     def _in(self, value: SSAValue, to: Attribute) -> SSAValue:
         """A float in another type."""

@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel.bit_fields import IN_EACH_BYTE
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Known, Point
 from xdsl_spirv.passes.kernel.integer_products import RowDigits, Slots
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
@@ -50,7 +51,9 @@ class SharedDigits:
             return b.allocate(MemRefType(type, [rows * count], memory_space=WORKGROUP), name)  # pyright: ignore
 
         self.words = kept(digits * self.quads * self.stride, i32, "digits")
-        self.sums = kept(self.quads * self.stride, f32, "sums_of_quads")
+        self.sums: SSAValue | None = None
+        if plan.keeps_sums:
+            self.sums = kept(self.quads * self.stride, f32, "sums_of_quads")
         self.scales = kept(self.stride, f32, "scales_of_digits")
 
     @cached_property
@@ -114,7 +117,8 @@ class SharedDigits:
         for digit in range(quad_digits.digits):
             word = quad_digits.word(digit, tuple(every))
             b.store(word, self.words, (self._word(row, digit, quad, unit),))
-        b.store(quad_digits.total(every), self.sums, (self._sum(row, quad, unit),))
+        if self.sums is not None:
+            b.store(quad_digits.total(every), self.sums, (self._sum(row, quad, unit),))
         scale = b.plus(unit, row * self.stride)
         b.when(b.below(quad, 1), lambda: b.store(quad_digits.scale, self.scales, (scale,)))
 
@@ -133,8 +137,8 @@ class SharedDigits:
     def word(self, row: int, digit: int, quad: int, unit: Index) -> SSAValue:
         return self.b.load(self.words, (self._word(row, digit, quad, unit),))
 
-    def sum(self, row: int, quad: int, unit: Index) -> SSAValue:
-        return self.b.load(self.sums, (self._sum(row, quad, unit),))
+    def sum(self, sums: SSAValue, row: int, quad: int, unit: Index) -> SSAValue:
+        return self.b.load(sums, (self._sum(row, quad, unit),))
 
     def scale(self, row: int, unit: Index) -> SSAValue:
         return self.b.load(self.scales, (self.b.plus(unit, row * self.stride),))
@@ -170,7 +174,11 @@ class KeptDigits(RowDigits):
         b, quads = self.b, _quads(numbers)
         if quads is None:
             return super()._total(numbers)
-        sums = [self.shared.sum(self.row, quad, self.number) for quad in quads]
+        kept = self.shared.sums
+        if kept is None:
+            ones = b.number(IN_EACH_BYTE, i32)
+            return self.product([(ones, tuple(range(q * QUAD, (q + 1) * QUAD))) for q in quads])
+        sums = [self.shared.sum(kept, self.row, quad, self.number) for quad in quads]
         return reduce(lambda x, y: b.add(arith.AddfOp(x, y)), sums)
 
 

@@ -27,24 +27,30 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
-from xdsl_spirv.passes.analysis.contraction import pads_with_zeros
+from xdsl_spirv.passes.analysis.contraction import Contraction, pads_with_zeros
 from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, number
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
 
 
 class LoopsBody(KernelBody):
     """
-    A kernel's region for a dispatch with a `#schedule.loops`.
+    A kernel's region for a dispatch with a `#schedule.loops`, or for one whose `contraction` other
+    operations read.
 
     Raises `Unplaced` for an operation that has no form on buffers.
     """
 
-    def __init__(self, dispatch: DispatchOp, schedule: LoopsAttr):
+    def __init__(
+        self,
+        dispatch: DispatchOp,
+        schedule: LoopsAttr | None,
+        contraction: Contraction | None = None,
+    ):
         block = dispatch.body.block
         self.updated = {block.args[operand] for operand in dispatch.updates.values()}
         """Operands in whose memory results are made: what is not inserted is there."""
-        super().__init__(dispatch, None)
-        for op in self.block.ops:
+        super().__init__(dispatch, contraction)
+        for op in self.block.ops if schedule is not None else ():
             if isinstance(op, CollectiveOp):
                 op.attributes[SCHEDULE] = schedule
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
 from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import RowsAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
@@ -31,6 +32,7 @@ from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
 
 if TYPE_CHECKING:
+    from xdsl_spirv.passes.analysis.column_readers import ColumnReaders
     from xdsl_spirv.passes.analysis.leaves import Leaf
 
 TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
@@ -228,6 +230,30 @@ class RowsPlan:
         """Partial sums of a result that meet in Workgroup memory; 1: none do."""
         return self.schedule.grid[0] if self.in_subgroup else self.parts
 
+    @cached_property
+    def readers(self) -> ColumnReaders | None:
+        """
+        What is stored instead of the columns, where they are read in the kernel.
+
+        Raises `NotFused` for what cannot be computed where they are.
+        """
+        source = self.contraction.epilogue.source
+        if source is None:
+            return None
+        from xdsl_spirv.passes.analysis.column_readers import column_readers
+
+        return column_readers(source.value)
+
+    @property
+    def meets_in_memory(self) -> bool:
+        """Whether sums go through Workgroup memory: partial ones, or those of neighbours."""
+        return self.partial > 1 or self.contraction.epilogue.source is not None
+
+    @property
+    def together(self) -> int:
+        """Neighbouring columns that are added up by the same invocation."""
+        return 1 if self.readers is None else self.readers.count
+
     @property
     def group_columns(self) -> int:
         """Columns that a workgroup computes at a time."""
@@ -279,7 +305,7 @@ class RowsPlan:
 
     @property
     def bytes_of_partial_sums(self) -> int:
-        if self.partial == 1:
+        if not self.meets_in_memory:
             return 0
         return self.partial * prod(self.tile) * bit_width(self.total_type) // 8
 
@@ -300,9 +326,18 @@ class RowsPlan:
         apart = max(1, self.target.subgroup_size // self.quads)
         return ceil_div(self.units - apart, BANKS) * BANKS + apart
 
+    @cached_property
+    def keeps_sums(self) -> bool:
+        """Whether there is room for the quads' sums; where not, they are made of the digits."""
+        bytes = self.bytes_of_partial_sums + self._bytes_of_digits(1)
+        return bytes <= self.target.workgroup_memory_bytes
+
     @property
     def bytes_of_digits(self) -> int:
-        words = self.quads * (self.schedule.digits.data + 1) + 1
+        return self._bytes_of_digits(int(self.keeps_sums))
+
+    def _bytes_of_digits(self, sums: int) -> int:
+        words = self.quads * (self.schedule.digits.data + sums) + 1
         return self.schedule.rows.data * words * self.digits_stride * WORD // 8
 
     @cached_property
@@ -360,6 +395,7 @@ class RowsPlan:
     def problems(self) -> Iterator[str]:
         """The problems of this schedule; each says what would fit."""
         yield from self._problems_of_operands()
+        yield from self._problems_of_readers()
         schedule, target = self.schedule, self.target
         size = target.subgroup_size
         if size % self.lanes:
@@ -391,6 +427,22 @@ class RowsPlan:
                     f"{count} workgroups in {axis} are more than {target.name}'s {limit}: take "
                     "more columns or subgroups"
                 )
+
+    def _problems_of_readers(self) -> Iterator[str]:
+        """What is wrong where the columns are read in the kernel."""
+        contraction, source = self.contraction, self.contraction.epilogue.source
+        if source is None:
+            return
+        count = self.together
+        in_order = AffineMap(len(contraction.sizes), 0, (AffineDimExpr(0), AffineDimExpr(1)))
+        is_row = contraction.counts[:3] == (0, 1, 1) and source.map == in_order
+        if not is_row or self.streamed != 1 or self.rows != 1:
+            yield "columns are read in the kernel: that takes one row, and columns in one loop"
+        elif is_dynamic(self.columns) or self.columns % count or self.tile_columns % count:
+            yield (
+                f"{self.columns} columns in tiles of {self.tile_columns} are no groups of the "
+                f"{count} that are read together"
+            )
 
     def _problems_within_units(self) -> Iterator[str]:
         schedule, size, main = self.schedule, self.target.subgroup_size, self.main

@@ -58,6 +58,7 @@ PASSES: dict[str, str] = {
     "turn-weights": "passes.schedule.turn_weights:TurnWeightsPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
     "fold-norms": "passes.schedule.fold_norms:FoldNormsPass",
+    "fold-readers": "passes.schedule.fold_readers:FoldReadersPass",
     "fold-elements": "passes.schedule.fold_elements:FoldElementsPass",
     "fold-parts": "passes.schedule.fold_parts:FoldPartsPass",
     "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
@@ -107,6 +108,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "join-dispatches": ("several schedule.dispatch",),
     "turn-weights": ("program.value",),
     "fold-norms": ("schedule.rows",),
+    "fold-readers": ("schedule.rows",),
     "fold-elements": ("schedule.rows",),
     "fold-parts": ("tensor.extract_slice",),
     "pack-operands": (

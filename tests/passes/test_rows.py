@@ -264,6 +264,24 @@ def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
     assert np.array_equal(result, x.reshape(rows, -1) @ w.reshape(n, -1).T)
 
 
+def test_sums_of_digits():
+    """Of so long rows the digits have room in Workgroup memory, but not the sums beside them."""
+    schedule = (
+        "rows = 1, columns = 2, lanes = 32, steps = 1, groups = 2, digits = 3, subgroups = [14, 2]"
+    )
+    n, blocks = 8, 448
+    program = compile_module(parse_text(packed(n, blocks, 1, schedule)), "nvidia-h200")
+    rng = np.random.default_rng(0)
+    x = rng.integers(-4, 5, (1, blocks, 2, 16)).astype(np.float32)
+    q = rng.integers(0, 256, (n, blocks, 16)).astype(np.uint8)
+    d, m = (rng.integers(1, 4, (n, blocks)).astype(np.float16) for _ in range(2))
+    names = [buffer.name for buffer in program.manifest.inputs]
+    inputs = dict(zip(names, (x, q.view(np.int8), d, m), strict=True))
+    (result,) = run(program, inputs, checks=Checks.all(stop=True)).values()
+    w = np.stack([q & 15, q >> 4], 2) * d[..., None, None] + m[..., None, None]
+    assert np.array_equal(result, x.reshape(1, -1) @ w.reshape(n, -1).T.astype(np.float64))
+
+
 DIGITS = "rows = 1, columns = 4, lanes = 8, steps = 1, groups = 2, digits = 3, subgroups = "
 
 

@@ -1,0 +1,192 @@
+"""
+What a kernel computes of a contraction's columns, where a few neighbours decide an element.
+
+    %h[j] = f(%p[2 j], %p[2 j + 1])             one element for two columns
+    %q[2 j + s] = g(%p[2 j], %p[2 j + 1])       two elements for two columns, in a state's memory
+
+Which columns an element reads is not derived but looked at, element by element: it is whatever the
+operations between (slices, reshapes, index maps) make of its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.dialects.schedule import DispatchOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, static
+from xdsl_spirv.passes.analysis.epilogue import NotFused, definition
+from xdsl_spirv.passes.analysis.loops_arrays import (
+    Array,
+    Computed,
+    NotLoops,
+    Reshaped,
+    Result,
+    Shape,
+    Sliced,
+    Stored,
+    Unwritten,
+)
+from xdsl_spirv.passes.analysis.loops_nests import Nest, nests_of, sources_of
+from xdsl_spirv.passes.analysis.loops_reader import Reader, results_of_collective
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+MOST = 1 << 16
+"""Elements that are looked at."""
+
+COUNTS = (1, 2, 4, 8)
+"""Columns that decide an element together."""
+
+
+@dataclass(frozen=True)
+class ColumnReader:
+    """Elements of a nest's only result: `each` of them for every group of columns from `first`."""
+
+    nest: Nest
+    first: int
+    each: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of columns that it reads."""
+        return prod(static(self.nest.shape)) // self.each
+
+
+@dataclass(frozen=True)
+class ColumnReaders:
+    """All that is computed of `source`, the columns of one row, in groups of `count`."""
+
+    reader: Reader
+    source: SSAValue
+    count: int
+    readers: tuple[ColumnReader, ...]
+
+
+def column_readers(source: SSAValue) -> ColumnReaders:
+    """
+    What the operations behind the one that computes `source` make of it.
+
+    Raises `NotFused` where an element asks for columns that are no group of neighbours.
+    """
+    try:
+        reader, results = _results_behind(source)
+        nests = [
+            Nest(nest.shape, [result]) for nest in nests_of(results) for result in nest.results
+        ]
+        read = [(nest, _columns_of(nest, source)) for nest in nests]
+    except NotLoops as error:
+        raise NotFused(f"{error.op.name} behind the contraction: {error}") from error
+    for count in COUNTS:
+        readers = [_in_groups(nest, columns, count) for nest, columns in read]
+        if all(readers):
+            return ColumnReaders(reader, source, count, tuple(r for r in readers if r))
+    raise NotFused(
+        f"an element is computed from columns that are not in one group of up to {COUNTS[-1]}"
+    )
+
+
+def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
+    """The results of a dispatch or a collective, as what the operations behind one make of it."""
+    writer = definition(source)
+    assert writer is not None
+    block = writer.parent_block()
+    assert block is not None
+    ops: list[Operation] = []
+    op = writer.next_op
+    while op is not None:
+        ops.append(op)
+        op = op.next_op
+    dispatch = block.parent_op()
+    if not isinstance(dispatch, DispatchOp):
+        return results_of_collective(block, ops)
+    reader = Reader(block, ops)
+    for operand in dispatch.updates.values():
+        # What is not inserted stays: nobody writes it.
+        shape, element = reader.shaped(block.args[operand], dispatch)
+        reader.arrays[block.args[operand]] = Unwritten(shape, element, dispatch)
+    reader.read(ops)
+    arrays = [reader.array(value, dispatch) for value in dispatch.yielded]
+    return reader, [Result(a, v) for a, v in zip(arrays, dispatch.outputs, strict=True)]
+
+
+def _columns_of(nest: Nest, source: SSAValue) -> list[Numbers]:
+    """For each time that an element reads a column: which one, by the element's number."""
+    import numpy as np
+
+    shape = _known(nest.shape)
+    if not shape or prod(shape) > MOST:
+        raise NotFused(f"its results have no dimension, or more than {MOST} elements")
+    ((array, _),) = nest.results
+    return list(_read(array, list(np.indices(shape).reshape(len(shape), -1)), source))
+
+
+def _known(sizes: Shape) -> tuple[int, ...]:
+    if any(is_dynamic(size) for size in sizes):
+        raise NotFused("it is known only at run time which columns are read")
+    return static(sizes)
+
+
+def _depends(array: Array, source: SSAValue) -> bool:
+    if isinstance(array, Stored):
+        return array.value is source
+    return any(_depends(other, source) for other in sources_of(array))
+
+
+def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:
+    """The columns of the source that elements at these places read."""
+    import numpy as np
+
+    if not _depends(array, source):
+        return
+    match array:
+        case Stored():
+            yield places[-1]
+        case Computed(loops=loops) if not loops.reduces and not loops.captured:
+            yield from _read_by_loops(array, places, source)
+        case Reshaped(source=inner):
+            numbers = np.ravel_multi_index(tuple(places), _known(array.shape))
+            yield from _read(inner, list(np.unravel_index(numbers, _known(inner.shape))), source)
+        case Sliced(source=inner, offsets=offsets, strides=strides):
+            steps = zip(places, _known(offsets), _known(strides), strict=True)
+            moved = [place * stride + offset for place, offset, stride in steps]
+            yield from _read(inner, moved, source)
+        case _:
+            raise NotFused(f"columns are read through what is {type(array).__name__.lower()}")
+
+
+def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:
+    loops = array.loops
+    point = [places[0] * 0] * len(loops.sizes)
+    for loop, place in zip(loops.inverse[array.number], places, strict=True):
+        if loop is not None:
+            point[loop] = place
+    operands = (*loops.inputs, *loops.outputs)
+    for number, (operand, map) in enumerate(zip(operands, loops.maps, strict=True)):
+        is_read = number < len(loops.inputs) or loops.body.args[number].first_use is not None
+        if isinstance(operand, Array) and is_read:
+            inner = [places[0] * 0 + e.eval(point, []) for e in map.results]
+            yield from _read(operand, inner, source)
+
+
+def _in_groups(nest: Nest, columns: list[Numbers], count: int) -> ColumnReader | None:
+    """The nest by groups of so many columns; None where an element needs others, or none."""
+    import numpy as np
+
+    if not columns:
+        return None
+    groups = columns[0] // count
+    if any((other // count != groups).any() for other in columns[1:]):
+        return None
+    first, each = int(groups[0]), int((groups == groups[0]).sum())
+    expected = first + np.arange(groups.size) // each
+    if groups.size % each or (groups != expected).any():
+        return None
+    return ColumnReader(nest, first, each)

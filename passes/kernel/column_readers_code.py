@@ -1,0 +1,62 @@
+"""
+What a kernel of few rows makes of its columns, where an invocation has all that decide an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.passes.analysis.column_readers import ColumnReader, ColumnReaders
+from xdsl_spirv.passes.analysis.loops_arrays import Array, Stored
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.loops.code import LoopsCode, Point
+from xdsl_spirv.passes.loops.stores import store_elements
+
+
+def store_readers(
+    b: HoistingEmitter, readers: ColumnReaders, column: Index, values: Sequence[SSAValue]
+) -> None:
+    """Store what is made of a group of columns, the first of which is `column`."""
+    code = ColumnsCode(b, readers, values)
+    group = b.index(b.divided(column, readers.count))
+    for reader in readers.readers:
+        # A number that is not known to be a sum: what is added does not hide its multiples' places.
+        own = b.pure(b.instructions.add, group, b.index(-reader.first)) if reader.first else group
+        b.when(b.below(own, reader.groups), lambda r=reader, g=own: code.store(r, g))
+
+
+class ColumnsCode(LoopsCode):
+    """Elements of arrays, columns of the contraction among them: these are the `values`."""
+
+    def __init__(self, b: HoistingEmitter, readers: ColumnReaders, values: Sequence[SSAValue]):
+        super().__init__(b, readers.reader)
+        self.source, self.values = readers.source, values
+
+    def store(self, reader: ColumnReader, group: Index) -> None:
+        """The elements that a group decides, `group` counted from the reader's first."""
+        b, nest = self.b, reader.nest
+        ((array, _),) = nest.results
+        group = b.assume(group, reader.groups)
+        for number in range(reader.each):
+            place = b.delinearized(b.plus(b.times(group, reader.each), number), nest.shape)
+            store_elements(self, nest, place, [self.element(array, place)])
+
+    def _element(self, array: Array, indices: Point) -> SSAValue:
+        if isinstance(array, Stored) and array.value is self.source:
+            return self._column(indices[-1])
+        return super()._element(array, indices)
+
+    def _column(self, column: Index) -> SSAValue:
+        """One of the group's, most of the time known which."""
+        b, count = self.b, len(self.values)
+        base, number = b.split(column) if isinstance(column, SSAValue) else (0, column)
+        if isinstance(number, int) and b.multiple(base) % count == 0:
+            return self.values[number % count]
+        place = b.remainder(column, count)
+        value = self.values[-1]
+        for number in reversed(range(count - 1)):
+            value = b.select(b.below(place, number + 1), self.values[number], value)
+        return value

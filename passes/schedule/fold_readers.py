@@ -1,0 +1,188 @@
+"""
+What reads the columns of a product of one row becomes a part of the product's kernel.
+
+    %p = contraction(%x * %w)           one dispatch       %p = contraction(%x * %w)
+    %q = f(neighbours of %p)                         ->    %q = f(neighbours of %p)
+    %k1 = insert g(%p) into %k          another one        %k1 = insert g(%p) into %k, one dispatch
+
+A gated activation is such a reader where the columns of gate and up lie in turns, and so is the
+rotation of queries and keys by pairs of columns, which go into a state. The sums of a workgroup's
+columns meet in its memory: whoever adds up one adds up its neighbours, and has all that decides an
+element. So nothing is read again, and a launch less is waited for. Processors wait for nothing, and
+each of their invocations has columns of its own: there it stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule import (
+    CONSIDERED,
+    SCHEDULE,
+    UPDATES,
+    DispatchOp,
+    LoopsAttr,
+    RowsAttr,
+    YieldOp,
+)
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.layout import NotLinear
+from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
+from xdsl_spirv.passes.graph.own_results import VIEWS, source
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
+from xdsl_spirv.targets import Target
+
+Generic = linalg.ops.GenericOp
+
+COMPUTED = (
+    Generic,
+    tensor.EmptyOp,
+    tensor.ExtractSliceOp,
+    tensor.InsertSliceOp,
+    tensor.ExpandShapeOp,
+    tensor.CollapseShapeOp,
+    arith.ConstantOp,
+    YieldOp,
+)
+"""Operations of a reader."""
+
+
+@dataclass(frozen=True)
+class FoldReadersPass(ModulePass):
+    """Computes what reads the columns of a product of one row in its kernel."""
+
+    name = "fold-readers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        scheduled = [o for o in op.walk() if isinstance(o.attributes.get(SCHEDULE), RowsAttr)]
+        if not scheduled:
+            return
+        target = target_of(op, self.name)
+        if target.residency.subgroups == 1:
+            return
+        for function in functions_of(op):
+            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
+                if isinstance(dispatch.attributes.get(SCHEDULE), LoopsAttr):
+                    _fold(dispatch, target)
+
+
+def _fold(reader: DispatchOp, target: Target) -> None:
+    """Move a reader into the product that nobody else reads, or leave everything as it is."""
+    if not all(isinstance(op, COMPUTED) for op in reader.body.block.ops):
+        return
+    for value in reader.inputs:
+        views = _views(value)
+        product = views[-1].operands[0].owner if views else value.owner
+        if not isinstance(product, DispatchOp) or not _is_apart(product, reader, views):
+            continue
+        folded = _folded(product, reader, value, views)
+        if not _fits(folded, target):
+            folded.erase()
+            continue
+        block = reader.parent_block()
+        assert block is not None
+        block.insert_op_before(folded, reader)
+        for old, new in zip(reader.outputs, folded.outputs, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        for op in (reader, *views, product):
+            block.erase_op(op)
+        return
+
+
+def _views(value: SSAValue) -> list[Operation]:
+    """The views that make a value of another one, the last one first; each is read once."""
+    views: list[Operation] = []
+    while isinstance(value.owner, VIEWS):
+        views.append(value.owner)
+        value = value.owner.operands[0]
+    return views
+
+
+def _is_apart(product: DispatchOp, reader: DispatchOp, views: Sequence[Operation]) -> bool:
+    """Whether a product is read by nobody else, and can be computed where its reader is."""
+    values = [*product.results, *(view.results[0] for view in views)]
+    if len(product.results) != 1 or any(len(list(value.uses)) != 1 for value in values):
+        return False
+    if product.updates or product.parent_block() is not reader.parent_block():
+        return False
+    read = {source(value) for value in product.inputs}
+    return not any(
+        source(op.inputs[operand]) in read
+        for op in _between(product, reader)
+        for operand in op.updates.values()
+    )
+
+
+def _between(product: DispatchOp, reader: DispatchOp) -> Iterator[DispatchOp]:
+    """The dispatches behind a product, up to its reader."""
+    op = product.next_op
+    while op is not None:
+        if isinstance(op, DispatchOp):
+            yield op
+        if op is reader:
+            return
+        op = op.next_op
+
+
+def _folded(
+    product: DispatchOp, reader: DispatchOp, value: SSAValue, views: Sequence[Operation]
+) -> DispatchOp:
+    """One dispatch of both; `value` is what the reader has of the product, by these views."""
+    others = [operand for operand in reader.inputs if operand is not value]
+    inputs = list(dict.fromkeys((*product.inputs, *others)))
+    block = Block(arg_types=[operand.type for operand in inputs])
+    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    for operand, argument in inside.items():
+        argument.name_hint = operand.name_hint
+    (columns,) = _cloned(product, block, [inside[operand] for operand in product.inputs])
+    for view in reversed(views):
+        copy = view.clone({view.operands[0]: columns})
+        block.add_op(copy)
+        columns = copy.results[0]
+    given = [columns if operand is value else inside[operand] for operand in reader.inputs]
+    block.add_op(YieldOp(*_cloned(reader, block, given)))
+    folded = DispatchOp(inputs, [result.type for result in reader.results], Region(block))
+    folded.attributes.update(product.attributes)
+    updates = [-1] * len(reader.results)
+    for number, operand in reader.updates.items():
+        updates[number] = inputs.index(reader.inputs[operand])
+    if reader.updates:
+        folded.attributes[UPDATES] = DenseArrayBase.from_list(i64, updates)
+    folded.location = product.location
+    return folded
+
+
+def _cloned(dispatch: DispatchOp, block: Block, given: Sequence[SSAValue]) -> list[SSAValue]:
+    """A dispatch's operations at the end of a block; returns what they yield."""
+    inside: dict[SSAValue, SSAValue] = dict(zip(dispatch.body.block.args, given, strict=True))
+    for op in dispatch.body.block.ops:
+        if not isinstance(op, YieldOp):
+            copy = op.clone(inside)
+            copy.attributes.pop(CONSIDERED, None)
+            block.add_op(copy)
+    return [inside[value] for value in dispatch.yielded]
+
+
+def _fits(folded: DispatchOp, target: Target) -> bool:
+    """Whether a product of few rows, and a kernel binds what it reads."""
+    ops = folded.body.block.ops
+    root = next((op for op in ops if isinstance(op.attributes.get(SCHEDULE), RowsAttr)), None)
+    if not isinstance(root, Generic) or len(folded.inputs) > MOST_INPUTS:
+        return False
+    try:
+        plan = RowsPlan(contraction_of(root), root.attributes[SCHEDULE], target)  # pyright: ignore
+        check_rows(plan)
+    except (NotAContraction, NotLinear, ScheduleDoesNotFit):
+        return False
+    return plan.readers is not None

@@ -1,0 +1,212 @@
+"""
+What reads the columns of a product, in the product's kernel: what is folded, and what it gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.tools import khronos
+
+TARGET = "nvidia-h200"
+K = 512
+ROWS = (
+    "#schedule.rows<rows = {rows}, columns = {columns}, lanes = 32, steps = 1, "
+    "subgroups = [{along}, 1]>"
+)
+"""One subgroup of each workgroup has all columns; those along K add up in Workgroup memory."""
+FOLDED = ROWS.format(rows=1, columns=4, along=2)
+SAME = "affine_map<(i, j) -> (i, j)>"
+
+
+def product(m: int, n: int, schedule: str) -> str:
+    """%q: rows of %x times rows of %w, plus a bias."""
+    x, w, p = f"tensor<{m}x{K}xf32>", f"tensor<{n}x{K}xf32>", f"tensor<{m}x{n}xf32>"
+    return f"""
+  %zero = arith.constant 0.0 : f32
+  %ep = tensor.empty() : {p}
+  %z = linalg.fill ins(%zero : f32) outs(%ep : {p}) -> {p}
+  %p = linalg.generic {{indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+      affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}}
+    ins(%x, %w : {x}, {w}) outs(%z : {p}) attrs = {{schedule = {schedule}}} {{
+  ^bb0(%a: f32, %b: f32, %t: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %t, %m : f32
+    linalg.yield %r : f32
+  }} -> {p}
+  %q = linalg.add ins(%p, %bias : {p}, {p}) outs(%ep : {p}) -> {p}"""
+
+
+def gated(
+    n: int, schedule: str, count: int, offsets: tuple[int, int], m: int = 1, shows: bool = False
+) -> str:
+    """Columns `count` j + n of a product for both offsets are divided; `shows` it, too."""
+    p, h = f"tensor<{m}x{n}xf32>", f"tensor<{m}x{n // count}xf32>"
+    v = f"tensor<{m}x{n // count}x{count}xf32>"
+    reads = ", ".join(f"affine_map<(i, j) -> (i, j, {offset})>" for offset in offsets)
+    results = ("%h, %q", f"{h}, {p}") if shows else ("%h", h)
+    return f"""
+func.func @main(%x: tensor<{m}x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) -> ({results[1]}) {{
+  {product(m, n, schedule)}
+  %v = tensor.expand_shape %q [[0], [1, 2]] output_shape [{m}, {n // count}, {count}]
+    : {p} into {v}
+  %eh = tensor.empty() : {h}
+  %h = linalg.generic {{indexing_maps = [{reads}, {SAME}],
+      iterator_types = ["parallel", "parallel"]}} ins(%v, %v : {v}, {v}) outs(%eh : {h}) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %c = arith.constant 1000.0 : f32
+    %s = arith.addf %b, %c : f32
+    %r = arith.divf %a, %s : f32
+    linalg.yield %r : f32
+  }} -> {h}
+  return {results[0]} : {results[1]}
+}}"""
+
+
+def numbers(m: int, n: int) -> tuple[Any, ...]:
+    """Operands whose products are exact in f32: x, w, bias."""
+    draw = np.random.default_rng(1)
+    return tuple(draw.integers(-3, 4, s).astype(np.float32) for s in ((m, K), (n, K), (m, n)))
+
+
+def compiled(text: str) -> Any:
+    return compile_module(parse_text(text), TARGET)
+
+
+@pytest.mark.parametrize(
+    ("n", "columns", "count", "offsets"),
+    [(14, 2, 2, (1, 0)), (12, 4, 2, (0, 1)), (24, 8, 4, (3, 1)), (24, 8, 8, (5, 5))],
+)
+@pytest.mark.parametrize("along", [1, 2])
+def test_a_gate_is_part_of_the_product(
+    n: int, columns: int, count: int, offsets: tuple[int, int], along: int, spirv_val: str
+):
+    made = compiled(gated(n, ROWS.format(rows=1, columns=columns, along=along), count, offsets))
+    assert len(made.manifest.dispatches) == 1
+    for code in made.code.values():
+        assert khronos.spirv_val(code.binary) == ""
+    x, w, bias = numbers(1, n)
+    names = [buffer.name for buffer in made.manifest.inputs]
+    checks = Checks.of("all")
+    (result,) = run(made, dict(zip(names, (x, w, bias), strict=True)), checks=checks).values()
+    assert not checks.report.findings, str(checks.report)
+    columns_of_group = (x @ w.T + bias).reshape(1, n // count, count)
+    expected = columns_of_group[..., offsets[0]] / (columns_of_group[..., offsets[1]] + 1000)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def turned(apart: bool = False) -> str:
+    """
+    Of 12 columns 8 are turned by pairs, of neighbours or of the halves of 4 `apart`: 4 of them a
+    result, 4 a row of a state, behind the past; the others are a row of another state.
+    """
+    p, state = "tensor<1x12xf32>", "tensor<6x4xf16>"
+    pairs, side = ("2x2", 1) if not apart else ("2x2", 0)
+    other = "1 - i, j" if side == 0 else "i, 1 - j"
+
+    def nest(name: str, start: int) -> str:
+        part, pair = "tensor<1x4xf32>", f"tensor<{pairs}xf32>"
+        return f"""
+  %s{name} = tensor.extract_slice %q[0, {start}] [1, 4] [1, 1] : {p} to {part}
+  %f{name} = tensor.collapse_shape %s{name} [[0, 1]] : {part} into tensor<4xf32>
+  %v{name} = tensor.expand_shape %f{name} [[0, 1]] output_shape [2, 2]
+    : tensor<4xf32> into {pair}
+  %e{name} = tensor.empty() : tensor<{pairs}xf16>
+  %t{name} = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> ({other})>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}}
+    ins(%v{name}, %v{name} : {pair}, {pair}) outs(%e{name} : tensor<{pairs}xf16>) {{
+  ^bb0(%a: f32, %b: f32, %o: f16):
+    %side = linalg.index {side} : index
+    %number = arith.index_cast %side : index to i32
+    %zero{name} = arith.constant 0 : i32
+    %first = arith.cmpi eq, %number, %zero{name} : i32
+    %negative = arith.negf %b : f32
+    %turn = arith.select %first, %negative, %b : f32
+    %r = arith.addf %a, %turn : f32
+    %h = arith.truncf %r : f32 to f16
+    linalg.yield %h : f16
+  }} -> tensor<{pairs}xf16>
+  %c{name} = tensor.collapse_shape %t{name} [[0, 1]] : tensor<{pairs}xf16> into tensor<4xf16>
+  %r{name} = tensor.expand_shape %c{name} [[0, 1]] output_shape [1, 4]
+    : tensor<4xf16> into tensor<1x4xf16>"""
+
+    return f"""
+func.func @main(%x: tensor<1x{K}xf32>, %w: tensor<12x{K}xf32>, %bias: {p}, %past: index,
+    %k: {state} {{program.state = 1 : i64, program.value = dense<0.0> : {state}}},
+    %v: {state} {{program.state = 2 : i64, program.value = dense<0.0> : {state}}})
+    -> (tensor<1x4xf16>, {state}, {state}) {{
+  {product(1, 12, FOLDED)}
+  {nest("a", 0)}
+  {nest("b", 4)}
+  %k1 = tensor.insert_slice %rb into %k[%past, 0] [1, 4] [1, 1] : tensor<1x4xf16> into {state}
+  %sv = tensor.extract_slice %q[0, 8] [1, 4] [1, 1] : {p} to tensor<1x4xf32>
+  %ev = tensor.empty() : tensor<1x4xf16>
+  %tv = linalg.generic {{indexing_maps = [{SAME}, {SAME}],
+      iterator_types = ["parallel", "parallel"]}}
+    ins(%sv : tensor<1x4xf32>) outs(%ev : tensor<1x4xf16>) {{
+  ^bb0(%a: f32, %o: f16):
+    %h = arith.truncf %a : f32 to f16
+    linalg.yield %h : f16
+  }} -> tensor<1x4xf16>
+  %v1 = tensor.insert_slice %tv into %v[%past, 0] [1, 4] [1, 1] : tensor<1x4xf16> into {state}
+  return %ra, %k1, %v1 : tensor<1x4xf16>, {state}, {state}
+}}"""
+
+
+def rotated(x: Any, apart: bool) -> Any:
+    pairs = x.reshape(2, 2) if not apart else x.reshape(2, 2).T
+    first, second = pairs[:, 0], pairs[:, 1]
+    both = np.stack([first - second, second + first], 1)
+    return (both if not apart else both.T).reshape(4)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_rotated_columns_go_into_states(apart: bool, spirv_val: str):
+    made = compiled(turned(apart))
+    assert len(made.manifest.dispatches) == 1
+    for code in made.code.values():
+        assert khronos.spirv_val(code.binary) == ""
+    x, w, bias = numbers(1, 12)
+    names = [buffer.name for buffer in made.manifest.inputs if buffer.kind == "input"]
+    number = next(buffer.name for buffer in made.manifest.inputs if buffer.kind == "scalar")
+    checks = Checks.of("all")
+    session = made.session("interpreter")
+    keys, values = np.zeros((6, 4)), np.zeros((6, 4))
+    for past in (2, 5):
+        given = dict(zip(names, (x + past, w, bias), strict=True))
+        results = session.run(None, {**given, number: past}, checks=checks)
+        columns = ((x + past) @ w.T + bias)[0]
+        keys[past], values[past] = rotated(columns[4:8], apart), columns[8:]
+        (turned_columns,) = (r for r in results.values() if r.shape == (1, 4))
+        assert (turned_columns[0] == rotated(columns[:4], apart).astype(np.float16)).all()
+    assert not checks.report.findings, str(checks.report)
+    for state, expected in zip(session.state().values(), (keys, values), strict=True):
+        assert (state == expected.astype(np.float16)).all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(gated(12, FOLDED, 2, (0, 1), shows=True), id="read by others"),
+        pytest.param(
+            gated(12, ROWS.format(rows=2, columns=2, along=2), 2, (0, 1), m=2), id="several rows"
+        ),
+        pytest.param(
+            gated(12, ROWS.format(rows=1, columns=3, along=2), 2, (0, 1)),
+            id="tiles are not divided",
+        ),
+        pytest.param(gated(12, FOLDED, 3, (0, 2)), id="no group of two, four or eight"),
+        pytest.param(gated(48, FOLDED, 16, (0, 15)), id="far apart"),
+    ],
+)
+def test_a_reader_stays_a_dispatch(text: str):
+    assert len(compiled(text).manifest.dispatches) == 2
