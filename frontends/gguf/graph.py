@@ -67,15 +67,13 @@ class Weights:
         formats = {self.file.tensors[f"{name}.weight"].format for name in names}
         return len(formats) == 1 and len({f"{name}.bias" in self for name in names}) == 1
 
-    def joined(self, names: Sequence[str], in_turns: bool = False) -> Mapping[str, Array]:
-        """The planes of tensors of one format, their rows one behind the other, or in turns."""
+    def joined(self, names: Sequence[str]) -> Mapping[str, Array]:
+        """The planes of tensors of one format, their rows one behind the other."""
         whole = "+".join(names)
         if whole not in self._arrays:
             parts = [self._made(self.file.tensors[name]) for name in names]
             self._arrays[whole] = {
-                plane: _in_turns(arrays) if in_turns else np.concatenate(arrays)
-                for plane in parts[0]
-                for arrays in ([part[plane] for part in parts],)
+                plane: np.concatenate([part[plane] for part in parts]) for plane in parts[0]
             }
         return self._arrays[whole]
 
@@ -90,11 +88,6 @@ class Weights:
         """Cosines and sines of positions x pairs."""
         angles = np.arange(self.context)[:, None] * self.parameters.frequencies
         return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
-
-
-def _in_turns(parts: Sequence[Array]) -> Array:
-    """Rows of several arrays, one of each in turn."""
-    return np.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:])
 
 
 @dataclass
@@ -190,23 +183,9 @@ class Step:
         x = self.sum(x, self.product(attended, name + "attn_output"))
         self.at(name + "ffn")
         inner = self.normalized(x, name + "ffn_norm")
-        return self.sum(x, self.product(self.gated(inner, name + "ffn_"), name + "ffn_down"))
-
-    def gated(self, x: Tensor, block: str) -> Tensor:
-        """silu(gate) * up, whose columns lie side by side where one product computes both."""
-
-        def body(s: Scalars, up: Number, gate: Number) -> Number:
-            return gate / (s.exp(-gate) + 1) * up
-
-        names = [f"{block}gate", f"{block}up"]
-        if not self.weights.are_alike(names):
-            gate, up = (self.product(x, name) for name in names)
-            return self.b.elementwise(body, up, gate)
-        whole = self.joined(x, f"{block}gate_up", names, in_turns=True)
-        sizes = [x.sizes[0], self.parameters.hidden]
-        pairs = self.b.reshape(whole, [*sizes, 2])
-        places: list[list[int | AffineExpr]] = [[0, 1, AffineConstantExpr(n)] for n in (1, 0)]
-        return self.b.mapped(body, [(pairs, place) for place in places], sizes, F32)
+        gate, up = self.together(inner, f"{name}ffn_", ("gate", "up"))
+        gated = self.b.elementwise(lambda s, up, g: g / (s.exp(-g) + 1) * up, up, gate)
+        return self.sum(x, self.product(gated, name + "ffn_down"))
 
     def sum(self, x: Tensor, y: Tensor) -> Tensor:
         return self.b.elementwise(lambda s, x, y: x + y, x, y)
@@ -244,7 +223,18 @@ class Step:
         whole = [f"{block}{name}" for name in names]
         if not self.weights.are_alike(whole):
             return [self.product(x, name) for name in whole]
-        result = self.joined(x, f"{block}{'_'.join(names)}", whole)
+        called = f"{block}{'_'.join(names)}"
+
+        def joined(kind: str) -> dict[str, Tensor]:
+            arrays = self.weights.joined([f"{name}.{kind}" for name in whole])
+            return {
+                plane: self.constant(f"{called}.{kind}{plane and '.'}{plane}", array)
+                for plane, array in arrays.items()
+            }
+
+        result = self.multiplied(x, joined("weight"), self.weights.format(f"{whole[0]}.weight"))
+        if f"{whole[0]}.bias" in self.weights:
+            result = self.sum(joined("bias")[""], result)
         parts: list[Tensor] = []
         start = 0
         for name in whole:
@@ -252,22 +242,6 @@ class Step:
             parts.append(self.b.slice(result, [0, start], [x.sizes[0], count], [1, 1]))
             start += count
         return parts
-
-    def joined(
-        self, x: Tensor, called: str, names: Sequence[str], in_turns: bool = False
-    ) -> Tensor:
-        """The product with matrices that are alike, with their biases if they have."""
-
-        def joined(kind: str) -> dict[str, Tensor]:
-            arrays = self.weights.joined([f"{name}.{kind}" for name in names], in_turns)
-            return {
-                plane: self.constant(f"{called}.{kind}{plane and '.'}{plane}", array)
-                for plane, array in arrays.items()
-            }
-
-        result = self.multiplied(x, joined("weight"), self.weights.format(f"{names[0]}.weight"))
-        has_bias = f"{names[0]}.bias" in self.weights
-        return self.sum(joined("bias")[""], result) if has_bias else result
 
     def attended(self, x: Tensor, number: int) -> Tensor:
         """Returns the attention's result, tokens x columns of all heads."""

@@ -172,7 +172,7 @@ def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> 
     for number, (operand, map) in enumerate(zip(operands, loops.maps, strict=True)):
         is_read = number < len(loops.inputs) or loops.body.args[number].first_use is not None
         if isinstance(operand, Array) and is_read:
-            inner = [places[0] * 0 + e.eval(point, []) for e in map.results]
+            inner = [places[0] * 0 + e.eval(point, []) for e in map.results]  # pyright: ignore
             yield from _read(operand, inner, source)
 
 

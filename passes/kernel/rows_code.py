@@ -503,11 +503,11 @@ class RowsKernel:
         plan, tile = self.plan, RowsTile(self.b, self.batch)
         if plan.streamed == 0:
             row, column = column, row
-        code, sums = ElementCode(self.b, plan, tile, 1), self.row_sums.at(in_tile)
         finished = [
             self._with_init(tile, row, self.b.plus(column, i), total)
             for i, total in enumerate(totals)
         ]
+        code, sums = ElementCode(self.b, plan, tile, 1), self.row_sums.at(in_tile)
         readers, source = plan.readers, plan.contraction.epilogue.source
         if readers is None or source is None:
             code.store(row, column, finished[0], sums)

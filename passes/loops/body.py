@@ -50,8 +50,8 @@ class LoopsBody(KernelBody):
         self.updated = {block.args[operand] for operand in dispatch.updates.values()}
         """Operands in whose memory results are made: what is not inserted is there."""
         super().__init__(dispatch, contraction)
-        for op in self.block.ops if schedule is not None else ():
-            if isinstance(op, CollectiveOp):
+        for op in self.block.ops:
+            if isinstance(op, CollectiveOp) and schedule is not None:
                 op.attributes[SCHEDULE] = schedule
 
     def _convert(self, op: Operation) -> None:

@@ -365,15 +365,34 @@ class LoadedWork:
         microseconds; steps that have run for good are left out. See `time`.
         """
         steps = [index for index, step in enumerate(self.work.steps) if not step.once]
+        chain = [(index, True) for index in steps * runs]
+        return self.time_chain(f"{runs} runs", chain, count, timeout, warm_up)
+
+    def time_chain(
+        self,
+        name: str,
+        chain: Sequence[tuple[int, bool]],
+        count: int,
+        timeout: float,
+        warm_up: float = 0.0,
+    ) -> list[float]:
+        """
+        The device's time of some steps in a submission, `count` times: nanoseconds.
+
+        Of each step: its number, and whether it waits for those before. Chains of one `name` are
+        the same. See `time`.
+        """
 
         def record(commands: int) -> None:
             self._record_start(commands, 2)
-            for index in steps * runs:
+            for index, waits in chain:
+                if waits:
+                    self._barrier(commands, COMPUTED, COMPUTING)
                 self._record(commands, self.work.steps[index], self.steps[index], self.sets[index])
-                self._barrier(commands, COMPUTED, COMPUTING)
+            self._barrier(commands, COMPUTED, COMPUTING)
             self._record_stamp(commands, 1)
 
-        rounds = self._rounds(f"{runs} runs", record, 2, count, timeout, warm_up)
+        rounds = self._rounds(name, record, 2, count, timeout, warm_up)
         return [nanoseconds for (nanoseconds,) in rounds]
 
     def _rounds(
