@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from math import inf, log2
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import FloatAttr, MemRefType, VectorType, f32, i32
+from xdsl.dialects.builtin import MemRefType, VectorType, f32, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
@@ -31,6 +31,7 @@ from xdsl_spirv.dialects.spirv.group import (
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import Elements
+from xdsl_spirv.passes.kernel.attention_numbers import Numbers
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
@@ -68,7 +69,7 @@ class State:
         return cls(list(values[:own]), list(values[own : 2 * own]), results)
 
 
-class LanesCode:
+class LanesCode(Numbers):
     """Writes the body of the kernel."""
 
     def __init__(self, b: KernelEmitter, plan: LanesPlan):
@@ -90,23 +91,9 @@ class LanesCode:
             self.first_row = b.plus(self.first_row, b.times(self.group, self.rows))
         self.elements = Elements(b, plan, self.batch)
 
-    # Scalars
-
-    def number(self, value: float) -> SSAValue:
-        return self.b.constant(FloatAttr(value, f32))
-
-    def sum(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.add(arith.AddfOp(x, y))
-
-    def product(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.add(arith.MulfOp(x, y))
-
-    def greater(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.add(arith.MaxnumfOp(x, y))
-
-    def power(self, x: SSAValue, top: SSAValue) -> SSAValue:
+    def distant(self, x: SSAValue, top: SSAValue) -> SSAValue:
         """2 to the distance of a score and the maximum."""
-        return self.b.add(math.Exp2Op(self.b.add(arith.SubfOp(x, top))))
+        return self.power(self.b.add(arith.SubfOp(x, top)))
 
     # Rows
 
@@ -291,8 +278,8 @@ class LanesCode:
         for number, score in enumerate(own):
             if score is not None:
                 slot = number % scores.row_slots
-                powers[number] = power = self.power(score, state.tops[slot])
-                state.sums[slot] = self.sum(state.sums[slot], power)
+                powers[number] = power = self.distant(score, state.tops[slot])
+                state.sums[slot] = self.plus(state.sums[slot], power)
         for key, vectors in enumerate(values):
             numbers = self.elements.numbers("v", vectors)
             for row in range(self.rows):
@@ -309,12 +296,12 @@ class LanesCode:
     def _risen(self, state: State, tops: Values) -> State:
         """The state by maxima that are not below these."""
         new = [self.greater(own, top) for own, top in zip(state.tops, tops, strict=True)]
-        factors = [self.power(own, top) for own, top in zip(state.tops, new, strict=True)]
-        sums = [self.product(own, f) for own, f in zip(state.sums, factors, strict=True)]
+        factors = [self.distant(own, top) for own, top in zip(state.tops, new, strict=True)]
+        sums = [self.times(own, f) for own, f in zip(state.sums, factors, strict=True)]
         results: list[Values] = []
         for row, values in enumerate(state.results):
             factor = self._of_row(factors, row)
-            results.append([self.product(value, factor) for value in values])
+            results.append([self.times(value, factor) for value in values])
         return State(new, sums, results)
 
     def _from(self, value: SSAValue, lane: int) -> SSAValue:
@@ -347,7 +334,7 @@ class LanesCode:
         ]
 
     def _dot(self, queries: Values, numbers: Values) -> SSAValue:
-        total = self.product(queries[0], numbers[0])
+        total = self.times(queries[0], numbers[0])
         for query, number in zip(queries[1:], numbers[1:], strict=True):
             total = self.b.add(math.FmaOp(query, number, total))
         return total
@@ -373,7 +360,7 @@ class LanesCode:
             distance //= 2
         lanes = self.plan.schedule.lanes.data
         return [
-            None if total is None else exchanged(b, total, width, lanes, self.sum)
+            None if total is None else exchanged(b, total, width, lanes, self.plus)
             for (total,) in slots
         ]
 
@@ -388,7 +375,7 @@ class LanesCode:
             kept = b.select(keeps_first, first, second)
             sent = b.select(keeps_first, second, first)
         received = GroupNonUniformShuffleXorOp(Scope.Subgroup, sent, b.i32(distance))
-        return self.sum(kept, b.add(received))
+        return self.plus(kept, b.add(received))
 
     def _score(
         self, total: SSAValue, slot: int, first: Index, masked: bool, end: Index
@@ -397,10 +384,10 @@ class LanesCode:
         b, plan, scores = self.b, self.plan, self.scores
         scale = plan.op.scale.value.data
         if plan.op.cap is None:
-            score = self.product(total, self.number(scale * LOG2_E))
+            score = self.times(total, self.number(scale * LOG2_E))
         else:
-            bent = b.add(math.TanhOp(self.product(total, self.number(scale))))
-            score = self.product(bent, self.number(plan.op.cap.value.data * LOG2_E))
+            bent = b.add(math.TanhOp(self.times(total, self.number(scale))))
+            score = self.times(bent, self.number(plan.op.cap.value.data * LOG2_E))
         if plan.op.mask is None and not masked:
             return score
         width = min(scores.width, scores.pitch)
@@ -436,8 +423,8 @@ class LanesCode:
     def _row_sums(self, state: State, size: int) -> Values:
         """The sums of rows that lanes have in part, of all groups up to a distance of `size`."""
         b, scores = self.b, self.scores
-        sums = [exchanged(b, s, scores.pitch, scores.width, self.sum) for s in state.sums]
-        return [exchanged(b, s, self.plan.schedule.lanes.data, size, self.sum) for s in sums]
+        sums = [exchanged(b, s, scores.pitch, scores.width, self.plus) for s in state.sums]
+        return [exchanged(b, s, self.plan.schedule.lanes.data, size, self.plus) for s in sums]
 
     def _of_subgroup(self, state: State) -> State:
         """What all groups of a subgroup have."""
@@ -445,14 +432,14 @@ class LanesCode:
         lanes, size = plan.schedule.lanes.data, plan.target.subgroup_size
         if lanes < size:
             tops = [exchanged(b, top, lanes, size, self.greater) for top in state.tops]
-            factors = [self.power(own, top) for own, top in zip(state.tops, tops, strict=True)]
+            factors = [self.distant(own, top) for own, top in zip(state.tops, tops, strict=True)]
             state.tops = tops
             pairs = zip(state.sums, factors, strict=True)
-            state.sums = [self.product(own, factor) for own, factor in pairs]
+            state.sums = [self.times(own, factor) for own, factor in pairs]
             for row in range(self.rows):
                 factor = self._of_row(factors, row)
                 state.results[row] = [
-                    exchanged(b, self.product(value, factor), lanes, size, self.sum)
+                    exchanged(b, self.times(value, factor), lanes, size, self.plus)
                     for value in state.results[row]
                 ]
         state.sums = self._row_sums(state, size)
@@ -522,7 +509,7 @@ class LanesCode:
         rows = [b.plus(row, subgroup * self.rows) for subgroup in subgroups]
         own = [components_of(b, b.load(totals, (place,))) for place in rows]
         top = reduce(self.greater, [top for _, top in own])
-        factors = [self.power(theirs, top) for _, theirs in own]
+        factors = [self.distant(theirs, top) for _, theirs in own]
         total = self._weighted([[of_row] for of_row, _ in own], factors)[0]
         parts = [b.load(results, (b.plus(b.times(at, vectors), vector),)) for at in rows]
         values = self._weighted([components_of(b, part) for part in parts], factors)
@@ -537,7 +524,7 @@ class LanesCode:
             b.when(b.below(vector, 1), store_totals)
 
         def store_totals() -> None:
-            natural = self.product(top, self.number(1 / LOG2_E))
+            natural = self.times(top, self.number(1 / LOG2_E))
             width = self._static(plan.sizes.extents[E])
             self.elements.store(place, width, [total, natural], self.part)
 
@@ -545,7 +532,7 @@ class LanesCode:
 
     def _weighted(self, parts: list[Values], factors: Values) -> Values:
         """The sums of vectors, each times its factor."""
-        totals = [self.product(value, factors[0]) for value in parts[0]]
+        totals = [self.times(value, factors[0]) for value in parts[0]]
         for values, factor in zip(parts[1:], factors[1:], strict=True):
             pairs = zip(values, totals, strict=True)
             totals = [self.b.add(math.FmaOp(value, factor, total)) for value, total in pairs]

@@ -12,7 +12,7 @@ from functools import cached_property, reduce
 from math import gcd, log2, prod
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import Float32Type, FloatAttr, MemRefType, TensorType, f32
+from xdsl.dialects.builtin import Float32Type, MemRefType, TensorType, f32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import AttentionMergeOp, FlatViewOp
@@ -24,6 +24,7 @@ from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import moved_type
+from xdsl_spirv.passes.kernel.attention_numbers import Numbers
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
@@ -87,7 +88,7 @@ class MergePlan:
         return Layout(layout.start, walks)
 
 
-class MergeCode:
+class MergeCode(Numbers):
     """Writes the body of the kernel."""
 
     def __init__(self, b: KernelEmitter, plan: MergePlan):
@@ -136,18 +137,17 @@ class MergeCode:
             [x for i in range(2 // plan.vector) for x in self._load(part, width + i)]
             for part in read
         ]
-        greatest = lambda x, y: b.add(arith.MaxnumfOp(x, y))  # noqa: E731
-        plus = lambda x, y: b.add(arith.AddfOp(x, y))  # noqa: E731
-        top = exchanged(b, reduce(greatest, [top for _, top in loaded]), 1, size, greatest)
-        scale, zero = (b.constant(FloatAttr(x, f32)) for x in (LOG2_E, 0.0))
+        greatest = reduce(self.greater, [top for _, top in loaded])
+        top = exchanged(b, greatest, 1, size, self.greater)
+        scale, zero = self.number(LOG2_E), self.number(0.0)
         factors: list[SSAValue] = []
         for (_, own), exists in zip(loaded, exist, strict=True):
             distance = b.add(arith.SubfOp(own, top))
-            factor = b.add(math.Exp2Op(b.add(arith.MulfOp(distance, scale))))
+            factor = self.power(self.times(distance, scale))
             factors.append(factor if exists is True else b.select(exists, factor, zero))
         pairs = zip(loaded, factors, strict=True)
-        sums = [b.add(arith.MulfOp(own, factor)) for (own, _), factor in pairs]
-        return factors, exchanged(b, reduce(plus, sums), 1, size, plus)
+        sums = [self.times(own, factor) for (own, _), factor in pairs]
+        return factors, exchanged(b, reduce(self.plus, sums), 1, size, self.plus)
 
     def _weighted(self, factors: list[SSAValue], column: Index) -> list[SSAValue]:
         """A vector of the parts' sum, each times its factor."""
@@ -159,7 +159,7 @@ class MergeCode:
             factor = b.add(GroupNonUniformShuffleOp(Scope.Subgroup, own, place))
             values = self._load(part, column)
             if not totals:
-                totals = [b.add(arith.MulfOp(factor, value)) for value in values]
+                totals = [self.times(factor, value) for value in values]
                 continue
             pairs = zip(values, totals, strict=True)
             totals = [b.add(math.FmaOp(factor, value, total)) for value, total in pairs]
@@ -170,7 +170,7 @@ class MergeCode:
         for i, value in enumerate(values):
             result = b.add(arith.DivfOp(value, total))
             if self.plan.op.nan_to_zero is not None:
-                zero = b.constant(FloatAttr(0.0, f32))
+                zero = self.number(0.0)
                 result = b.select(b.add(arith.CmpfOp(total, zero, "ogt")), result, zero)
             if not isinstance(self.element, Float32Type):
                 result = b.add(arith.TruncFOp(result, self.element))  # pyright: ignore

@@ -20,30 +20,24 @@ from math import inf
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import (
     Float32Type,
-    FloatAttr,
     IndexType,
     MemRefType,
     UnitAttr,
     f32,
     i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv import arithmetic
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixMulAddOp,
-)
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_code import EXCESS, LOG2_E, LOWEST
 from xdsl_spirv.passes.kernel.attention_lines import Words, lines_of
+from xdsl_spirv.passes.kernel.attention_numbers import Fragment, FragmentNumbers
 from xdsl_spirv.passes.kernel.attention_operands import offset_along
 from xdsl_spirv.passes.kernel.attention_result import RegisterResult
 from xdsl_spirv.passes.kernel.component_places import (
@@ -56,8 +50,6 @@ from xdsl_spirv.passes.kernel.component_places import (
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
-
-Fragment = SSAValue
 
 
 @dataclass
@@ -86,7 +78,7 @@ class State:
         return State(*([[next(left) for _ in row] for row in part] for part in self._parts()))
 
 
-class RegisterAttentionCode:
+class RegisterAttentionCode(FragmentNumbers):
     """Writes the body of the kernel."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
@@ -95,8 +87,8 @@ class RegisterAttentionCode:
         self.m, self.n, self.k = schedule.instruction.sizes
         self.strips, self.keys = schedule.strips, schedule.key_tile.data
         accumulates = CooperativeMatrixUse.MatrixAccumulatorKHR
-        self.accumulator = self._type(self.m, self.n, f32, accumulates)
-        self.left = self._type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
+        self.accumulator = self.matrix_type(self.m, self.n, f32, accumulates)
+        self.left = self.matrix_type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
         tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
         if plan.causal is not None:
             # The last rows see most keys: they begin first.
@@ -111,6 +103,7 @@ class RegisterAttentionCode:
         fragment = plan.shared_places
         assert fragment is not None
         self.places = component_places(fragment)
+        self.components = len(self.places)
         self.groups = components_by_row(fragment)
         self.group_rows = rows_of_components(fragment)
         self.row_lanes = lanes_of_row(fragment)
@@ -126,50 +119,11 @@ class RegisterAttentionCode:
             assert isinstance(mask.type, MemRefType)
             self.mask = b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
 
-    def _type(
-        self, rows: int, columns: int, element: Attribute, use: CooperativeMatrixUse
-    ) -> CooperativeMatrixType:
-        return CooperativeMatrixType(rows, columns, element, Scope.Subgroup, use)
-
     # Scalars and fragments
-
-    def number(self, value: float) -> SSAValue:
-        return self.b.constant(FloatAttr(value, f32))
-
-    def splat(self, value: float, type: CooperativeMatrixType) -> Fragment:
-        """The number in every component."""
-        element = type.element_type
-        return self.b.at_top(ConstantOp(FloatAttr(value, element), type))  # pyright: ignore
-
-    def parts(self, fragment: Fragment) -> list[SSAValue]:
-        """An invocation's components."""
-        return [self.b.add(CompositeExtractOp(fragment, [i])) for i in range(len(self.places))]
-
-    def put(self, values: Sequence[SSAValue], fragment: Fragment) -> Fragment:
-        """The fragment with other components."""
-        for i, value in enumerate(values):
-            fragment = self.b.add(CompositeInsertOp(value, fragment, [i]))
-        return fragment
 
     def by_row(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         """A number of each row for each component."""
         return [values[self.group_rows.index(row)] for row, _ in self.places]
-
-    def both(self, kind: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
-        """An operation on every component."""
-        return self.b.add(kind.create(operands=[a, b], result_types=[a.type]))
-
-    def greater(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.b.add(arith.MaxnumfOp(a, b))
-
-    def plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.b.add(arith.AddfOp(a, b))
-
-    def times(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.b.add(arith.MulfOp(a, b))
-
-    def power(self, exponent: SSAValue) -> SSAValue:
-        return self.b.add(math.Exp2Op(exponent))
 
     def over_row(
         self, value: SSAValue, combine: Callable[[SSAValue, SSAValue], SSAValue]
@@ -325,16 +279,13 @@ class RegisterAttentionCode:
         read = self.source_v.at(self.b.times(tile, count), masked and self.plan.ragged)
         return [read(line) for line in range(count)]
 
-    def _multiplied(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
-        return self.b.add(CooperativeMatrixMulAddOp(left, right, total))
-
     def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
         zero = self.splat(0.0, self.accumulator)
         scores = [[zero] * len(keys) for _ in range(self.strips)]
         for j, words in enumerate(keys):
             for step, right in enumerate(self.source_k.fragments(words)):
                 for strip, row in enumerate(scores):
-                    row[j] = self._multiplied(self.q[strip][step], right, row[j])
+                    row[j] = self.multiplied(self.q[strip][step], right, row[j])
         return scores
 
     def _add_values(
@@ -344,7 +295,7 @@ class RegisterAttentionCode:
         for j, words in enumerate(values):
             for column, right in enumerate(self.source_v.fragments(words)):
                 for strip, row in enumerate(results):
-                    row[column] = self._multiplied(lefts[strip][j], right, row[column])
+                    row[column] = self.multiplied(lefts[strip][j], right, row[column])
 
     # Scores
 
@@ -465,12 +416,6 @@ class RegisterAttentionCode:
 
     # Softmax
 
-    def _exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
-        b, factor = self.b, self.number(self.factor)
-        if self.raw:
-            return b.add(math.FmaOp(score, factor, b.add(arith.NegfOp(maximum))))
-        return self.times(b.add(arith.SubfOp(score, maximum)), factor)
-
     def _greatest(self, scores: list[list[list[SSAValue]]]) -> list[list[SSAValue]]:
         """For each strip, of each row the greatest of the invocation's own scores."""
         return [
@@ -520,7 +465,7 @@ class RegisterAttentionCode:
         """Whether any row of the subgroup needs another maximum."""
         b = self.b
         excess = [
-            self._exponent(value, maximum)
+            self.exponent(value, maximum)
             for values, own in zip(greatest, maxima, strict=True)
             for value, maximum in zip(values, own, strict=True)
         ]
@@ -561,7 +506,7 @@ class RegisterAttentionCode:
         sums: list[list[SSAValue]] = []
         for strip, row in enumerate(scores):
             tops = self.by_row(maxima[strip])
-            powers = [list(map(self.power, map(self._exponent, part, tops))) for part in row]
+            powers = [list(map(self.power, map(self.exponent, part, tops))) for part in row]
             of_rows = ([part[i] for part in powers for i in own] for own in self.groups)
             sums.append([reduce(self.plus, row) for row in of_rows])
             lefts.append([])
