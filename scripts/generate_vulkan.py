@@ -19,6 +19,8 @@ from typing import Any
 
 from vulkan_object import get_vulkan_object  # pyright: ignore[reportMissingTypeStubs]
 
+from xdsl_spirv.dialects.spirv.enums import Capability
+
 HOME = Path(__file__).resolve().parent.parent / "runtime" / "vulkan"
 
 STRUCTURES = """Extent3D ConformanceVersion ApplicationInfo InstanceCreateInfo
@@ -268,6 +270,11 @@ def enabling(state: Any) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value}
 
 
+def declared(capability: str) -> str:
+    """The name under which our modules declare a capability that has several."""
+    return Capability[capability].name if capability in Capability.__members__ else capability
+
+
 def features() -> dict[str, Any]:
     tables: dict[str, dict[str, Any]] = {"capabilities": {}, "extensions": {}}
     names = set(FURTHER_FEATURES)
@@ -275,7 +282,10 @@ def features() -> dict[str, Any]:
         # A feature of a structure's older name is there by its present name too.
         states = [s for s in entry.enable if not s.struct or s.struct in VULKAN.structs]
         rows = [enabling(state) for state in states]
-        tables["capabilities" if entry.capability else "extensions"][entry.name] = rows
+        if entry.capability:
+            tables["capabilities"][declared(entry.name)] = rows
+        else:
+            tables["extensions"][entry.name] = rows
         names |= {row["feature"][0] for row in rows if "feature" in row}
     described: dict[str, Any] = {}
     for name in sorted(names):

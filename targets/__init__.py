@@ -58,6 +58,11 @@ class CooperativeMatrixProperty:
         return f"{self.m}x{self.n}x{self.k} {self.a} x {self.b} + {self.c} -> {self.result}"
 
 
+CONVERSIONS = "cooperative-matrix-conversions"
+PER_ELEMENT = "cooperative-matrix-per-element-operations"
+REDUCTIONS = "cooperative-matrix-reductions"
+"""The features whose instructions do to matrices what else takes their components, or memory."""
+
 DEFAULT_COPY = 100_000_000_000
 """Bytes a second, where a target's file says nothing."""
 

@@ -197,6 +197,8 @@ class CooperativeMatrixPerElementOp(SPIRVOp):
     A function of row, column, component and further arguments, applied to every component.
 
     `spirv.NV.CooperativeMatrixPerElementOp %m, @relu(%x) : !spirv.coopmatrix<...>, f32 -> ...`.
+    Of an argument that is a matrix of the same shape, scope and use, the function may take the
+    component of the same place.
     """
 
     name = "spirv.NV.CooperativeMatrixPerElementOp"
@@ -241,11 +243,23 @@ class CooperativeMatrixPerElementOp(SPIRVOp):
                 f"gives one, but is {function.function_type}"
             )
         given = tuple(argument.type for argument in self.arguments)
-        if inputs[3:] != given:
+        if len(inputs) != 3 + len(given) or any(
+            taken not in (type, component_of(before, type))
+            for taken, type in zip(inputs[3:], given, strict=True)
+        ):
             raise VerifyException(
                 f"{self.name}: {self.func} takes {len(inputs) - 3} further arguments of its "
                 f"types, not {', '.join(map(str, given)) or 'none'}"
             )
+
+
+def component_of(matrix: CooperativeMatrixType, argument: Attribute) -> Attribute | None:
+    """The component type of an argument whose components lie beside a matrix's; None of others."""
+    if not isinstance(argument, CooperativeMatrixType):
+        return None
+    places = (argument.rows, argument.columns, argument.scope, argument.use)
+    alike = places == (matrix.rows, matrix.columns, matrix.scope, matrix.use)
+    return argument.element_type if alike else None
 
 
 @irdl_op_definition

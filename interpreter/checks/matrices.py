@@ -11,6 +11,7 @@ import numpy as np
 from xdsl_spirv.dialects.spirv import cooperative_matrix as ops
 from xdsl_spirv.dialects.spirv import cooperative_matrix_2 as ops_2
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixMulAddNVOp
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.batch import Batch
@@ -368,12 +369,13 @@ def by_function(op: Any, compiler: CheckedCompiler, function: Function) -> Check
     """CM-27; an undefined component or argument spoils the whole matrix."""
     checker = compiler.checker
     result = matrix_form(op.result.type, compiler.context)
+    matrices = [isinstance(operand.type, CooperativeMatrixType) for operand in op.operands]
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         if checker.checks.rules:
             full_scope(checker, op, result)
             for number, value in enumerate(values[1:], 1):
-                if isinstance(value, np.ndarray):
+                if isinstance(value, np.ndarray) and not matrices[number]:
                     uniform(checker, op, "CM-27", f"argument {number}", value, result)
         matrix = function(batch, *values)
         spoiled = max((int(np.max(s)) for s in shadows if isinstance(s, np.ndarray)), default=0)

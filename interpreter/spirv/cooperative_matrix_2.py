@@ -8,7 +8,7 @@ here neighbouring halves are combined until one is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -17,10 +17,10 @@ import numpy as np
 from xdsl_spirv.dialects.spirv import cooperative_matrix_2 as ops
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce, Scope
 from xdsl_spirv.interpreter.batch import Batch
-from xdsl_spirv.interpreter.context import Context
+from xdsl_spirv.interpreter.context import Context, Runnable
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import first_active
-from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.numbers import Array, DType
 from xdsl_spirv.interpreter.semantics import Function, action, same, value_table
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
@@ -64,12 +64,7 @@ def reduce(op: ops.CooperativeMatrixReduceOp, context: Context) -> Function:
     flags = CooperativeMatrixReduce
 
     def call(batch: Batch, matrix: Array) -> Array:
-        def combine(a: Array, b: Array) -> Array:
-            flat = a.reshape(*a.shape[:2], -1)
-            inner = component_batch(batch, form, flat.shape[2])
-            components = context.code(name, compile_function)(inner, [flat, b.reshape(flat.shape)])
-            return np.broadcast_to(components, flat.shape).reshape(a.shape)
-
+        combine = combination(context.code(name, compile_function), batch, form)
         matrix = matrix.astype(form.dtype, copy=False)
         if directions == flags.CooperativeMatrixReduce2x2:
             rows = combine(matrix[:, :, 0::2], matrix[:, :, 1::2])
@@ -86,6 +81,18 @@ def reduce(op: ops.CooperativeMatrixReduceOp, context: Context) -> Function:
     return call
 
 
+def combination(code: Runnable, batch: Batch, form: CooperativeMatrix) -> Combine:
+    """A function of two components, on all of them."""
+
+    def combine(a: Array, b: Array) -> Array:
+        flat = a.reshape(*a.shape[:2], -1)
+        inner = component_batch(batch, form, flat.shape[2])
+        components = code(inner, [flat, b.reshape(flat.shape)])
+        return np.broadcast_to(components, flat.shape).reshape(a.shape)
+
+    return combine
+
+
 def combined(matrix: Array, axis: int, combine: Combine) -> Array:
     """The matrix with an axis reduced to 1."""
     while matrix.shape[axis] > 1:
@@ -100,27 +107,52 @@ def combined(matrix: Array, axis: int, combine: Combine) -> Array:
 @action(ops.CooperativeMatrixPerElementOp)
 def per_element(op: ops.CooperativeMatrixPerElementOp, context: Context) -> Function:
     """The function of (row, column, component, further arguments) for every component."""
-    form, name = matrix_form(op.matrix.type, context), op.func.string_value()
-    count = form.rows * form.columns
-    numbers = np.arange(count).reshape(1, 1, count)
+    name = op.func.string_value()
+    kinds = [argument.type for argument in context.symbol(name).regions[0].block.args]
+    form = matrix_form(op.matrix.type, context)
+    given = [argument.type for argument in op.arguments]
+    beside = [taken != type for taken, type in zip(kinds[3:], given, strict=True)]
+    places = [context.plain(kind).dtype for kind in kinds[:2]]
 
-    def call(batch: Batch, matrix: Array, *arguments: Any) -> Array:
-        flat = matrix.reshape(*matrix.shape[:2], count).astype(form.dtype, copy=False)
-        place = [numbers // form.columns, numbers % form.columns]
-        kinds = [argument.type for argument in context.symbol(name).regions[0].block.args[:2]]
-        rows, columns = (
-            p.astype(context.plain(kind).dtype) for p, kind in zip(place, kinds, strict=True)
-        )
-        shared = [one_of_scope(a, batch, form) for a in arguments]
-        inner = component_batch(batch, form, count)
-        components = context.code(name, compile_function)(inner, [rows, columns, flat, *shared])
-        lead = np.broadcast_shapes(components.shape[:2], flat.shape[:2])
-        components = np.broadcast_to(components, (*lead, count)).reshape(
-            *lead, form.rows, form.columns
-        )
-        return components.astype(form.carrier, copy=False)
+    def call(batch: Batch, *operands: Any) -> Array:
+        code = context.code(name, compile_function)
+        return mapped(code, batch, form, places, beside, operands)
 
     return call
+
+
+def mapped(
+    code: Runnable,
+    batch: Batch,
+    form: CooperativeMatrix,
+    places: Sequence[DType],
+    beside: Sequence[bool],
+    operands: Sequence[Any],
+) -> Array:
+    """
+    What a function makes of each component of the first operand.
+
+    `places` are the types of its row and column; `beside` says of which of the other operands,
+    matrices like the first, it takes the component of the same place.
+    """
+    matrix, *arguments = operands
+    count = form.rows * form.columns
+    numbers = np.arange(count).reshape(1, 1, count)
+    place = [numbers // form.columns, numbers % form.columns]
+    row, column = (p.astype(dtype) for p, dtype in zip(place, places, strict=True))
+
+    def flat(components: Array) -> Array:
+        return components.reshape(*components.shape[:2], count)
+
+    shared = [
+        flat(argument) if is_beside else one_of_scope(argument, batch, form)
+        for argument, is_beside in zip(arguments, beside, strict=True)
+    ]
+    own = flat(matrix).astype(form.dtype, copy=False)
+    components = code(component_batch(batch, form, count), [row, column, own, *shared])
+    lead = np.broadcast_shapes(components.shape[:2], own.shape[:2])
+    components = np.broadcast_to(components, (*lead, count))
+    return components.reshape(*lead, form.rows, form.columns).astype(form.carrier, copy=False)
 
 
 def one_of_scope(argument: Any, batch: Batch, form: CooperativeMatrix) -> Any:

@@ -22,6 +22,8 @@ _P = "VkPhysicalDevice"
 _11, _12, _13, _14 = (f"{_P}Vulkan{n}Features" for n in (11, 12, 13, 14))
 _EXPLICIT = f"{_P}WorkgroupMemoryExplicitLayoutFeaturesKHR"
 _ROTATE = f"{_P}ShaderSubgroupRotateFeatures"
+_MATRIX_2 = f"{_P}CooperativeMatrix2FeaturesNV"
+_MAINTENANCE = f"{_P}CooperativeMatrixMaintenance1FeaturesEXT"
 _BF16 = f"{_P}ShaderBfloat16FeaturesKHR"
 
 NAMES: dict[str, tuple[Feature, ...]] = {
@@ -30,6 +32,18 @@ NAMES: dict[str, tuple[Feature, ...]] = {
     "bfloat16-type": (Feature(_BF16, "shaderBFloat16Type"),),
     "buffer-device-address": (Feature(_12, "bufferDeviceAddress"),),
     "cooperative-matrix": (Feature(f"{_P}CooperativeMatrixFeaturesKHR", "cooperativeMatrix"),),
+    "cooperative-matrix-conversions": (
+        Feature(_MATRIX_2, "cooperativeMatrixConversions"),
+        Feature(_MAINTENANCE, "cooperativeMatrixConversions"),
+    ),
+    "cooperative-matrix-per-element-operations": (
+        Feature(_MATRIX_2, "cooperativeMatrixPerElementOperations"),
+        Feature(_MAINTENANCE, "cooperativeMatrixPerElementOperations"),
+    ),
+    "cooperative-matrix-reductions": (
+        Feature(_MATRIX_2, "cooperativeMatrixReductions"),
+        Feature(_MAINTENANCE, "cooperativeMatrixReductions"),
+    ),
     "float-controls-2": (
         Feature(_14, "shaderFloatControls2"),
         Feature(f"{_P}ShaderFloatControls2Features", "shaderFloatControls2"),

@@ -157,6 +157,24 @@ spirv.func @each(%row: i32, %column: i32, %x: f32, %scale: f32) -> f32 "None" {
     assert (found[1] == np.where(data > 0, data * 3 + place, 0).reshape(-1)).all()
 
 
+def test_a_function_sees_the_component_of_another_matrix(kernel: Any, rng: Any) -> None:
+    """glslang gives `coopMatPerElementNV` a matrix as a further argument."""
+    data, other = (rng.integers(-50, 50, (4, 8)).astype(np.float32) for _ in range(2))
+    kernel.functions.append("""
+spirv.func @each(%row: i32, %column: i32, %x: f32, %y: f32) -> f32 "None" {
+  %r = spirv.FSub %x, %y : f32
+  spirv.ReturnValue %r : f32
+}""")
+    source, beside = (kernel.buffer("f32", x.reshape(-1).copy()) for x in (data, other))
+    out = kernel.buffer("f32", np.zeros(32, np.float32))
+    mapped = kernel.op(
+        f"spirv.NV.CooperativeMatrixPerElementOp {matrix(kernel, source)}, "
+        f"@each({matrix(kernel, beside)}) : {ACCUMULATOR}, {ACCUMULATOR} -> {ACCUMULATOR}"
+    )
+    found = put(kernel, out, mapped, ACCUMULATOR, 8).run()
+    assert (found[2] == (data - other).reshape(-1)).all()
+
+
 def test_accumulators_become_operands(kernel: Any, rng: Any) -> None:
     data = rng.integers(-50, 50, (4, 8)).astype(np.float32)
     source = kernel.buffer("f32", data.reshape(-1).copy())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.needs import Feature, Needs, tables
@@ -372,6 +373,13 @@ def test_every_feature_of_the_table_has_a_structure():
             if "feature" in row:
                 structure, member = row["feature"]
                 assert member in known[structure]["members"]
+
+
+def test_capabilities_stand_in_the_table_by_the_name_that_modules_declare():
+    """The registry has some by another name of the same number."""
+    named = [name for name in tables()["capabilities"] if name in Capability.__members__]
+    assert [name for name in named if Capability[name].name != name] == []
+    assert "CooperativeMatrixPerElementOperationsNV" in named
 
 
 def test_results_have_names_and_remedies():

@@ -21,6 +21,7 @@ spirv.module Logical Vulkan {
     %3 = spirv.NV.CooperativeMatrixReduce <Row|Column> %acc, @add : !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>
     %4 = spirv.NV.CooperativeMatrixReduce <2x2> %acc, @add : !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc> -> !spirv.coopmatrix<8x4xf32, Workgroup, MatrixAcc>
     %5 = spirv.NV.CooperativeMatrixPerElementOp %acc, @scale(%one) : !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>, f32 -> !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>
+    %7 = spirv.NV.CooperativeMatrixPerElementOp %acc, @scale(%5) : !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>, !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>
     spirv.Return
   }
   spirv.EntryPoint "GLCompute" @main
@@ -48,6 +49,7 @@ spirv.module Logical Vulkan {
 // CHECK-NEXT:       %4 = spirv.NV.CooperativeMatrixReduce <Row|Column> %acc, @add : !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>
 // CHECK-NEXT:       %5 = spirv.NV.CooperativeMatrixReduce <2x2> %acc, @add : !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc> -> !spirv.coopmatrix<8x4xf32, Workgroup, MatrixAcc>
 // CHECK-NEXT:       %6 = spirv.NV.CooperativeMatrixPerElementOp %acc, @scale(%one) : !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>, f32 -> !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>
+// CHECK-NEXT:       %7 = spirv.NV.CooperativeMatrixPerElementOp %acc, @scale(%6) : !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>, !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Workgroup, MatrixAcc>
 // CHECK-NEXT:       spirv.Return
 // CHECK-NEXT:     }
 // CHECK-NEXT:     spirv.EntryPoint "GLCompute" @main
