@@ -46,7 +46,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 
 
 @irdl_op_definition
@@ -300,3 +300,100 @@ class PaddedViewOp(IRDLOperation):
         shape = tuple(_padded(*padded) for padded in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
             raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
+
+
+def _check_yielded(op: Operation, body: Region, element: Attribute) -> None:
+    last = body.block.last_op
+    yielded = tuple(value.type for value in last.operands) if isinstance(last, YieldOp) else ()
+    if yielded != (element,):
+        raise VerifyException(f"{op.name} ends with a schedule.yield of one {element}")
+
+
+@irdl_op_definition
+class EachElementOp(IRDLOperation):
+    """
+    A function of row, column and element, applied to every element of a cooperative matrix.
+
+    Of an argument of the matrix's type the function sees the element of the same place, and any
+    other as it is: a buffer, or a value on which all invocations of the scope agree. In which order
+    elements come, and which invocation computes them, is the device's affair.
+
+        %r = schedule.each_element %m(%bias, %first) : !spirv.coopmatrix<...> (memref<...>, index)
+            -> !spirv.coopmatrix<...> {
+        ^bb0(%row: index, %column: index, %x: f32, %b: memref<...>, %f: index):
+          ...
+          schedule.yield %y : f32
+        }
+    """
+
+    name = "schedule.each_element"
+    matrix = operand_def(CooperativeMatrixType)
+    arguments = var_operand_def()
+    result = result_def(CooperativeMatrixType)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
+
+    assembly_format = (
+        "$matrix `(` $arguments `)` attr-dict-with-keyword `:` type($matrix) `(` type($arguments) "
+        "`)` `->` type($result) $body"
+    )
+
+    def __init__(self, matrix: SSAValue, arguments: Sequence[SSAValue], body: Region):
+        super().__init__(
+            operands=[matrix, list(arguments)], result_types=[matrix.type], regions=[body]
+        )
+
+    def verify_(self) -> None:
+        before, after = self.matrix.type, self.result.type
+        assert isinstance(before, CooperativeMatrixType)
+        if before != after:
+            raise VerifyException(f"{self.name} keeps the type, not {before} to {after}")
+        seen = [seen_by_function(before, argument.type) for argument in self.arguments]
+        index = IndexType()
+        if tuple(self.body.block.arg_types) != (index, index, before.element_type, *seen):
+            types = ", ".join(map(str, (before.element_type, *seen)))
+            raise VerifyException(f"the function of {self.name} takes index, index, {types}")
+        _check_yielded(self, self.body, before.element_type)
+
+
+def seen_by_function(matrix: Attribute, argument: Attribute) -> Attribute:
+    """What a function of a matrix's elements sees of an argument: of a like matrix its element."""
+    if isinstance(argument, CooperativeMatrixType) and argument == matrix:
+        return argument.element_type
+    return argument
+
+
+@irdl_op_definition
+class ReduceRowsOp(IRDLOperation):
+    """
+    Each element becomes what combines all elements of its row.
+
+        %r = schedule.reduce_rows %m : !spirv.coopmatrix<...> -> !spirv.coopmatrix<...> {
+        ^bb0(%x: f32, %y: f32):
+          %z = arith.maxnumf %x, %y : f32
+          schedule.yield %z : f32
+        }
+    """
+
+    name = "schedule.reduce_rows"
+    matrix = operand_def(CooperativeMatrixType)
+    result = result_def(CooperativeMatrixType)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
+
+    assembly_format = "$matrix attr-dict-with-keyword `:` type($matrix) `->` type($result) $body"
+
+    def __init__(self, matrix: SSAValue, body: Region):
+        super().__init__(operands=[matrix], result_types=[matrix.type], regions=[body])
+
+    def verify_(self) -> None:
+        before, after = self.matrix.type, self.result.type
+        assert isinstance(before, CooperativeMatrixType)
+        if before != after:
+            raise VerifyException(f"{self.name} keeps the type, not {before} to {after}")
+        element = before.element_type
+        if tuple(self.body.block.arg_types) != (element, element):
+            raise VerifyException(f"the function of {self.name} takes two {element}")
+        _check_yielded(self, self.body, element)

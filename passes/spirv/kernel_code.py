@@ -35,7 +35,7 @@ from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import Decoration, LoopControl, StorageClass
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.structure import FuncOp, GlobalVariableOp, ModuleVariable
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     MemberDecorationAttr,
@@ -90,6 +90,8 @@ class KernelCode(SpirvEmitter):
         self.values: dict[SSAValue, SSAValue] = {}
         self.bases: dict[SSAValue, SSAValue] = {}
         """The pointer to the variable in which a memref lies."""
+        self.functions: list[FuncOp] = []
+        """What the kernel's instructions call."""
         self.arguments: dict[SSAValue, int] = {}
         self._sizes: tuple[GlobalVariableOp, dict[tuple[int, int], int]] | None = None
 

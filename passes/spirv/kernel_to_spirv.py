@@ -42,7 +42,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.scalars.values import Values, element_of
-from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp
+from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp, YieldOp
 from xdsl_spirv.dialects.spirv import arithmetic, constants, logic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.composite import (
@@ -107,8 +107,8 @@ def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
     for kernel in module.body.block.ops:
         if not isinstance(kernel, gpu.FuncOp) or kernel.kernel is None:
             refuse(PASS, kernel, "a gpu.module may hold kernels only")
-        function, entry = _kernel(kernel, converted, device)
-        block.add_op(function)
+        functions, entry = _kernel(kernel, converted, device)
+        block.add_ops(functions)
         entries += entry
     # Built-ins first, by name: a kernel does not depend on which others stand in its module.
     variables = [op for op in block.ops if isinstance(op, GlobalVariableOp)]
@@ -127,7 +127,8 @@ def _order(variable: GlobalVariableOp) -> tuple[bool, str]:
 
 def _kernel(
     kernel: gpu.FuncOp, module: SPIRVModuleOp, device: DeviceHabits
-) -> tuple[FuncOp, list[Operation]]:
+) -> tuple[list[FuncOp], list[Operation]]:
+    """The kernel's function and those that its instructions call; its entry point and mode."""
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:
@@ -140,7 +141,8 @@ def _kernel(
     code.convert(block)
     function = FuncOp(name, ([], []), Region(code.entry))
     mode = ExecutionModeOp(name, ExecutionMode.LocalSize, [int(v) for v in size.get_values()])
-    return function, [EntryPointOp(ExecutionModel.GLCompute, name, list(code.interface)), mode]
+    functions = [function, *code.functions]
+    return functions, [EntryPointOp(ExecutionModel.GLCompute, name, list(code.interface)), mode]
 
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -154,7 +156,7 @@ AS_IT_IS = frozenset(
         "SDot SUDot UDot "
         "KHR.CooperativeMatrixLoad KHR.CooperativeMatrixStore KHR.CooperativeMatrixMulAdd "
         "FAdd FSub FMul FNegate IAdd ISub IMul FConvert ConvertSToF ConvertUToF "
-        "SConvert UConvert"
+        "SConvert UConvert NV.CooperativeMatrixConvert"
     ).split()
 )
 """
@@ -368,14 +370,23 @@ HANDLERS: dict[type[Operation], Convert] = {
     scf.ForOp: for_loop,
     scf.IfOp: if_branch,
     scf.YieldOp: nothing,
+    YieldOp: nothing,
 }
 """By exact type: one dictionary lookup an operation."""
+
+
+FUNCTIONS = ("schedule.each_element", "schedule.reduce_rows")
+"""Operations with a function of a matrix's elements, which few kernels have."""
 
 
 def handler_of(kind: type[Operation]) -> Convert | None:
     """The conversion of a class of operations, None if there is none."""
     if kind.name in AS_IT_IS or kind.__module__ in GROUP:
         return same
+    if kind.name in FUNCTIONS:
+        from xdsl_spirv.passes.spirv import kernel_functions
+
+        return kernel_functions.HANDLERS[kind]
     if kind not in HANDLERS and kind.name.startswith(("arith.", "math.")):
         # Most kernels use none of these instructions, of which GLSL.std.450 has many.
         from xdsl_spirv.passes.spirv import kernel_integers

@@ -26,7 +26,7 @@ from xdsl.context import Context
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import ArrayAttr, SymbolRefAttr, VectorType, f32, i8, i32
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -147,19 +147,36 @@ def _take_numbers(
         if isinstance(op, EntryPointOp):
             names = [*op.interface.data, SymbolRefAttr(variable.sym_name.data)]
             op.properties["interface"] = ArrayAttr(names)
-    function = next(op for op in block.ops if isinstance(op, FuncOp))
-    entry = function.body.blocks[0]
-    variables = [op for op in entry.ops if isinstance(op, VariableOp)]
-    place = InsertPoint.at_start(entry)
-    emitter = SpirvEmitter(place, kernel.module, variables[-1] if variables else None)
+    emitters: dict[Operation, SpirvEmitter] = {}
     for hole, column in zip(kernel.template.holes, columns, strict=True):
         if column not in differing:
             continue
         old = hole.op.operands[hole.index]
+        function = _function_of(hole.op)
+        if function not in emitters:
+            emitters[function] = _at_top(function, kernel.module)
+        emitter = emitters[function]
         member = _member(emitter, variable, differing.index(column), column[0], old.type)
         hole.op.operands[hole.index] = member
         if isinstance(old.owner, ConstantOp) and not old.first_use:
             Rewriter.erase_op(old.owner)
+
+
+def _function_of(op: Operation) -> FuncOp:
+    """The function that an operation stands in: the kernel's, or one that it calls."""
+    around = op.parent_op()
+    while not isinstance(around, FuncOp):
+        assert around is not None, "numbers stand in functions"
+        around = around.parent_op()
+    return around
+
+
+def _at_top(function: FuncOp, module: ModuleOp) -> SpirvEmitter:
+    """Writes at a function's top, behind its variables."""
+    entry = function.body.blocks[0]
+    variables = [op for op in entry.ops if isinstance(op, VariableOp)]
+    place = InsertPoint.at_start(entry)
+    return SpirvEmitter(place, module, variables[-1] if variables else None)
 
 
 def _member(

@@ -1,0 +1,84 @@
+"""
+Functions of a matrix's elements, on their way to `spirv`: a region becomes a function.
+
+    %r = schedule.each_element %m(%x) ... {        %r = spirv.NV.CooperativeMatrixPerElementOp
+    ^bb0(%row: index, ...): ...               ->       %m, @f_each_0(%x) ...
+    }                                              spirv.func @f_each_0(%row: i32, ...) -> f32
+
+Equal regions become one function. Buffers are variables of the module, which a function reaches by
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from xdsl_spirv.dialects.schedule import EachElementOp, ReduceRowsOp
+from xdsl_spirv.dialects.spirv.control_flow import ReturnValueOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix_2 import (
+    CooperativeMatrixPerElementOp,
+    CooperativeMatrixReduceOp,
+)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp, FuncOp
+from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
+
+
+def each_element(code: KernelCode, op: Operation) -> SSAValue | None:
+    each = cast(EachElementOp, op)
+    name = _function(code, "each", each.body.block, (None, None, None, *each.arguments))
+    given = [a for a in each.arguments if not isinstance(a.type, MemRefType)]
+    return code.add(
+        CooperativeMatrixPerElementOp(code.value(each.matrix), name, [*map(code.value, given)])
+    )
+
+
+def reduce_rows(code: KernelCode, op: Operation) -> SSAValue | None:
+    reduce = cast(ReduceRowsOp, op)
+    name = _function(code, "combine", reduce.body.block, (None, None))
+    matrix = code.value(reduce.matrix)
+    row = CooperativeMatrixReduce.Row
+    return code.add(CooperativeMatrixReduceOp(matrix, row, name, reduce.matrix.type))  # pyright: ignore
+
+
+HANDLERS: dict[type[Operation], Convert] = {
+    EachElementOp: each_element,
+    ReduceRowsOp: reduce_rows,
+}
+
+
+def _function(code: KernelCode, kind: str, block: Block, given: Sequence[SSAValue | None]) -> str:
+    """The name of the function that a region of one block is; `given` are buffers it is given."""
+    inner = KernelCode(code.name, code.module, code.handler_of, code.device)
+    inner.interface = code.interface
+    types: list[Attribute] = []
+    for argument, value in zip(block.args, given, strict=True):
+        if isinstance(argument.type, MemRefType):
+            assert value is not None
+            inner.bases[argument] = _address(inner, code.bases[value])
+            continue
+        types.append(code.type(argument.type, block.parent_op() or cast(Operation, block.last_op)))
+        parameter = inner.entry.insert_arg(types[-1], len(inner.entry.args))
+        parameter.name_hint = argument.name_hint
+        inner.values[argument] = parameter
+    (result,) = inner.convert(block)
+    inner.insert(ReturnValueOp(result))
+    body = Region(inner.entry)
+    for known in code.functions:
+        if known.body.is_structurally_equivalent(body):
+            return known.sym_name.data
+    name = f"{code.name}_{kind}_{len(code.functions)}"
+    code.functions.append(FuncOp(name, (types, [result.type]), body))
+    return name
+
+
+def _address(inner: KernelCode, address: SSAValue) -> SSAValue:
+    """The address of a variable in another function than the kernel's."""
+    of_kernel = address.owner
+    assert isinstance(of_kernel, AddressOfOp)
+    name, type = of_kernel.variable.string_value(), of_kernel.result.type
+    return inner.once(f"@{name}", lambda: AddressOfOp(name, type))  # pyright: ignore
