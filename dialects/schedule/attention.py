@@ -64,7 +64,7 @@ fragments, or as it lies in pieces as wide as an invocation can load.
 
 RESCALE = ("always", "seldom", "late")
 
-PROBABILITIES = ("memory", "registers")
+PROBABILITIES = ("memory", "registers", "converted")
 """How probabilities become the first operand of the second product."""
 
 AHEAD = ("none", "values", "keys", "both", "scores", "all")
@@ -90,7 +90,8 @@ class AttentionAttr(KeyedAttr):
     With `probabilities = memory` they go through Workgroup memory, with `registers` they stay where
     they are, as components of accumulators that are in the same places as those of A. Then `ahead`
     says what is read before it is needed: the tile's `values` before its softmax, the next tile's
-    `keys` too, or `both`, its values as well.
+    `keys` too, or `both`, its values as well. With `probabilities = converted` the device has
+    instructions that reduce rows, compute elements by their places and convert accumulators.
 
         #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
           instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
@@ -148,6 +149,11 @@ class AttentionAttr(KeyedAttr):
     def in_registers(self) -> bool:
         """Whether probabilities stay in registers."""
         return self.probabilities.data == "registers"
+
+    @property
+    def are_converted(self) -> bool:
+        """Whether probabilities become an operand by an instruction."""
+        return self.probabilities.data == "converted"
 
     def reads_ahead(self, what: str) -> bool:
         """Whether it reads the tile's `values` early, or the next one's `keys`, or `both`."""

@@ -11,13 +11,14 @@ looked at at all.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import inf, log2
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import BFloat16Type, Float32Type, FloatAttr, MemRefType, f16, f32, i32
+from xdsl.dialects.builtin import Float32Type, FloatAttr, MemRefType, f16, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
@@ -35,14 +36,11 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_operands import (
-    COLUMN_MAJOR,
     ROW_MAJOR,
     fragments_of,
     offset_along,
     stride_of,
 )
-from xdsl_spirv.passes.kernel.attention_scratch import Scratch
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
@@ -55,6 +53,10 @@ EXCESS = 8.0
 LOG2_E = log2(2.718281828459045)
 
 Fragment = SSAValue
+
+
+Store = Callable[[int, int, Fragment], None]
+"""store(strip, column, fragment)"""
 
 
 @dataclass
@@ -76,8 +78,14 @@ class State:
         return cls(list(values[:strips]), list(values[strips : 2 * strips]), results)
 
 
-class AttentionCode:
-    """Writes the body of the kernel."""
+class AttentionCode(ABC):
+    """
+    Writes the body of the kernel.
+
+    What is done with rows as a whole, with elements by their places, and with probabilities on
+    their way to the second product, is said by those who know how: through Workgroup memory
+    (`attention_memory_code`) or by instructions for it (`attention_converted_code`).
+    """
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
         self.b, self.plan = b, plan
@@ -95,7 +103,7 @@ class AttentionCode:
         self.lane = b.lane_id()
         self.tile_row = b.times(tile, schedule.query_tile.data)
         self.row = b.plus(self.tile_row, b.times(subgroup, schedule.rows))
-        self.scratch = Scratch(b, plan, subgroup, self.lane, self.accumulator)
+        self._prepare(subgroup)
         # In units of the exponent of two where nothing is added to scores, so that one multiply-add
         # makes the exponent of a raw score; else scores are scaled first.
         scale = plan.op.scale.value.data
@@ -148,17 +156,11 @@ class AttentionCode:
     def write(self) -> None:
         """Writes the whole body."""
         b, plan = self.b, self.plan
-        self._count()
+        self._count_places()
         self.q = self._queries()
         self.source_k = fragments_of(b, plan, "k", self.batch, self.lane)
         self.source_v = fragments_of(b, plan, "v", self.batch, self.lane)
-
-        def lowest(number: Index) -> None:
-            for strip in range(self.strips):
-                at = b.plus(self.scratch.at_rows, b.plus(number, strip * self.m))
-                b.store(self.number(LOWEST), self.scratch.maxima, (at,))
-
-        self.scratch.each_row(lowest)
+        self._begin()
         zero, low = self.splat(0.0), self.splat(LOWEST)
         count = self.strips
         state = State([low] * count, [zero] * count, [[zero] * plan.columns for _ in range(count)])
@@ -249,16 +251,7 @@ class AttentionCode:
         """The probabilities times values, added to what there is."""
         first = self.b.divided(key, self.k)
         for step in range(self.keys // self.k):
-            lefts = [
-                self.scratch.load(
-                    self.scratch.probabilities,
-                    self.scratch.probability(strip, step * self.k),
-                    self.left,
-                    self.plan.probability_row,
-                    ROW_MAJOR,
-                )
-                for strip in range(self.strips)
-            ]
+            lefts = self._lefts(step)
             for column in range(self.plan.columns):
                 right = self.source_v.load(column, self.b.plus(first, step))
                 for strip, left in enumerate(lefts):
@@ -266,65 +259,6 @@ class AttentionCode:
                     row[column] = self._multiplied(left, right, row[column])
 
     # Scores
-
-    def _count(self) -> None:
-        """Each component's position in its fragment: its column, and how far right of its row."""
-        if not self.plan.counts:
-            return
-        b = self.b
-        size, invocations = max(self.m, self.n), self.plan.invocations
-        memory = b.allocate(MemRefType(f32, [size], memory_space=WORKGROUP), "indices")
-        thread = b.thread_id()
-        for first in range(0, size, invocations):
-            number = b.plus(thread, first)
-            inside = b.below(thread, size - first) if size - first < invocations else True
-            b.when(inside, lambda number=number: self._write_index(memory, number))
-        b.barrier()
-        columns = self.scratch.load(memory, 0, self.accumulator, 0, ROW_MAJOR)
-        self.columns = columns
-        if self.plan.op.offset is not None:
-            rows = self.scratch.load(memory, 0, self.accumulator, 0, COLUMN_MAJOR)
-            self.beyond = self.both(arithmetic.FSubOp, columns, rows)
-
-    def _write_index(self, memory: SSAValue, number: Index) -> None:
-        self.b.store(self._float(number), memory, (number,))
-
-    def _float(self, number: Index) -> SSAValue:
-        """An index, or a difference of two, as f32."""
-        if isinstance(number, int):
-            return self.number(float(number))
-        integer = self.b.add(arith.IndexCastOp(self.b.index(number), i32))
-        return self.b.add(arith.SIToFPOp(integer, f32))
-
-    def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
-        """-inf where a key is no key, or comes after what the row may see."""
-        b, plan = self.b, self.plan
-        _, keys, _, _ = plan.op.extents
-        first = b.plus(key, j * self.n)
-        values = self.parts(fragment)
-        least = self.number(-inf)
-        if plan.ragged and not (isinstance(first, int) and first + self.n <= keys):
-            left = self._float(keys - first) if isinstance(first, int) else self._left(keys, first)
-            values = [
-                b.add(arith.SelectOp(b.add(arith.CmpfOp(column, left, "olt")), value, least))
-                for column, value in zip(self.parts(self.columns), values, strict=True)
-            ]
-        if plan.op.offset is not None:
-            # key + column > row + offset, as column - row > what is uniform.
-            limit = self._difference(b.plus(self.row, strip * self.m + plan.op.offset), first)
-            values = [
-                b.add(arith.SelectOp(b.add(arith.CmpfOp(beyond, limit, "ogt")), least, value))
-                for beyond, value in zip(self.parts(self.beyond), values, strict=True)
-            ]
-        return self.put(values, fragment)
-
-    def _left(self, keys: int, first: Index) -> SSAValue:
-        return self._difference(keys, first)
-
-    def _difference(self, a: Index, b: Index) -> SSAValue:
-        """Of two indices, as f32; it may be negative."""
-        one, other = self.b.index(a), self.b.index(b)
-        return self._float(self.b.add(arith.SubiOp(one, other)))
 
     def _scaled(self, scores: list[list[Fragment]], key: Index) -> list[list[Fragment]]:
         """Scores times the scale, plus the mask."""
@@ -356,7 +290,7 @@ class AttentionCode:
             loaded = b.add(CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, type))
             return loaded if type is self.accumulator else self._converted(loaded, self.accumulator)
 
-        def element_at(i: Index, j: Index, place: Index) -> None:
+        def element_at(i: Index, j: Index) -> SSAValue:
             rows, keys, _, _ = self.plan.op.extents
             r, c = b.plus(row, i), b.plus(key, j)
             inside = b.both(b.below(r, rows), b.below(c, keys))
@@ -367,28 +301,15 @@ class AttentionCode:
             value = b.load(self.mask, (b.plus(start, at),))  # pyright: ignore[reportArgumentType]
             if not isinstance(element, Float32Type):
                 value = b.add(arith.ExtFOp(value, f32))
-            b.store(b.select(inside, value, self.number(-inf)), self.scratch.exchange, (place,))
+            return b.select(inside, value, self.number(-inf))
 
-        self.b.subgroup_barrier()
-        self.scratch.each_element(element_at)
-        self.b.subgroup_barrier()
-        return self.scratch.spread()
+        return self._of_places(element_at)
 
     def _converted(self, fragment: Fragment, type: CooperativeMatrixType) -> Fragment:
         converted = conversion.FConvertOp.create(operands=[fragment], result_types=[type])
         return self.b.add(converted)
 
     # Softmax
-
-    def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
-        """For each strip, component by component, the greatest of its fragments."""
-        maxima: list[list[SSAValue]] = []
-        for row in scores:
-            components = [self.parts(fragment) for fragment in row]
-            maxima.append(
-                [reduce(self.greater, values) for values in zip(*components, strict=True)]
-            )
-        return maxima
 
     def _rescaled(self, scores: list[list[Fragment]], state: State) -> State:
         """The state with maxima that hold for these scores."""
@@ -402,8 +323,7 @@ class AttentionCode:
         kept = state.flat()
         types = [value.type for value in kept]
         chosen = self.b.choose(self._exceeds(greatest, state), types, new, lambda: kept)
-        # What was read of the last tile's probabilities lies before what is written now.
-        self.b.subgroup_barrier()
+        self._settle()
         return State.of(chosen, self.strips)
 
     def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
@@ -422,25 +342,11 @@ class AttentionCode:
     def _with_maxima(
         self, greatest: list[list[SSAValue]], scores: list[list[Fragment]], state: State
     ) -> State:
-        b, scratch = self.b, self.scratch
-        exponent_factor = self.number(self.exponent_factor)
-
-        def replace(value: SSAValue, at: Index) -> None:
-            if self.raw:
-                value = b.add(arith.MulfOp(value, exponent_factor))
-            before = b.load(scratch.maxima, (at,))
-            now = self.greater(before, value)
-            lost = b.add(arith.SubfOp(before, now))
-            if not self.raw:
-                lost = b.add(arith.MulfOp(lost, exponent_factor))
-            b.store(now, scratch.maxima, (at,))
-            b.store(self.power(lost), scratch.factors, (at,))
-
+        """The state with maxima that hold for these scores."""
         rescaled = State([], [], [])
         for strip, values in enumerate(greatest):
-            scratch.reduced(strip, self.put(values, scores[strip][0]), self.greater, replace)
-            rescaled.maxima.append(scratch.of_rows(scratch.maxima, strip))
-            factor = scratch.of_rows(scratch.factors, strip)
+            maxima, factor = self._renewed(strip, values, scores[strip][0], state.maxima[strip])
+            rescaled.maxima.append(maxima)
             rescaled.sums.append(self.both(arithmetic.FMulOp, state.sums[strip], factor))
             row = state.results[strip]
             rescaled.results.append(
@@ -448,23 +354,14 @@ class AttentionCode:
             )
         return rescaled
 
-    def _powers(self, scores: list[list[Fragment]], state: State) -> None:
-        """exp(score - maximum), added to the sums, and rounded into Workgroup memory."""
-        for strip, row in enumerate(scores):
-            maxima = self.parts(state.maxima[strip])
-            for j, fragment in enumerate(row):
-                pairs = zip(self.parts(fragment), maxima, strict=True)
-                values = [self.power(self._exponent(score, top)) for score, top in pairs]
-                powers = self.put(values, fragment)
-                state.sums[strip] = self.both(arithmetic.FAddOp, state.sums[strip], powers)
-                self.scratch.store(
-                    self.scratch.probabilities,
-                    self.scratch.probability(strip, j * self.n),
-                    self._carried(values, powers),
-                    self.plan.probability_row,
-                    ROW_MAJOR,
-                )
-        self.b.subgroup_barrier()
+    def _as_maximum(self, score: SSAValue, factor: SSAValue) -> SSAValue:
+        """A score in the unit of maxima; `factor` is the exponent's."""
+        return self.b.add(arith.MulfOp(score, factor)) if self.raw else score
+
+    def _lost(self, before: SSAValue, now: SSAValue, factor: SSAValue) -> SSAValue:
+        """The power of two by which sums shrink when a maximum grows."""
+        lost = self.b.add(arith.SubfOp(before, now))
+        return lost if self.raw else self.b.add(arith.MulfOp(lost, factor))
 
     def _exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
         b, exponent_factor = self.b, self.number(self.exponent_factor)
@@ -472,54 +369,40 @@ class AttentionCode:
             return b.add(math.FmaOp(score, exponent_factor, b.add(arith.NegfOp(maximum))))
         return b.add(arith.MulfOp(b.add(arith.SubfOp(score, maximum)), exponent_factor))
 
-    def _carried(self, values: Sequence[SSAValue], powers: Fragment) -> Fragment:
-        """Powers in 16 bits: those of bf16 as the bits of f16, of which there are accumulators."""
-        if not isinstance(self.plan.element, BFloat16Type):
-            return self._converted(powers, self.carrier)
-        b = self.b
-        narrow = [b.add(arith.TruncFOp(value, self.plan.element)) for value in values]
-        bits = [b.add(conversion.BitcastOp(value, f16)) for value in narrow]
-        none = b.at_top(ConstantOp(FloatAttr(0.0, f16), self.carrier))
-        return self.put(bits, none)
+    # The result
 
     # The result
 
     def _finish(self, state: State) -> None:
         """The results divided by the sums, to where they belong."""
-        b, scratch, plan = self.b, self.scratch, self.plan
-        guarded = plan.op.nan_to_zero is not None
-
-        def invert(total: SSAValue, at: Index) -> None:
-            value = b.add(arith.DivfOp(self.number(1.0), total))
-            if guarded:
-                # NaN marks a row without a sum.
-                some = b.add(arith.CmpfOp(total, self.number(0.0), "ogt"))
-                value = b.select(some, value, self.number(float("nan")))
-            b.store(value, scratch.factors, (at,))
-
-        def add(x: SSAValue, y: SSAValue) -> SSAValue:
-            return b.add(arith.AddfOp(x, y))
-
+        guarded = self.plan.op.nan_to_zero is not None
         store = self._storer()
         for strip in range(self.strips):
-            self.b.subgroup_barrier()
-            scratch.reduced(strip, state.sums[strip], add, invert)
-            factor = scratch.of_rows(scratch.factors, strip)
+            factor = self._inverse(strip, state.sums[strip])
             for column, fragment in enumerate(state.results[strip]):
                 value = self.both(arithmetic.FMulOp, fragment, factor)
                 if guarded:
                     value = self._without_nan(value, factor)
                 store(strip, column, value)
 
-    def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
-        b, zero = self.b, self.number(0.0)
-        numbers = [
-            b.add(arith.SelectOp(b.add(arith.CmpfOp(f, f, "uno")), zero, v))
-            for v, f in zip(self.parts(value), self.parts(factor), strict=True)
-        ]
-        return self.put(numbers, value)
+    def _inverted(self, total: SSAValue) -> SSAValue:
+        """A row's number that its results are multiplied by; NaN marks a row without a sum."""
+        b = self.b
+        value = b.add(arith.DivfOp(self.number(1.0), total))
+        if self.plan.op.nan_to_zero is None:
+            return value
+        some = b.add(arith.CmpfOp(total, self.number(0.0), "ogt"))
+        return b.select(some, value, self.number(float("nan")))
 
-    def _storer(self) -> Callable[[int, int, Fragment], None]:
+    def _add(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        return self.b.add(arith.AddfOp(x, y))
+
+    def _zero_for_nan(self, value: SSAValue, factor: SSAValue) -> SSAValue:
+        b = self.b
+        nan = b.add(arith.CmpfOp(factor, factor, "uno"))
+        return b.add(arith.SelectOp(nan, self.number(0.0), value))
+
+    def _storer(self) -> Store:
         """store(strip, column, fragment): whole fragments, or element by element."""
         b, plan = self.b, self.plan
         out = plan.op.out
@@ -542,24 +425,84 @@ class AttentionCode:
 
         def by_elements(strip: int, column: int, value: Fragment) -> None:
             rows, _, _, width = plan.op.extents
-            self.b.subgroup_barrier()
-            self.scratch.collect(value)
-            self.b.subgroup_barrier()
 
-            def store(i: Index, j: Index, at: Index) -> None:
+            def store(i: Index, j: Index, number: Callable[[], SSAValue]) -> None:
                 r = b.plus(b.plus(self.row, strip * self.m), i)
                 c = b.plus(j, column * self.n)
                 inside = b.below(r, rows) if rows % plan.schedule.query_tile.data else True
                 if width % self.n:
                     inside = b.both(inside, b.below(c, width))
-                b.when(inside, lambda: store_one(r, c, at))
+                b.when(inside, lambda: store_one(r, c, number()))
 
-            def store_one(r: Index, c: Index, at: Index) -> None:
-                number = b.load(self.scratch.exchange, (at,))
+            def store_one(r: Index, c: Index, number: SSAValue) -> None:
                 if not isinstance(element, Float32Type):
                     number = b.add(arith.TruncFOp(number, element))  # pyright: ignore
                 b.store(number, memory, (place(r, c),))
 
-            self.scratch.each_element(store)
+            self._each_place(value, store)
 
-        return directly if plan.stored_in_fragments else by_elements
+        return self._store_of(directly, by_elements)
+
+    # By rows, by places, and from one product to the other
+
+    @abstractmethod
+    def _prepare(self, subgroup: Index) -> None:
+        """Before anything else is written."""
+
+    def _count_places(self) -> None:
+        """Find out where in a fragment components stand."""
+
+    def _begin(self) -> None:
+        """Before the loop over keys."""
+
+    def _settle(self) -> None:
+        """After maxima were looked at, and before probabilities are written."""
+
+    @abstractmethod
+    def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
+        """For each strip the greatest of its fragments, component by component, in some form."""
+
+    @abstractmethod
+    def _renewed(
+        self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
+    ) -> tuple[Fragment, Fragment]:
+        """
+        A strip's maxima that hold for these scores, and by what sums change that held for those
+        before; each row's in every component. `score` is any fragment.
+        """
+
+    @abstractmethod
+    def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
+        """-inf where a key is no key, or comes after what the row may see."""
+
+    @abstractmethod
+    def _of_places(self, element: Callable[[Index, Index], SSAValue]) -> Fragment:
+        """The fragment of element(row, column)."""
+
+    @abstractmethod
+    def _powers(self, scores: list[list[Fragment]], state: State) -> None:
+        """exp(score - maximum), added to the sums, and rounded for the second product."""
+
+    @abstractmethod
+    def _lefts(self, step: int) -> list[Fragment]:
+        """The strips' powers of the keys of a step of the second product."""
+
+    @abstractmethod
+    def _inverse(self, strip: int, sums: Fragment) -> Fragment:
+        """`_inverted` of each row's sum, in every component of the row."""
+
+    @abstractmethod
+    def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
+        """`_zero_for_nan` of every component."""
+
+    def _store_of(self, directly: Store, by_elements: Store) -> Store:
+        """How a fragment is stored, of the two ways."""
+        return directly if self.plan.stored_in_fragments else by_elements
+
+    @abstractmethod
+    def _each_place(
+        self,
+        value: Fragment,
+        body: Callable[[Index, Index, Callable[[], SSAValue]], None],
+    ) -> None:
+        """body(row, column, what gives the element) for each element of a fragment."""

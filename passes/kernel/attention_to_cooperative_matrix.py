@@ -11,7 +11,9 @@ in registers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -28,8 +30,6 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPattern
-from xdsl_spirv.passes.kernel.attention_code import AttentionCode
-from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
 from xdsl_spirv.passes.kernel.collective import PackPattern
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_fit import check_attention
@@ -62,5 +62,26 @@ class AttentionPattern(KernelPattern[AttentionOp]):
             refuse(self.pass_name, op, "it has no #schedule.attention: run assign-schedule")
         plan = AttentionPlan(op, schedule, self.target)
         check_attention(plan)
-        code = RegisterAttentionCode if schedule.in_registers else AttentionCode
-        code(KernelEmitter(InsertPoint.before(collective)), plan).write()
+        _code_of(schedule)(KernelEmitter(InsertPoint.before(collective)), plan).write()
+
+
+class Code(Protocol):
+    """Writes the body of an attention's kernel."""
+
+    def write(self) -> None: ...
+
+
+def _code_of(schedule: AttentionAttr) -> Callable[[KernelEmitter, AttentionPlan], Code]:
+    match schedule.probabilities.data:
+        case "registers":
+            from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
+
+            return RegisterAttentionCode
+        case "converted":
+            from xdsl_spirv.passes.kernel.attention_converted_code import ConvertedAttentionCode
+
+            return ConvertedAttentionCode
+        case _:
+            from xdsl_spirv.passes.kernel.attention_memory_code import MemoryAttentionCode
+
+            return MemoryAttentionCode

@@ -233,7 +233,7 @@ class AttentionPlan:
     @property
     def workgroup_bytes(self) -> int:
         """Probabilities, a fragment of f32, two numbers for each row; and indices once."""
-        if self.schedule.in_registers:
+        if self.schedule.probabilities.data != "memory":
             return 0
         m, n, _ = self.schedule.instruction.sizes
         rows = self.schedule.rows
@@ -439,13 +439,18 @@ class AttentionPlan:
     @property
     def stored_in_fragments(self) -> bool:
         """Whether the result is stored cooperatively."""
+        return not self.ends_within and self.fragments_are_stored
+
+    @property
+    def fragments_are_stored(self) -> bool:
+        """The same of a fragment that lies inside the result."""
         result = element_type_of(self.op.out)
         if isinstance(result, BFloat16Type):
             return False
         layout = self.layout("result")
         _, _, _, e = self.extents
         _, n, _ = self.schedule.instruction.sizes
-        if self.ends_within or e % n:
+        if e % n:
             return False
         if not layout.is_contiguous(2):
             return False

@@ -25,7 +25,9 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, typical
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, N, element_type_of
 from xdsl_spirv.passes.schedule.attention_fit import (
+    CONVERTED,
     Schedule,
+    lacks,
     not_by_matrices,
     problems,
     shapes_of,
@@ -175,6 +177,8 @@ def _candidates(
     kind = _through_memory
     if AttentionPlan(op, probe, target).shared_places is not None:
         kind = _without_memory
+    elif not lacks(CONVERTED, target) and shape[1] == shape[2]:
+        kind = _by_instructions
     for schedule in kind(op, target, shape):
         count = schedule.key_tile.data // max(shape[1:])
         if count == 1 or op.is_dynamic or schedule.key_tile.data < 2 * op.extents[N]:
@@ -195,6 +199,18 @@ def _through_memory(
     for strips, count, subgroups in product(strips_of, counts, subgroups_of):
         tile, keys = subgroups * strips * shape[0], count * max(shape[1:])
         yield _with_paths(op, target, tile, keys, subgroups, shape)
+
+
+def _by_instructions(
+    op: AttentionOp, target: Target, shape: tuple[int, int, int]
+) -> Iterator[AttentionAttr]:
+    """Probabilities that are converted: fragments stay whole where nobody knows what is in them."""
+    for known in _through_memory(op, target, shape):
+        paths, rescale = known.paths, known.rescale.data
+        if not target.even_fragments:
+            paths, rescale = ("rows", "rows", "rows"), "always"
+        counts = known.query_tile.data, known.key_tile.data, known.subgroups.data
+        yield AttentionAttr(*counts, known.instruction, paths, rescale, "converted")
 
 
 def _without_memory(

@@ -4,7 +4,7 @@ Whether an attention's schedule fits a target, and if not, what would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
@@ -21,7 +21,7 @@ from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, element_type_of
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, check_lanes
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.targets import Target
+from xdsl_spirv.targets import CONVERSIONS, PER_ELEMENT, REDUCTIONS, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
 
@@ -40,13 +40,14 @@ SIDE_BY_SIDE = 4
 """Subgroups that a unit computes without one delaying another."""
 
 
-def _unsupported(element: Attribute, d: int, e: int, target: Target) -> Iterator[str]:
+def _unsupported(plan: AttentionPlan) -> Iterator[str]:
+    element, target, (_, _, d, e) = plan.element, plan.target, plan.op.extents
     if not isinstance(element, Float16Type | BFloat16Type):
         yield f"queries, keys and values are f16 or bf16, not {element}"
         return
     if max(d, e) > MOST_HEAD:
         yield f"a head of {max(d, e)} elements: at most {MOST_HEAD}"
-    if not target.even_fragments:
+    if not target.even_fragments and not _takes_no_fragment_apart(plan.schedule):
         yield f"{target.name} does not list how it distributes fragments over invocations"
     if not any(shapes_of(element, target)):
         name = type_name(element, True)
@@ -111,8 +112,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             "vectors, and v = vectors or direct, would not"
         )
         return
-    _, _, d, e = op.extents
-    yield from _unsupported(plan.element, d, e, target)
+    yield from _unsupported(plan)
     if any(element_type_of(value) != plan.element for value in (op.key, op.value)):
         yield "queries, keys and values differ in their element type"
         return
@@ -145,6 +145,8 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             f"fragments take {plan.registers} registers of an invocation, at most "
             f"{MOST_REGISTERS} do: fewer rows a subgroup or a smaller key_tile would fit"
         )
+    if schedule.are_converted:
+        yield from _converted(plan)
     if schedule.in_registers and plan.shared_places is None:
         yield (
             f"probabilities = registers, but {target.name} does not say that components of "
@@ -163,6 +165,34 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
                 yield from plan.rows_fit(name)
         elif plan.path(name) == "direct" and plan.packed_tile(name).words not in (1, 2, 4):
             yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
+
+
+def _takes_no_fragment_apart(schedule: AttentionAttr) -> bool:
+    """Whether no invocation needs to know how many components of a fragment it has."""
+    whole = schedule.are_converted and schedule.rescale.data == "always"
+    return whole and set(schedule.paths) == {"rows"}
+
+
+CONVERTED = (CONVERSIONS, PER_ELEMENT, REDUCTIONS)
+"""The features that `probabilities = converted` needs."""
+
+
+def lacks(features: Iterable[str], target: Target) -> str:
+    """Why a target has no path that needs features; empty if it has them."""
+    missing = [name for name in features if name not in target.features]
+    return f"{target.name} does not list {', '.join(missing)}" if missing else ""
+
+
+def _converted(plan: AttentionPlan) -> Iterator[str]:
+    """Why probabilities cannot be converted."""
+    _, n, k = plan.schedule.instruction.sizes
+    if missing := lacks(CONVERTED, plan.target):
+        yield f"probabilities = converted, but {missing}: memory takes any device"
+    elif n != k:
+        yield (
+            f"probabilities = converted, but accumulators have {n} columns and fragments of A {k}: "
+            "memory takes any instruction"
+        )
 
 
 def vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:

@@ -1,0 +1,139 @@
+"""
+An attention's rows, places and probabilities by instructions of SPV_NV_cooperative_matrix2.
+
+A row's maximum and sum are reductions of the matrix, what depends on a place is a function of each
+element, and probabilities are the accumulator converted to the second product's operand. So nothing
+goes through memory, on devices of which nobody knows where components lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, reduce
+from math import inf
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.kernel.attention_code import AttentionCode, Fragment, State, Store
+from xdsl_spirv.passes.kernel.matrix_functions import each_element, reduce_rows
+
+
+class ConvertedAttentionCode(AttentionCode):
+    """Writes the body of a kernel whose probabilities are converted."""
+
+    def _prepare(self, subgroup: Index) -> None:
+        self.probabilities: list[list[Fragment]] = []
+
+    def _each(self, body: Callable[..., SSAValue], matrix: Fragment, *others: Fragment) -> Fragment:
+        """The matrix of body(element, elements of the others)."""
+        return each_element(self.b, lambda row, column, *values: body(*values), matrix, *others)
+
+    # Scores
+
+    def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
+        """-inf where a key is no key, or comes after what the row may see."""
+        b, plan = self.b, self.plan
+        _, keys, _, _ = plan.op.extents
+        first = b.plus(key, j * self.n)
+        row = b.plus(self.row, strip * self.m)
+
+        def masked(i: SSAValue, j: SSAValue, score: SSAValue) -> SSAValue:
+            number = b.plus(first, j)
+            hidden: list[SSAValue] = []
+            if plan.ragged:
+                hidden.append(b.add(arith.CmpiOp(self._signed(number), b.i32(keys - 1), "sgt")))
+            if plan.op.offset is not None:
+                last = b.add(arith.AddiOp(self._signed(b.plus(row, i)), b.i32(plan.op.offset)))
+                hidden.append(b.add(arith.CmpiOp(self._signed(number), last, "sgt")))
+            if not hidden:
+                return score
+            either = reduce(lambda x, y: b.add(arith.OrIOp(x, y)), hidden)
+            return b.add(arith.SelectOp(either, self.number(-inf), score))
+
+        return each_element(b, masked, fragment)
+
+    def _signed(self, number: Index) -> SSAValue:
+        return self.b.add(arith.IndexCastOp(self.b.index(number), i32))
+
+    def _of_places(self, element: Callable[[Index, Index], SSAValue]) -> Fragment:
+        return each_element(self.b, lambda i, j, _: element(i, j), self.splat(0.0))
+
+    # Softmax
+
+    def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
+        """For each strip one fragment, of the greatest in each place."""
+        return [[reduce(lambda x, y: self._each(self.greater, x, y), row)] for row in scores]
+
+    def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
+        return super()._exceeds([self.parts(fragment) for (fragment,) in greatest], state)
+
+    def _renewed(
+        self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
+    ) -> tuple[Fragment, Fragment]:
+        factor = self.number(self.exponent_factor)
+        of_rows = reduce_rows(self.b, self.greater, greatest[0])
+
+        def risen(kept: SSAValue, value: SSAValue) -> SSAValue:
+            return self.greater(kept, self._as_maximum(value, factor))
+
+        def shrunk(kept: SSAValue, now: SSAValue) -> SSAValue:
+            return self.power(self._lost(kept, now, factor))
+
+        now = self._each(risen, before, of_rows)
+        return now, self._each(shrunk, before, now)
+
+    def _powers(self, scores: list[list[Fragment]], state: State) -> None:
+        """exp(score - maximum), added to the sums, and converted."""
+        self.probabilities = []
+        for strip, row in enumerate(scores):
+            self.probabilities.append([])
+            for fragment in row:
+                powers = self._each(self._power_of, fragment, state.maxima[strip])
+                state.sums[strip] = self.both(arithmetic.FAddOp, state.sums[strip], powers)
+                self.probabilities[-1].append(self._converted(powers, self.left))
+
+    def _power_of(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
+        return self.power(self._exponent(score, maximum))
+
+    def _lefts(self, step: int) -> list[Fragment]:
+        return [row[step] for row in self.probabilities]
+
+    # The result
+
+    def _inverse(self, strip: int, sums: Fragment) -> Fragment:
+        return self._each(self._inverted, reduce_rows(self.b, self._add, sums))
+
+    def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
+        return self._each(self._zero_for_nan, value, factor)
+
+    def _store_of(self, directly: Store, by_elements: Store) -> Store:
+        """Whole fragments wherever they lie inside."""
+        b, plan = self.b, self.plan
+        if not (plan.ends_within and plan.fragments_are_stored):
+            return super()._store_of(directly, by_elements)
+
+        def store(strip: int, column: int, value: Fragment) -> None:
+            last = b.plus(self.row, strip * self.m + self.m - 1)
+            given = strip, column, value
+            b.when(
+                b.below(last, plan.op.extents[0]),
+                partial(directly, *given),
+                partial(by_elements, *given),
+            )
+
+        return store
+
+    def _each_place(
+        self,
+        value: Fragment,
+        body: Callable[[Index, Index, Callable[[], SSAValue]], None],
+    ) -> None:
+        def element(i: SSAValue, j: SSAValue, number: SSAValue) -> SSAValue:
+            body(i, j, lambda: number)
+            return number
+
+        each_element(self.b, element, value)

@@ -1,0 +1,206 @@
+"""
+An attention's rows, places and probabilities through Workgroup memory: any device takes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from math import inf
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import BFloat16Type, FloatAttr, MemRefType, f16, f32, i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic, conversion
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.kernel.attention_code import LOWEST, AttentionCode, Fragment, State
+from xdsl_spirv.passes.kernel.attention_operands import COLUMN_MAJOR, ROW_MAJOR
+from xdsl_spirv.passes.kernel.attention_scratch import Scratch
+from xdsl_spirv.passes.kernel.staging import WORKGROUP
+
+
+class MemoryAttentionCode(AttentionCode):
+    """Writes the body of a kernel that exchanges what rows have through a `Scratch`."""
+
+    def _prepare(self, subgroup: Index) -> None:
+        self.scratch = Scratch(self.b, self.plan, subgroup, self.lane, self.accumulator)
+
+    def _begin(self) -> None:
+        b = self.b
+
+        def lowest(number: Index) -> None:
+            for strip in range(self.strips):
+                at = b.plus(self.scratch.at_rows, b.plus(number, strip * self.m))
+                b.store(self.number(LOWEST), self.scratch.maxima, (at,))
+
+        self.scratch.each_row(lowest)
+
+    def _settle(self) -> None:
+        # What was read of the last tile's probabilities lies before what is written now.
+        self.b.subgroup_barrier()
+
+    def _lefts(self, step: int) -> list[Fragment]:
+        return [
+            self.scratch.load(
+                self.scratch.probabilities,
+                self.scratch.probability(strip, step * self.k),
+                self.left,
+                self.plan.probability_row,
+                ROW_MAJOR,
+            )
+            for strip in range(self.strips)
+        ]
+
+    # Scores
+
+    def _count_places(self) -> None:
+        """Each component's position in its fragment: its column, and how far right of its row."""
+        if not self.plan.counts:
+            return
+        b = self.b
+        size, invocations = max(self.m, self.n), self.plan.invocations
+        memory = b.allocate(MemRefType(f32, [size], memory_space=WORKGROUP), "indices")
+        thread = b.thread_id()
+        for first in range(0, size, invocations):
+            number = b.plus(thread, first)
+            inside = b.below(thread, size - first) if size - first < invocations else True
+            b.when(inside, lambda number=number: self._write_index(memory, number))
+        b.barrier()
+        columns = self.scratch.load(memory, 0, self.accumulator, 0, ROW_MAJOR)
+        self.columns = columns
+        if self.plan.op.offset is not None:
+            rows = self.scratch.load(memory, 0, self.accumulator, 0, COLUMN_MAJOR)
+            self.beyond = self.both(arithmetic.FSubOp, columns, rows)
+
+    def _write_index(self, memory: SSAValue, number: Index) -> None:
+        self.b.store(self._float(number), memory, (number,))
+
+    def _float(self, number: Index) -> SSAValue:
+        """An index, or a difference of two, as f32."""
+        if isinstance(number, int):
+            return self.number(float(number))
+        integer = self.b.add(arith.IndexCastOp(self.b.index(number), i32))
+        return self.b.add(arith.SIToFPOp(integer, f32))
+
+    def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
+        """-inf where a key is no key, or comes after what the row may see."""
+        b, plan = self.b, self.plan
+        _, keys, _, _ = plan.op.extents
+        first = b.plus(key, j * self.n)
+        values = self.parts(fragment)
+        least = self.number(-inf)
+        if plan.ragged and not (isinstance(first, int) and first + self.n <= keys):
+            left = self._float(keys - first) if isinstance(first, int) else self._left(keys, first)
+            values = [
+                b.add(arith.SelectOp(b.add(arith.CmpfOp(column, left, "olt")), value, least))
+                for column, value in zip(self.parts(self.columns), values, strict=True)
+            ]
+        if plan.op.offset is not None:
+            # key + column > row + offset, as column - row > what is uniform.
+            limit = self._difference(b.plus(self.row, strip * self.m + plan.op.offset), first)
+            values = [
+                b.add(arith.SelectOp(b.add(arith.CmpfOp(beyond, limit, "ogt")), least, value))
+                for beyond, value in zip(self.parts(self.beyond), values, strict=True)
+            ]
+        return self.put(values, fragment)
+
+    def _left(self, keys: int, first: Index) -> SSAValue:
+        return self._difference(keys, first)
+
+    def _difference(self, a: Index, b: Index) -> SSAValue:
+        """Of two indices, as f32; it may be negative."""
+        one, other = self.b.index(a), self.b.index(b)
+        return self._float(self.b.add(arith.SubiOp(one, other)))
+
+    def _of_places(self, element: Callable[[Index, Index], SSAValue]) -> Fragment:
+        b, scratch = self.b, self.scratch
+        b.subgroup_barrier()
+        scratch.each_element(lambda i, j, at: b.store(element(i, j), scratch.exchange, (at,)))
+        b.subgroup_barrier()
+        return scratch.spread()
+
+    # Softmax
+
+    def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
+        """For each strip, component by component, the greatest of its fragments."""
+        maxima: list[list[SSAValue]] = []
+        for row in scores:
+            components = [self.parts(fragment) for fragment in row]
+            maxima.append(
+                [reduce(self.greater, values) for values in zip(*components, strict=True)]
+            )
+        return maxima
+
+    def _renewed(
+        self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
+    ) -> tuple[Fragment, Fragment]:
+        b, scratch = self.b, self.scratch
+        factor = self.number(self.exponent_factor)
+
+        def replace(value: SSAValue, at: Index) -> None:
+            value = self._as_maximum(value, factor)
+            kept = b.load(scratch.maxima, (at,))
+            now = self.greater(kept, value)
+            lost = self._lost(kept, now, factor)
+            b.store(now, scratch.maxima, (at,))
+            b.store(self.power(lost), scratch.factors, (at,))
+
+        scratch.reduced(strip, self.put(greatest, score), self.greater, replace)
+        return scratch.of_rows(scratch.maxima, strip), scratch.of_rows(scratch.factors, strip)
+
+    def _powers(self, scores: list[list[Fragment]], state: State) -> None:
+        """exp(score - maximum), added to the sums, and rounded into Workgroup memory."""
+        for strip, row in enumerate(scores):
+            maxima = self.parts(state.maxima[strip])
+            for j, fragment in enumerate(row):
+                pairs = zip(self.parts(fragment), maxima, strict=True)
+                values = [self.power(self._exponent(score, top)) for score, top in pairs]
+                powers = self.put(values, fragment)
+                state.sums[strip] = self.both(arithmetic.FAddOp, state.sums[strip], powers)
+                self.scratch.store(
+                    self.scratch.probabilities,
+                    self.scratch.probability(strip, j * self.n),
+                    self._carried(values, powers),
+                    self.plan.probability_row,
+                    ROW_MAJOR,
+                )
+        self.b.subgroup_barrier()
+
+    def _carried(self, values: Sequence[SSAValue], powers: Fragment) -> Fragment:
+        """Powers in 16 bits: those of bf16 as the bits of f16, of which there are accumulators."""
+        if not isinstance(self.plan.element, BFloat16Type):
+            return self._converted(powers, self.carrier)
+        b = self.b
+        narrow = [b.add(arith.TruncFOp(value, self.plan.element)) for value in values]
+        bits = [b.add(conversion.BitcastOp(value, f16)) for value in narrow]
+        none = b.at_top(ConstantOp(FloatAttr(0.0, f16), self.carrier))
+        return self.put(bits, none)
+
+    # The result
+
+    def _inverse(self, strip: int, sums: Fragment) -> Fragment:
+        b, scratch = self.b, self.scratch
+
+        def invert(total: SSAValue, at: Index) -> None:
+            b.store(self._inverted(total), scratch.factors, (at,))
+
+        b.subgroup_barrier()
+        scratch.reduced(strip, sums, self._add, invert)
+        return scratch.of_rows(scratch.factors, strip)
+
+    def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
+        pairs = zip(self.parts(value), self.parts(factor), strict=True)
+        return self.put([self._zero_for_nan(v, f) for v, f in pairs], value)
+
+    def _each_place(
+        self,
+        value: Fragment,
+        body: Callable[[Index, Index, Callable[[], SSAValue]], None],
+    ) -> None:
+        b, scratch = self.b, self.scratch
+        b.subgroup_barrier()
+        scratch.collect(value)
+        b.subgroup_barrier()
+        scratch.each_element(lambda i, j, at: body(i, j, lambda: b.load(scratch.exchange, (at,))))
