@@ -53,7 +53,7 @@ INSTRUCTIONS = ("coopmat", "dot", "fma")
 RASTERS = ("rows", "columns")
 LAYOUTS = ("rows", "panels", "fragments")
 FIRST = ("load", "store")
-RESULTS = ("fragments", "rows", "components")
+RESULTS = ("fragments", "rows", "components", "elements")
 
 
 @irdl_attr_definition
@@ -212,7 +212,8 @@ class ContractionAttr(KeyedAttr):
     takes fewer registers; `raster` says along which dimension of the result neighbouring workgroups
     lie, and `group` makes it that many rows (or columns) of tiles at a time, across them first:
     `rows<8>`; `result = rows` has each subgroup's part of the result pass through Workgroup memory,
-    to be stored row by row.
+    to be stored row by row; with `components` invocations compute and store their own components at
+    the result's edges, with `elements` an instruction calls a function for each element.
     """
 
     name = "schedule.contraction"

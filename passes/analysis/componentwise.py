@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import bit_width
@@ -131,33 +132,63 @@ def matrix_access(layout: Layout, parts: int = 1) -> MatrixAccess | None:
 
 def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], target: Target) -> bool:
     """Whether the epilogue can be computed on fragments of these sizes wherever they lie."""
-    epilogue = contraction.epilogue
+    epilogue, moved = contraction.epilogue, _MatrixMoves(contraction, sizes, target)
     m, n, _ = sizes
-    names = {p.result for p in target.cooperative_matrix if p.shape[:2] == (m, n)}
-
-    def has_matrices(type: Attribute) -> bool:
-        return bool(names & {type_name(type, True), type_name(type, False)})
-
-    def aligned(placed: Placed, stored: bool) -> bool:
-        layout = contraction.layout_of_result(placed.map, placed.shape)
-        access = matrix_access(layout, epilogue.parts)
-        if access is None or (stored and access.stride == 0):
-            return False
-        size = bit_width(placed.element_type) // 8
-        minor = n if access.by_rows else m
-        needed = min(target.cooperative_matrix_alignment, minor * size)
-        steps = [access.stride, layout.start, *(axis.stride for axis in layout.walks[0])]
-        return all(is_multiple(step * size, needed) for step in (minor, *steps))
-
     lanes = target.subgroup_size
     components = m * n // lanes if target.even_fragments and m * n % lanes == 0 else 0
     values = _values(epilogue.results, epilogue.root, components)
     return (
         values is not None
-        and all(has_matrices(placed_value.element_type) for placed_value in values)
-        and all(aligned(placed_value, True) for placed_value in epilogue.results)
-        and all(aligned(placed_value, False) for placed_value in epilogue.operands)
+        and all(moved.has_matrices(placed_value.element_type) for placed_value in values)
+        and all(moved.aligned(placed_value, True) for placed_value in epilogue.results)
+        and all(moved.aligned(placed_value, False) for placed_value in epilogue.operands)
     )
+
+
+def are_stored_as_matrices(
+    contraction: Contraction, sizes: tuple[int, int, int], target: Target
+) -> bool:
+    """Whether an accumulator holds what becomes of it until it is stored, in every result."""
+    moved, root = _MatrixMoves(contraction, sizes, target), contraction.epilogue.root.element_type
+
+    def held(type: Attribute) -> bool:
+        narrower = isinstance(type, AnyFloat) and isinstance(root, AnyFloat)
+        return type == root or (narrower and bit_width(type) < bit_width(root))
+
+    return all(
+        held(placed.element_type)
+        and moved.has_matrices(placed.element_type)
+        and moved.aligned(placed, True)
+        for placed in contraction.epilogue.results
+    )
+
+
+@dataclass(frozen=True)
+class _MatrixMoves:
+    """What fragments of M x N a target has, and loads and stores."""
+
+    contraction: Contraction
+    sizes: tuple[int, int, int]
+    target: Target
+
+    def has_matrices(self, type: Attribute) -> bool:
+        """Whether there are accumulators of a type."""
+        shape = self.sizes[:2]
+        names = {p.result for p in self.target.cooperative_matrix if p.shape[:2] == shape}
+        return bool(names & {type_name(type, True), type_name(type, False)})
+
+    def aligned(self, placed: Placed, stored: bool) -> bool:
+        """Whether fragments of what lies in memory begin where the device can move them."""
+        m, n, _ = self.sizes
+        layout = self.contraction.layout_of_result(placed.map, placed.shape)
+        access = matrix_access(layout, self.contraction.epilogue.parts)
+        if access is None or (stored and access.stride == 0):
+            return False
+        size = bit_width(placed.element_type) // 8
+        minor = n if access.by_rows else m
+        needed = min(self.target.cooperative_matrix_alignment, minor * size)
+        steps = [access.stride, layout.start, *(axis.stride for axis in layout.walks[0])]
+        return all(is_multiple(step * size, needed) for step in (minor, *steps))
 
 
 def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Placed] | None:

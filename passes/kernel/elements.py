@@ -253,6 +253,12 @@ class ElementCode:
                 values = [b.add(CompositeConstructOp(values, type))]
             self._store(access, values, row, column)
 
+    def values(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
+        """The results of one place."""
+        elements = [Element(row, column, accumulator)]
+        read: dict[tuple[Placed, Index], list[SSAValue]] = {}
+        return [self._value(placed, 0, elements, read) for placed in self.epilogue.results]
+
     def part(self, placed: Placed, accumulator: Accumulator) -> SSAValue:
         """What is accumulated in the part of the root that is read."""
         if isinstance(accumulator, tuple):

@@ -6,6 +6,7 @@ which those are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from xdsl.ir import SSAValue
 
@@ -20,6 +21,28 @@ Corner = tuple[Index, Index]
 """Row and column of a fragment's first element in the result."""
 
 
+Body = Callable[[Index, Index, Accumulator], None]
+
+
+class Elements(Protocol):
+    """What knows the elements of fragments by their places, wherever these are held."""
+
+    @property
+    def width(self) -> int:
+        """Elements that `for_each` may give as one."""
+        ...
+
+    def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
+        """body(row, column, element) for each of the fragment at `at`, or for `width` as one."""
+        ...
+
+    def whole(
+        self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
+    ) -> SSAValue:
+        """The fragment of element(row, column); `start` is any of its type."""
+        ...
+
+
 class FragmentComponents:
     """The code that takes fragments apart, and puts them together."""
 
@@ -28,20 +51,18 @@ class FragmentComponents:
         self._places = component_places(fragment)
         self._lane = lane_places(builder, fragment, lane)
 
-    def parts(
-        self, at: Corner, value: Accumulator, width: int
-    ) -> Iterator[tuple[Index, Index, Accumulator]]:
-        """Row, column and value of each component of the fragment at `at`, or of `width` as one."""
+    def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
+        """body(row, column, component) for each of the fragment at `at`, or for `width` as one."""
         add = self.builder.add
         places = list(self._at(at))
         for first in range(0, len(places), width):
             row, column = places[first]
             if isinstance(value, tuple):
-                yield row, column, tuple(add(CompositeExtractOp(v, [first])) for v in value)
+                body(row, column, tuple(add(CompositeExtractOp(v, [first])) for v in value))
                 continue
             numbers = range(first, first + width)
             values = [add(CompositeExtractOp(value, [number])) for number in numbers]
-            yield row, column, pack_elements(self.builder, values, values[0].type)
+            body(row, column, pack_elements(self.builder, values, values[0].type))
 
     @property
     def width(self) -> int:

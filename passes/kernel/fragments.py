@@ -6,7 +6,8 @@ for cooperative stores holds. In a tile that reaches beyond the result, fragment
 go directly still; the others go through Workgroup memory, one of each subgroup at a time, and each
 invocation stores the elements that lie inside. Barriers stand outside the branches, which differ
 from subgroup to subgroup. With `result = components` invocations store those of their own
-components that lie inside, where the target says which those are.
+components that lie inside, where the target says which those are; with `result = elements` the
+device calls a function for each element, which is told its place.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan, moves_together
 
 if TYPE_CHECKING:
-    from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
+    from xdsl_spirv.passes.kernel.fragment_components import Elements
+    from xdsl_spirv.passes.kernel.matrices import MatrixCode
     from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
@@ -70,11 +72,15 @@ class FragmentTile(ResultTile):
         super().__init__(builder, plan, place)
         self.type = type
         self.fragments_m, self.fragments_n, _ = plan.schedule.fragments
-        self._components: FragmentComponents | None = None
+        self._components: Elements | None = None
         if plan.component_places is not None:
             from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
 
             self._components = FragmentComponents(builder, plan.component_places, place.lane)
+        if plan.stores_elements:
+            from xdsl_spirv.passes.kernel.element_functions import ElementFunctions
+
+            self._components = ElementFunctions(builder)
         stored = plan.strip_width if plan.stores_rows else self._together
         self.code = ElementCode(builder, plan, self, 1, stored)
         self.scratch: SSAValue | None = None
@@ -203,9 +209,7 @@ class FragmentTile(ResultTile):
         """Fragments to where they begin in the result, inside which they lie."""
         b = self.builder
         if not self.plan.contraction.epilogue.is_empty:
-            from xdsl_spirv.passes.kernel.matrices import MatrixCode
-
-            code = MatrixCode(b, self, self.code)
+            code = self._matrix_code()
             for at, value in zip(corners, values, strict=True):
                 code.store(*at, value)
             return
@@ -216,6 +220,14 @@ class FragmentTile(ResultTile):
             place = b.divided(self.offset(*at), access.width)
             pointer = b.pointer(access.memory, (place,))
             b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
+
+    def _matrix_code(self) -> MatrixCode:
+        """The epilogue on whole fragments."""
+        if self.plan.stores_elements:
+            from xdsl_spirv.passes.kernel.element_functions import FunctionCode as Code
+        else:
+            from xdsl_spirv.passes.kernel.matrices import MatrixCode as Code
+        return Code(self.builder, self, self.code)
 
     def _store_guarded(
         self,
@@ -264,8 +276,7 @@ class FragmentTile(ResultTile):
         for at, value in zip(corners, values, strict=True):
 
             def store(at: tuple[Index, Index] = at, value: Accumulator = value) -> None:
-                for row, column, part in components.parts(at, value, width):
-                    b.when(self.inside(row, column), partial(code.store, row, column, part))
+                components.for_each(at, value, width, partial(self._store_inside, code))
 
             reaching = partial(b.when, self.inside(*at), store)
             if not self.plan.stored_directly:
@@ -273,6 +284,13 @@ class FragmentTile(ResultTile):
                 continue
             direct = partial(self._store_direct, [value], [at])
             b.when(self.fragment_inside(at), direct, reaching)
+
+    def _store_inside(
+        self, code: ElementCode, row: Index, column: Index, element: Accumulator
+    ) -> None:
+        """An accumulator's results, if their place lies inside."""
+        inside = self.inside(row, column)
+        self.builder.when(inside, partial(code.store, row, column, element))
 
     def _load_components(self, source: SSAValue, at: tuple[Index, Index]) -> SSAValue:
         """A fragment of what lies inside of it, and of anything else."""

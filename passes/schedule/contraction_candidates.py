@@ -35,7 +35,7 @@ from xdsl_spirv.passes.schedule.paths import (
 )
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
-from xdsl_spirv.targets import ScheduleCandidate, Target
+from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
 
 STAGED_ROW_PADDING = 16
 """Bytes: shifts each row by four banks, and keeps cooperative loads aligned."""
@@ -116,6 +116,8 @@ def _candidates(
                 schedule = make(result=candidate.result)
                 if candidate.edges and _has_edges(plan(contraction, schedule, target)):
                     schedule = make(result=candidate.edges)
+                if _has_functions(plan(contraction, schedule, target)):
+                    schedule = make(result="elements")
                 yield Candidate(schedule, rate, alone, stream)
 
 
@@ -130,6 +132,17 @@ def _has_edges(planned: Plan) -> bool:
         return False
     several = contraction.m > tile_m and contraction.n > tile_n
     return several and planned.stored_directly and contraction.epilogue.is_empty
+
+
+def _has_functions(planned: Plan) -> bool:
+    """
+    Whether results would pass through Workgroup memory on a device that instead calls a function
+    for each element, and of which nobody knows where components lie.
+    """
+    m, n, _ = planned.schedule.instruction.sizes
+    target = planned.target
+    known = target.fragment("Acc", (m, n), 8 * planned.result_bytes)
+    return PER_ELEMENT in target.features and known is None and planned.scratch_shape is not None
 
 
 def _whole(

@@ -24,7 +24,7 @@ from xdsl_spirv.passes.schedule.plan import (
     packing_for,
 )
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, Tile, UnpackedTile
-from xdsl_spirv.targets import Target
+from xdsl_spirv.targets import PER_ELEMENT, Target
 
 MOST_BUFFERS = 2
 """Copies of an operand's tile in Workgroup memory."""
@@ -76,6 +76,8 @@ def problems_of(plan: Plan) -> Iterator[str]:
         yield from _rows(plan)
     if plan.schedule.result.data == "components":
         yield from _components(plan)
+    if plan.stores_elements:
+        yield from _elements(plan)
 
 
 def not_listed(types: tuple[str, str, str], target: Target) -> str:
@@ -388,6 +390,17 @@ def _parts(plan: Plan) -> Iterator[str]:
         yield (
             "results of several parts do not pass through Workgroup memory: "
             "give result = components, or whole tiles of fragments that are stored directly"
+        )
+
+
+def _elements(plan: Plan) -> Iterator[str]:
+    """Why no function can be called for the elements of the result."""
+    if not plan.is_cooperative:
+        yield f"result = elements is for coopmat, not {plan.schedule.instruction.kind.data}"
+    elif PER_ELEMENT not in plan.target.features:
+        yield (
+            f"result = elements, but {plan.target.name} does not list {PER_ELEMENT}: give result = "
+            "fragments"
         )
 
 

@@ -159,6 +159,11 @@ class Plan:
         return self.target.fragment("Acc", (m, n), 8 * self.result_bytes)
 
     @property
+    def stores_elements(self) -> bool:
+        """Whether an instruction calls a function for each element that is not stored as it is."""
+        return self.schedule.result.data == "elements"
+
+    @property
     def raster_group(self) -> int:
         """Rows or columns of tiles that workgroups go across before they go along them."""
         length, width, _ = self.grid
@@ -226,6 +231,11 @@ class Plan:
     @property
     def stored_directly(self) -> bool:
         """Whether fragments that lie inside the result are stored without looking at elements."""
+        if self.stores_elements and not self.contraction.epilogue.is_empty:
+            from xdsl_spirv.passes.analysis.componentwise import are_stored_as_matrices
+
+            sizes = self.schedule.instruction.sizes
+            return are_stored_as_matrices(self.contraction, sizes, self.target)
         if not self.result_aligned:
             return False
         return self.contraction.epilogue.is_empty or self.is_componentwise
@@ -299,6 +309,8 @@ class Plan:
         """
         inside = (self.stored_directly and self.whole_tiles) or self.whole_fragments
         if not self.is_cooperative or inside or self.stores_rows or self.component_places:
+            return None
+        if self.stores_elements:
             return None
         m, n, _ = self.schedule.instruction.sizes
         return m * self.schedule.subgroup_count, n
