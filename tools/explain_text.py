@@ -208,7 +208,12 @@ def tile_of(schedule: str) -> str:
     if tile is not None:
         instruction = re.search(r"instruction = \w+ (\S+?),", schedule)
         suffix = f" of {instruction[1]}" if instruction else ""
-        return tile[1].replace(", ", "x") + suffix
+        by_elements = ", by elements" if "result = elements" in schedule else ""
+        return tile[1].replace(", ", "x") + suffix + by_elements
+    attention = re.search(r"query_tile = (\d+), key_tile = (\d+)", schedule)
+    if attention is not None:
+        place = re.search(r"probabilities = (\w+)", schedule)
+        return f"{attention[1]}x{attention[2]}" + (f", {place[1]}" if place else "")
     window = re.search(r"outputs = (\d+)", schedule)
     if window is not None:
         return f"window, {window[1]} outputs"

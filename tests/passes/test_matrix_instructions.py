@@ -1,0 +1,301 @@
+"""
+Attention and epilogues by instructions that reduce, convert and place matrices' elements: on the
+interpreter with every check, asked for and by default, and refused where a target has them not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import PassFailedException
+
+import xdsl_spirv as xs
+from xdsl_spirv import targets
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.testing.attention_workloads import AttentionWorkload
+from xdsl_spirv.testing.fused_workloads import fused_workload
+from xdsl_spirv.tools import khronos
+
+H200 = Path(targets.__file__).parent / "nvidia-h200.json"
+FEATURES = (targets.CONVERSIONS, targets.PER_ELEMENT, targets.REDUCTIONS)
+CONVERTED = "instruction = coopmat 16x16x16, probabilities = converted"
+LONG = pytest.mark.long
+
+PLAIN = AttentionWorkload(1, 2, 40, 48, 64, 64)
+
+
+@pytest.fixture
+def target_without(tmp_path: Path) -> Callable[..., str]:
+    """The path of the H200's file without some fields and features."""
+
+    def write(*left_out: str, features: tuple[str, ...] = ()) -> str:
+        data = json.loads(H200.read_text())
+        data = {key: value for key, value in data.items() if key not in left_out}
+        data["features"] = [name for name in data["features"] if name not in features]
+        data["name"] = "-".join(("without", *left_out, *features))
+        path = tmp_path / f"{data['name']}.json"
+        path.write_text(json.dumps(data))
+        return str(path)
+
+    return write
+
+
+def formed(workload: AttentionWorkload, target: str, schedule: str | None = None) -> Any:
+    module = parse_text(workload.text(), ctx=context())
+    spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'
+    PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(context(), module)
+    (op,) = [inner for inner in module.walk() if isinstance(inner, AttentionOp)]
+    if schedule is not None:
+        attribute = f"#schedule.attention<{schedule}>"
+        op.attributes[SCHEDULE] = Parser(context(), attribute).parse_attribute()
+    return module
+
+
+def judged(program: Program, inputs: dict[str, Any]) -> None:
+    """Valid binaries, no finding of any check, results within the bound."""
+    for code in program.code.values():
+        assert khronos.spirv_val(code.binary) == ""
+    checks = replace(Checks.all(), launches_stand_alone=False, choices=False)
+    results = run(program, inputs, checks=checks)
+    assert not checks.report, str(checks.report)
+    assert all(each.passed for each in check(program, inputs, results))
+
+
+def instructions_of(program: Program) -> set[str]:
+    """Those of the extension that kernels call functions by."""
+    names = ("PerElementOpNV", "ReduceNV")
+    texts = [xs.disassemble(code.binary) for code in program.code.values()]
+    return {name for name in names if any(name in text for text in texts)}
+
+
+@pytest.mark.parametrize(
+    ("workload", "schedule"),
+    [
+        ({}, "query_tile = 16, key_tile = 32, subgroups = 1, rescale = always"),
+        ({"n": 45, "e": 24, "mask": "causal"},
+         "query_tile = 32, key_tile = 32, subgroups = 2, rescale = seldom"),
+        ({"m": 37, "n": 45, "mask": "scores", "type": "bf16", "out": "bf16"},
+         "query_tile = 32, key_tile = 16, subgroups = 1, rescale = seldom"),
+        ({"m": 32, "n": 64, "mask": "keys", "out": "f32"},
+         "query_tile = 16, key_tile = 16, subgroups = 1, rescale = always, "
+         "q = rows, k = rows, v = rows"),
+        ({"m": 33, "n": 77, "d": 128, "e": 128, "mask": "causal"},
+         "query_tile = 64, key_tile = 32, subgroups = 2, rescale = seldom"),
+        pytest.param({"m": 50, "n": 61, "d": 128, "e": 128, "type": "bf16", "split": True},
+         "query_tile = 64, key_tile = 64, subgroups = 4, rescale = always", marks=LONG),
+        pytest.param({"m": 17, "n": 15, "d": 40, "e": 72, "mask": "causal", "causal_offset": -3},
+         "query_tile = 16, key_tile = 16, subgroups = 1, rescale = seldom", marks=LONG),
+    ],
+)  # fmt: skip
+def test_attention(workload: dict[str, Any], schedule: str, spirv_val: str):
+    case = replace(PLAIN, **workload)
+    program = compile_module(formed(case, "nvidia-h200", f"{schedule}, {CONVERTED}"), "nvidia-h200")
+    assert instructions_of(program) == {"PerElementOpNV", "ReduceNV"}
+    assert program.manifest.component_map is None
+    assert ", converted" in str(xs.explain(program))
+    judged(program, case.inputs(np.random.default_rng(1)))
+
+
+GELU = """func.func @main(%A: tensor<MxKxf16>, %B: tensor<KxNxf16>, %C: tensor<Nxf32>)
+    -> tensor<MxNxf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<MxNxf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<MxNxf32>) -> tensor<MxNxf32>
+  %p = linalg.matmul {schedule = SCHEDULE} ins(%A, %B : tensor<MxKxf16>, tensor<KxNxf16>)
+      outs(%f : tensor<MxNxf32>) -> tensor<MxNxf32>
+  %g = tensor.empty() : tensor<MxNxf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%p, %C : tensor<MxNxf32>, tensor<Nxf32>) outs(%g : tensor<MxNxf16>) {
+  ^bb0(%s: f32, %b: f32, %o: f16):
+    %half = arith.constant 0.5 : f32
+    %one = arith.constant 1.0 : f32
+    %root = arith.constant 0.70710678118654752 : f32
+    %x = arith.addf %s, %b : f32
+    %t = arith.mulf %x, %root : f32
+    %u = math.erf %t : f32
+    %v = arith.addf %u, %one : f32
+    %h = arith.mulf %x, %half : f32
+    %w = arith.mulf %h, %v : f32
+    %y = arith.truncf %w : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<MxNxf16>
+  func.return %r : tensor<MxNxf16>
+}
+"""
+
+ELEMENTS = (
+    "#schedule.contraction<workgroup_tile = [32, 32, 32], subgroups = [2, 1], "
+    "instruction = coopmat 16x16x16, a = staged<padding = 8>, b = direct, result = elements>"
+)
+
+
+def with_gelu(sizes: tuple[int, int, int], target: str, schedule: str) -> Program:
+    text = GELU.replace("SCHEDULE", schedule)
+    for name, size in zip("MNK", sizes, strict=True):
+        text = text.replace(f"{name}x", f"{size}x")
+    module = parse_text(text, ctx=context())
+    spec = "linalg-to-contraction,form-dispatches"
+    PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(context(), module)
+    return compile_module(module, target)
+
+
+@pytest.mark.parametrize("sizes", [(64, 32, 32), (50, 47, 40), (33, 40, 72)])
+def test_a_bias_and_gelu(sizes: tuple[int, int, int], spirv_val: str):
+    """Whole tiles; rows that no cooperative store takes; fragments that reach beyond."""
+    program = with_gelu(sizes, "nvidia-h200", ELEMENTS)
+    assert "PerElementOpNV" in instructions_of(program)
+    m, n, k = sizes
+    generator = np.random.default_rng(1)
+    a, b = (generator.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
+    c = generator.standard_normal(n).astype(np.float32)
+    inputs = {"A": a, "B": b, "C": c}
+    judged(program, inputs)
+    (result,) = run(program, inputs).values()
+    total = a.astype(np.float64) @ b.astype(np.float64) + c
+    exact = 0.5 * total * (1 + np.vectorize(math.erf)(total * math.sqrt(0.5)))
+    np.testing.assert_allclose(result, exact, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "rescale"),
+    [(("component_map",), "seldom"), (("component_map", "even_fragments"), "always")],
+)
+def test_where_nobody_knows_the_components_it_is_the_default(
+    left_out: tuple[str, ...], rescale: str, target_without: Callable[..., str], spirv_val: str
+):
+    """With the components' number known, and without."""
+    target, case = target_without(*left_out), replace(PLAIN, m=64)
+    program = compile_module(formed(case, target), target)
+    (schedule,) = [layer.schedule for layer in program.layers if layer.path == "attention"]
+    assert f"rescale = {rescale}, probabilities = converted" in str(schedule)
+    judged(program, case.inputs(np.random.default_rng(1)))
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(40, marks=LONG), pytest.param(80, marks=LONG)])
+def test_random_chains_where_nobody_knows_the_components(
+    first: int, target_without: Callable[..., str], spirv_val: str
+):
+    target, used = target_without("component_map"), 0
+    for seed in range(first, first + 12):
+        made = fused_workload(seed, largest=40)
+        program = compile_module(parse_text(made.text()), target)
+        used += "PerElementOpNV" in instructions_of(program)
+        judged(program, made.inputs(np.random.default_rng(seed)))
+    assert used
+
+
+def test_every_stage_computes_it(validate: Callable[..., None], target_without: Callable[..., str]):
+    target = target_without("component_map")
+    validate(replace(PLAIN, mask="causal").text(), linalg_to_spirv(target), inputs=1)
+
+
+def test_without_the_features_nothing_changes(target_without: Callable[..., str]):
+    """And a target whose components are known keeps its way."""
+    for target in (target_without(features=FEATURES), "nvidia-h200"):
+        program = compile_module(formed(PLAIN, target), target)
+        assert instructions_of(program) == set()
+        assert program.manifest.component_map is not None
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_asked_for_without_a_feature_it_is_refused_by_name(
+    feature: str, target_without: Callable[..., str]
+):
+    target = target_without(features=(feature,))
+    schedule = f"query_tile = 16, key_tile = 16, subgroups = 1, {CONVERTED}"
+    message = f"probabilities = converted, but {Path(target).stem} does not list {feature}: memory"
+    with pytest.raises(PassFailedException, match=message):
+        compile_module(formed(PLAIN, target, schedule), target)
+    if feature == targets.PER_ELEMENT:
+        message = f"result = elements, but {Path(target).stem} does not list {feature}: give"
+        with pytest.raises(PassFailedException, match=message):
+            with_gelu((32, 32, 32), target, ELEMENTS)
+
+
+def test_an_instruction_whose_operand_is_no_accumulator_is_refused():
+    schedule = (
+        "query_tile = 16, key_tile = 16, subgroups = 1, instruction = coopmat 16x8x16, "
+        "probabilities = converted"
+    )
+    message = "accumulators have 8 columns and fragments of A 16: memory takes any instruction"
+    with pytest.raises(PassFailedException, match=message):
+        compile_module(formed(PLAIN, "nvidia-h200", schedule), "nvidia-h200")
+
+
+ON_LAVAPIPE = "instruction = coopmat 8x8x8, probabilities = converted"
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("what", ["attention", "product"])
+def test_a_driver_has_the_instructions(what: str, lavapipe: Path, tmp_path: Path):
+    """lavapipe has VK_NV_cooperative_matrix2; the device is made with its features."""
+    if what == "attention":
+        case = replace(PLAIN, m=21, n=37, d=16, e=24, mask="causal")
+        schedule = f"query_tile = 8, key_tile = 16, subgroups = 1, {ON_LAVAPIPE}"
+        program = compile_module(formed(case, "lavapipe", schedule), "lavapipe")
+    else:
+        program = with_gelu((20, 27, 16), "lavapipe", ELEMENTS.replace("16x16x16", "8x8x8"))
+    requires = program.manifest.requires
+    assert requires is not None
+    asked = {requirement.because for requirement in requires.features}
+    assert "CooperativeMatrixPerElementOperationsNV" in asked
+    program.save(tmp_path / "program")
+    arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
+    done = subprocess.run(
+        [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=1000,
+        check=False,
+        env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+SHARED = """
+  %rNUMBER = schedule.dispatch(%q, %k) : (TYPE, TYPE) -> TYPE {
+  ^bb0(%a: TYPE, %b: TYPE):
+    %e = tensor.empty() : TYPE
+    %o = schedule.attention %a, %b, %b into %e loops = [32, 32, 16, 16]
+      maps = [affine_map<(m, n, d, e) -> (m, d)>, affine_map<(m, n, d, e) -> (n, d)>,
+              affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>]
+      scale = SCALE {schedule = #schedule.attention<query_tile = 16, key_tile = 16, subgroups = 1,
+        instruction = coopmat 16x16x16, q = rows, k = rows, v = rows, rescale = always,
+        probabilities = converted>} : TYPE, TYPE, TYPE into TYPE -> TYPE
+    schedule.yield %o : TYPE
+  }"""
+
+
+def test_kernels_that_differ_in_a_number_of_a_function_are_shared(spirv_val: str):
+    """The number is read where the function computes with it."""
+    scales = ("2.5e-1", "5.0e-1")
+    bodies = [SHARED.replace("NUMBER", str(n)).replace("SCALE", s) for n, s in enumerate(scales)]
+    text = "func.func @main(%q: TYPE, %k: TYPE) -> (TYPE, TYPE) {" + "".join(bodies)
+    text += "\n  func.return %r0, %r1 : TYPE, TYPE\n}"
+    program = compile_module(parse_text(text.replace("TYPE", "tensor<32x16xf16>")), "nvidia-h200")
+    assert len(program.code) == 1
+    assert len(program.manifest.dispatches) == 2
+    generator = np.random.default_rng(1)
+    judged(program, {n: generator.standard_normal((32, 16)).astype(np.float16) for n in "qk"})
