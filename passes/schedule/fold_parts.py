@@ -46,7 +46,7 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     YieldOp,
 )
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, is_multiple
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
@@ -232,35 +232,36 @@ def _fold(parts: _Parts, target: Target) -> DispatchOp:
         return parts.dispatch
     schedule = parts.root.attributes[SCHEDULE]
     assert isinstance(schedule, ContractionAttr)
-    _, width, _ = schedule.instruction.sizes
-    writer = _Writer(parts, contraction, width)
-    if not writer.can_write():
-        return parts.dispatch
-    folded = writer.write(_with_components(contraction, schedule))
-    try:
-        root = next(op for op in folded.body.block.ops if SCHEDULE in op.attributes)
-        assert isinstance(root, Generic)
-        given = root.attributes[SCHEDULE]
-        assert isinstance(given, ContractionAttr)
-        check(plan(contraction_of(root), given, target))
-    except (NotAContraction, ScheduleDoesNotFit):
+    for tried in (schedule, _with_components(schedule)):
+        writer = _Writer(parts, contraction, schedule.instruction.sizes[1])
+        if not writer.can_write():
+            return parts.dispatch
+        folded = writer.write(tried)
+        if _fits(folded, target):
+            writer.replace(folded)
+            return folded
         folded.erase()
         for view in writer.views:
             view.erase()
-        return parts.dispatch
-    writer.replace(folded)
-    return folded
+    return parts.dispatch
 
 
-def _with_components(contraction: Contraction, schedule: ContractionAttr) -> ContractionAttr:
+def _fits(dispatch: DispatchOp, target: Target) -> bool:
+    root = next(op for op in dispatch.body.block.ops if SCHEDULE in op.attributes)
+    assert isinstance(root, Generic)
+    schedule = root.attributes[SCHEDULE]
+    assert isinstance(schedule, ContractionAttr)
+    try:
+        check(plan(contraction_of(root), schedule, target))
+    except (NotAContraction, ScheduleDoesNotFit):
+        return False
+    return True
+
+
+def _with_components(schedule: ContractionAttr) -> ContractionAttr:
     """The schedule whose results do not pass through Workgroup memory."""
-    if is_multiple(contraction.m, schedule.tile[0]) and is_multiple(
-        contraction.n, schedule.tile[1]
-    ):
-        return schedule
-    parameters = list(schedule.parameters)
     return ContractionAttr.new(
-        [StringAttr("components") if p is schedule.result else p for p in parameters]
+        [StringAttr("components") if p is schedule.result else p for p in schedule.parameters]
     )
 
 

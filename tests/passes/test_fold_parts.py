@@ -100,6 +100,7 @@ CASES = [
     ("Q8_0", None, 160, 32, "nvidia-h200", schedule_of("[16, 32, 128], subgroups = [1, 1]")),
     ("Q4_K", 19, 256, 64, "nvidia-h200", schedule_of("[16, 64, 32], subgroups = [1, 1]", b=STAGED)),
     ("", 35, 96, 96, "nvidia-h200", schedule_of("[32, 32, 32], subgroups = [2, 1]")),
+    ("Q4_0", 16, 128, 64, "amd-rdna4", schedule_of("[16, 64, 64], subgroups = [1, 1]")),
     ("Q5_0", 17, 160, 64, "amd-rdna4", schedule_of("[16, 32, 128], subgroups = [1, 1]")),
     ("", None, 40, 48, "lavapipe", schedule_of("[16, 32, 8], subgroups = [2, 1]", 8, STAGED)),
 ]
