@@ -101,15 +101,15 @@ def hands() -> list[Hand]:
 
 def versions(text: str) -> Mapping[str, str]:
     """A kernel's text, and those that differ in one thing, by what is added to its name."""
-    found = {"": text, "-unrolled": text.replace("[[dont_unroll]]", "")}
+    variants = {"": text, "-unrolled": text.replace("[[dont_unroll]]", "")}
     indexed = re.sub(r"BV\(pB\)\.v\[(\d+)\]", r"Bd[iB+\1u]", text)
     indexed = re.sub(r"uint64_t pB=qb\+16ul\*uint64_t\((.*?)\);", r"uint iB=\1;", indexed)
     indexed = re.sub(r"pB\+=(\d+)ul;", lambda step: f"iB+={int(step[1]) // 16}u;", indexed)
     place = "layout(set=0,binding=0) readonly"
     declared = "layout(set=0,binding=1) readonly restrict buffer BB{uvec4 Bd[];};"
     if indexed != text and place in indexed and "pB" not in indexed:
-        found["-descriptors"] = indexed.replace(place, declared + place)
-    return found
+        variants["-descriptors"] = indexed.replace(place, declared + place)
+    return variants
 
 
 def compile_all(folder: Path, glslang: str, out: Path) -> None:

@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, f32, f64, i32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl.declarative_assembly_format import (
+    CustomDirective,
+    OperandsDirective,
+    ParsingState,
+    PrintingState,
+    TypeDirective,
+    irdl_custom_directive,
+)
+from xdsl.parser import (
+    Parser,
+    UnresolvedOperand,
+)
+from xdsl.printer import (
+    Printer,
+)
 from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -34,6 +47,41 @@ from xdsl_spirv.dialects.spirv.glsl import check_floats
 from xdsl_spirv.dialects.spirv.types import MatrixType, PointerType, StructType
 
 
+@irdl_custom_directive
+class TypedOperands(CustomDirective):
+    """All operands, each with its type behind: `%a : f32, %b : i32`."""
+
+    values: OperandsDirective
+    types: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        start = parser.pos
+        types: list[Attribute] = []
+
+        def operand() -> UnresolvedOperand:
+            value = parser.parse_unresolved_operand()
+            parser.parse_punctuation(":")
+            types.append(parser.parse_type())
+            return value
+
+        values = parser.parse_comma_separated_list(parser.Delimiter.NONE, operand)
+        if len(values) != len(state.operands):
+            cause = f"expected {len(state.operands)} operands, got {len(values)}"
+            parser.raise_error(cause, start, parser.pos)
+        state.operands = [(value,) for value in values]
+        self.types.set(state, types)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        printer.print_list(op.operands, lambda value: _print_typed(printer, value))
+
+
+def _print_typed(printer: Printer, value: SSAValue) -> None:
+    printer.print_operand(value)
+    printer.print_string(" : ")
+    printer.print_attribute(value.type)
+
+
 class GLTyped(SPIRVOp, ABC):
     """
     Operands each with its type, then the result's: `spirv.GL.X %a : type, %b : type -> type`.
@@ -43,34 +91,8 @@ class GLTyped(SPIRVOp, ABC):
 
     result = result_def()
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        attributes = parser.parse_optional_attr_dict()
-
-        def operand() -> SSAValue:
-            name = parser.parse_unresolved_operand()
-            parser.parse_punctuation(":")
-            return parser.resolve_operand(name, parser.parse_type())
-
-        operands = [operand()]
-        while parser.parse_optional_punctuation(","):
-            operands.append(operand())
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        return cls.create(operands=operands, attributes=attributes, result_types=[result])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" ")
-
-        def operand(value: SSAValue) -> None:
-            printer.print_operand(value)
-            printer.print_string(" : ")
-            printer.print_attribute(value.type)
-
-        printer.print_list(self.operands, operand)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
+    custom_directives = (TypedOperands,)
+    assembly_format = "attr-dict custom<TypedOperands>(operands, type(operands)) `->` type($result)"
 
     def expect(self, what: str, wanted: Attribute, actual: Attribute) -> None:
         """Refuse any other type; an integer may have another signedness."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
+    IRDLOperation,
     VarConstraint,
     irdl_op_definition,
     operand_def,
@@ -27,6 +28,15 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    OptionalOperandVariable,
+    ParsingState,
+    PrintingState,
+    TypeDirective,
+    irdl_custom_directive,
 )
 from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
@@ -65,7 +75,51 @@ from xdsl_spirv.dialects.spirv.types import (
     PointerType,
     RuntimeArrayType,
     StructType,
+    UntypedPointerType,
 )
+
+
+@irdl_custom_directive
+class PointerOfClass(CustomDirective):
+    """The type of a pointer, whose storage class a property repeats."""
+
+    pointer: TypeDirective
+    storage_class: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        self.parse_pointer(parser, state)
+
+    def parse_pointer(
+        self, parser: Parser, state: ParsingState
+    ) -> PointerType | UntypedPointerType:
+        """Reads the type, and sets what follows from it."""
+        start = parser.pos
+        type = parser.parse_type()
+        if not isinstance(type, PointerType | UntypedPointerType):
+            parser.raise_error(f"expected a pointer's type, got {type}", start, parser.pos)
+        self.pointer.set(state, (type,))
+        self.storage_class.set(state, type.storage_class)
+        return type
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        self.pointer.print(printer, state, op)
+
+
+@irdl_custom_directive
+class PointerToValue(PointerOfClass):
+    """The type of a pointer, from which that of the value, if there is one, follows."""
+
+    pointer: TypeDirective
+    storage_class: AttributeVariable
+    value: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        start = parser.pos
+        type = self.parse_pointer(parser, state)
+        if not isinstance(type, PointerType):
+            parser.raise_error(f"expected a !spirv.ptr, got {type}", start, parser.pos)
+        operand = cast(OptionalOperandVariable, self.value.inner)
+        self.value.set(state, (type.pointee,) if state.operands[operand.index] else ())
 
 
 @irdl_op_definition
@@ -77,6 +131,11 @@ class VariableOp(SPIRVOp):
     initializer = opt_operand_def()
     result = result_def(PointerType)
     traits = traits_def(Allocates())
+    custom_directives = (PointerToValue,)
+    assembly_format = (
+        "(`init` `(` $initializer^ `)`)? attr-dict `:` "
+        "custom<PointerToValue>(type($result), $storage_class, type($initializer))"
+    )
 
     def __init__(self, result_type: PointerType, initializer: SSAValue | Operation | None = None):
         super().__init__(
@@ -84,32 +143,6 @@ class VariableOp(SPIRVOp):
             properties={"storage_class": result_type.storage_class},
             result_types=[result_type],
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> VariableOp:
-        initializer = None
-        if parser.parse_optional_keyword("init"):
-            with parser.in_parens():
-                initializer = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        start = parser.pos
-        type = parser.parse_type()
-        if not isinstance(type, PointerType):
-            parser.raise_error(f"expected a !spirv.ptr, got {type}", start, parser.pos)
-        value = parser.resolve_operand(initializer, type.pointee) if initializer else None
-        op = cls(type, value)
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        if self.initializer is not None:
-            printer.print_string(" init(")
-            printer.print_operand(self.initializer)
-            printer.print_string(")")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
     def verify_(self) -> None:
         type = pointer_type(self.result)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -26,11 +27,19 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.irdl import (
+    IRDLOperation,
     irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
     traits_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -156,21 +165,27 @@ class CompositeConstructReplicateOp(SPIRVOp):
             )
 
 
-def _parse_words(parser: Parser) -> list[int]:
-    return parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-    )
-
-
-def _print_words(printer: Printer, data: DenseArrayBase[IntegerType]) -> None:
-    printer.print_string(" [")
-    printer.print_list(data.get_values(), lambda word: printer.print_string(str(word)))
-    printer.print_string("] : ")
-
-
 def _words(data: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """32-bit words, unsigned or signed, as MLIR's `array<i32: ...>` holds them."""
     return DenseArrayBase.from_list(i32, [w - (w >> 31 << 32) if w >= 0 else w for w in data])
+
+
+@irdl_custom_directive
+class Words(CustomDirective):
+    """`[1, 4294967295]`: words of 32 bits, with or without a sign."""
+
+    words: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        words = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+        )
+        self.words.set(state, _words(words))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        data = cast(DenseArrayBase[IntegerType], self.words.get(op))
+        printer.print_string(str(list(data.get_values())))
 
 
 class ConstantData(SPIRVOp, ABC):
@@ -197,22 +212,11 @@ class ConstantDataOp(ConstantData):
     name = "spirv.KHR.ConstantData"
     result = result_def()
     traits = traits_def(Pure(), ConstantLike())
+    custom_directives = (Words,)
+    assembly_format = "custom<Words>($data) `:` type($result) attr-dict"
 
     def __init__(self, data: Sequence[int], result_type: Attribute):
         super().__init__(properties={"data": _words(data)}, result_types=[result_type])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ConstantDataOp:
-        words = _parse_words(parser)
-        parser.parse_punctuation(":")
-        op = cls(words, parser.parse_type())
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
-
-    def print(self, printer: Printer) -> None:
-        _print_words(printer, self.data)
-        printer.print_attribute(self.result.type)
-        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         self.check_data(self.result.type)
@@ -226,6 +230,8 @@ class SpecConstantDataOp(ConstantSymbol, ConstantData):
     sym_name = prop_def(SymbolNameConstraint())
     type = prop_def(TypeAttribute)
     traits = traits_def(SymbolOpInterface())
+    custom_directives = (Words,)
+    assembly_format = "$sym_name custom<Words>($data) `:` $type attr-dict"
 
     def __init__(self, sym_name: str, data: Sequence[int], type: TypeAttribute):
         super().__init__(
@@ -235,22 +241,6 @@ class SpecConstantDataOp(ConstantSymbol, ConstantData):
     @property
     def constant_type(self) -> Attribute:
         return self.type
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SpecConstantDataOp:
-        name = parser.parse_symbol_name().data
-        words = _parse_words(parser)
-        parser.parse_punctuation(":")
-        op = cls(name, words, parser.parse_type())
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        _print_words(printer, self.data)
-        printer.print_attribute(self.type)
-        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         self.check_data(self.type)

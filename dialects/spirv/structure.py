@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -22,12 +23,21 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import (
     BaseAttr,
+    IRDLOperation,
     irdl_op_definition,
     lazy_traits_def,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    UniqueBaseAttributeVariable,
+    irdl_custom_directive,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -36,6 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
 from xdsl_spirv.dialects.spirv.attributes import (
+    EnumerationAttr,
     ExecutionModeAttr,
     ExecutionModelAttr,
     parse_integer,
@@ -59,6 +70,64 @@ KNOWS_ITS_DATA = (StorageClass.Private, StorageClass.Workgroup)
 """Storage that a module allocates itself, so that it must know how much."""
 
 
+@irdl_custom_directive
+class Quoted(CustomDirective):
+    """An enumerant in quotation marks."""
+
+    enumerant: UniqueBaseAttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        kind = cast(type[EnumerationAttr[Any]], self.enumerant.unique_base)
+        self.enumerant.set(state, kind(kind.parse_quoted(parser)))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        value = cast(EnumerationAttr[Any], self.enumerant.get(op))
+        printer.print_string(f'"{value.spell(value.data)}"')
+
+
+def print_number(printer: Printer, value: Attribute | None) -> None:
+    """Prints a number without its type, and any other attribute as it is."""
+    if isinstance(value, IntegerAttr):
+        printer.print_int(value.value.data)
+    elif value is not None:
+        printer.print_attribute(value)
+
+
+@irdl_custom_directive
+class FurtherValues(CustomDirective):
+    """`, 1, @x, i32`: numbers, symbols and types; perhaps none."""
+
+    values: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        values: list[Attribute] = []
+        while parser.parse_optional_punctuation(","):
+            values.append(self.parse_one(parser))
+        self.values.set(state, ArrayAttr(values))
+
+    def parse_one(self, parser: Parser) -> Attribute:
+        """Reads one value."""
+        if symbol := parser.parse_optional_symbol_name():
+            return SymbolRefAttr(symbol)
+        return parser.parse_optional_type() or parse_integer(parser)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        for value in cast(ArrayAttr[Attribute], self.values.get(op)):
+            printer.print_string(", ")
+            print_number(printer, value)
+
+
+@irdl_custom_directive
+class FurtherSymbols(FurtherValues):
+    """`, @a, @b`, or nothing."""
+
+    values: AttributeVariable
+
+    def parse_one(self, parser: Parser) -> Attribute:
+        return SymbolRefAttr(parser.parse_symbol_name())
+
+
 @irdl_op_definition
 class EntryPointOp(SPIRVOp):
     """
@@ -72,6 +141,10 @@ class EntryPointOp(SPIRVOp):
     fn = prop_def(FlatSymbolRefAttrConstr)
     interface = prop_def(ArrayAttr[SymbolRefAttr])
     traits = lazy_traits_def(lambda: (HasParent(ModuleOp, BuiltinModuleOp),))
+    custom_directives = (Quoted, FurtherSymbols)
+    assembly_format = (
+        "custom<Quoted>($execution_model) $fn custom<FurtherSymbols>($interface) attr-dict"
+    )
 
     def __init__(self, execution_model: ExecutionModel, fn: str, interface: Sequence[str] = ()):
         super().__init__(
@@ -81,22 +154,6 @@ class EntryPointOp(SPIRVOp):
                 "interface": ArrayAttr([SymbolRefAttr(name) for name in interface]),
             }
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> EntryPointOp:
-        model = ExecutionModelAttr.parse_quoted(parser)
-        fn = parser.parse_symbol_name().data
-        interface: list[str] = []
-        while parser.parse_optional_punctuation(","):
-            interface.append(parser.parse_symbol_name().data)
-        op = cls(model, fn, interface)
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f' "{self.execution_model.spell(self.execution_model.data)}" ')
-        printer.print_list([self.fn, *self.interface], printer.print_attribute)
-        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         if self.parent_op() is None:
@@ -147,6 +204,8 @@ class ExecutionModeOp(SPIRVOp):
     execution_mode = prop_def(ExecutionModeAttr)
     values = prop_def(ArrayAttr[IntegerAttr | SymbolRefAttr | TypeAttribute])
     traits = lazy_traits_def(lambda: (HasParent(ModuleOp, BuiltinModuleOp),))
+    custom_directives = (Quoted, FurtherValues)
+    assembly_format = "$fn custom<Quoted>($execution_mode) custom<FurtherValues>($values) attr-dict"
 
     def __init__(
         self, fn: str, execution_mode: ExecutionMode, values: Sequence[int | Attribute] = ()
@@ -160,32 +219,6 @@ class ExecutionModeOp(SPIRVOp):
                 ),
             }
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ExecutionModeOp:
-        fn = parser.parse_symbol_name().data
-        mode = ExecutionModeAttr.parse_quoted(parser)
-        values: list[Attribute] = []
-        while parser.parse_optional_punctuation(","):
-            if symbol := parser.parse_optional_symbol_name():
-                values.append(SymbolRefAttr(symbol))
-            else:
-                values.append(parser.parse_optional_type() or parse_integer(parser))
-        op = cls(fn, mode, values)
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_attribute(self.fn)
-        printer.print_string(f' "{self.execution_mode.spell(self.execution_mode.data)}"')
-        for value in self.values:
-            printer.print_string(", ")
-            if isinstance(value, IntegerAttr):
-                printer.print_int(value.value.data)
-            else:
-                printer.print_attribute(value)
-        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         if self.parent_op() is None:

@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyOf,
     BaseAttr,
+    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -32,17 +33,34 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import (
+    Parser,
+)
+from xdsl.printer import (
+    Printer,
+)
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr, parse_integer
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
 from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.memory import (
+    PointerOfClass,
+)
 from xdsl_spirv.dialects.spirv.pointer import storage_class
 from xdsl_spirv.dialects.spirv.pointers import POINTER, Allocates, chain_type
+from xdsl_spirv.dialects.spirv.structure import (
+    print_number,
+)
 from xdsl_spirv.dialects.spirv.types import (
     PointerType,
     RuntimeArrayType,
@@ -52,6 +70,28 @@ from xdsl_spirv.dialects.spirv.types import (
 
 NUMBER = AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
 """A number that SPIR-V takes from a constant instruction."""
+
+
+@irdl_custom_directive
+class NumberOrSymbol(CustomDirective):
+    """`4`, a constant of 32 bits, or the `@name` of a specialization constant."""
+
+    value: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        symbol = parser.parse_optional_symbol_name()
+        number = parse_integer(parser) if symbol is None else SymbolRefAttr(symbol)
+        self.value.set(state, number)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        print_number(printer, self.value.get(op))
+
+    def is_present(self, op: IRDLOperation) -> bool:
+        return self.value.is_present(op)
+
+    def is_anchorable(self) -> bool:
+        return True
 
 
 @irdl_op_definition
@@ -68,6 +108,11 @@ class UntypedVariableOp(SPIRVOp):
     initializer = opt_operand_def()
     result = result_def(UntypedPointerType)
     traits = traits_def(Allocates())
+    custom_directives = (PointerOfClass,)
+    assembly_format = (
+        "(`init` `(` $initializer^ `:` type($initializer) `)`)? $data_type attr-dict `:` "
+        "custom<PointerOfClass>(type($result), $storage_class)"
+    )
 
     def __init__(
         self,
@@ -81,38 +126,6 @@ class UntypedVariableOp(SPIRVOp):
             properties={"storage_class": result_type.storage_class, "data_type": data_type},
             result_types=[result_type],
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> UntypedVariableOp:
-        initializer = None
-        if parser.parse_optional_keyword("init"):
-            with parser.in_parens():
-                operand = parser.parse_unresolved_operand()
-                parser.parse_punctuation(":")
-                initializer = parser.resolve_operand(operand, parser.parse_type())
-        data_type = parser.parse_type()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        start = parser.pos
-        type = parser.parse_type()
-        if not isinstance(type, UntypedPointerType):
-            parser.raise_error(f"expected a !spirv.untyped_ptr, got {type}", start, parser.pos)
-        op = cls(data_type, initializer, type)
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        if self.initializer is not None:
-            printer.print_string(" init(")
-            printer.print_operand(self.initializer)
-            printer.print_string(" : ")
-            printer.print_attribute(self.initializer.type)
-            printer.print_string(")")
-        printer.print_string(" ")
-        printer.print_attribute(self.data_type)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
     def verify_(self) -> None:
         if self.storage_class != storage_class(self.result.type):
@@ -292,6 +305,13 @@ class UntypedPrefetchOp(SPIRVOp):
     rw = opt_prop_def(NUMBER)
     locality = opt_prop_def(NUMBER)
     cache_type = opt_prop_def(NUMBER)
+    custom_directives = (NumberOrSymbol,)
+    assembly_format = (
+        "$pointer `,` $num_bytes (`rw` `(` custom<NumberOrSymbol>($rw)^ `)`)? "
+        "(`locality` `(` custom<NumberOrSymbol>($locality)^ `)`)? "
+        "(`cache_type` `(` custom<NumberOrSymbol>($cache_type)^ `)`)? attr-dict `:` "
+        "type($pointer) `,` type($num_bytes)"
+    )
 
     def __init__(
         self,
@@ -309,45 +329,6 @@ class UntypedPrefetchOp(SPIRVOp):
                 for name, value in hints.items()
             },
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> UntypedPrefetchOp:
-        start = parser.pos
-        operands = [parser.parse_unresolved_operand()]
-        parser.parse_punctuation(",")
-        operands.append(parser.parse_unresolved_operand())
-        hints: dict[str, Attribute] = {}
-        for name in cls.HINTS:
-            if parser.parse_optional_keyword(name):
-                with parser.in_parens():
-                    symbol = parser.parse_optional_symbol_name()
-                    hints[name] = (
-                        IntegerAttr(parser.parse_integer(allow_boolean=False), i32)
-                        if symbol is None
-                        else SymbolRefAttr(symbol)
-                    )
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        values = parser.resolve_operands(operands, types, start)
-        return cls.create(operands=values, properties=hints, attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        for name in self.HINTS:
-            hint = self.properties.get(name)
-            if hint is None:
-                continue
-            printer.print_string(f" {name}(")
-            if isinstance(hint, IntegerAttr):
-                printer.print_int(hint.value.data)
-            else:
-                printer.print_attribute(hint)
-            printer.print_string(")")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.operand_types, printer.print_attribute)
 
     def verify_(self) -> None:
         if storage_class(self.pointer.type).data is not StorageClass.CrossWorkgroup:

@@ -148,3 +148,40 @@ spirv.module Logical GLSL450 {
     spirv.Return
   }
 }
+
+// -----
+
+spirv.module Logical GLSL450 {
+  spirv.func @operands(%x: f32, %e: i32) "None" {
+    // CHECK: expected 2 operands, got 1
+    %0 = spirv.GL.Ldexp %x : f32 -> f32
+    spirv.Return
+  }
+}
+
+// -----
+
+spirv.module Logical GLSL450 {
+  spirv.func @variable() "None" {
+    // CHECK: expected a pointer's type, got f32
+    %0 = spirv.Variable : f32
+    spirv.Return
+  }
+}
+
+// -----
+
+spirv.module Logical GLSL450 {
+  spirv.func @variable() "None" {
+    // CHECK: expected a !spirv.ptr, got !spirv.untyped_ptr<Function>
+    %0 = spirv.Variable : !spirv.untyped_ptr<Function>
+    spirv.Return
+  }
+}
+
+// -----
+
+spirv.module Logical GLSL450 {
+  // CHECK: 'Fragments' is not a ExecutionModel
+  spirv.EntryPoint "Fragments" @main
+}
