@@ -191,7 +191,9 @@ def _refuse_output(arguments: argparse.Namespace) -> None:
     for option, value in given.items():
         if value:
             raise ProgramError(
-                "a session writes what it is told to", f"--interactive, {option}", "leave it out"
+                "an interactive session writes files by its own commands",
+                f"--interactive, {option}",
+                "leave it out",
             )
 
 

@@ -295,7 +295,9 @@ class PaddedViewOp(IRDLOperation):
         if any(width < 0 for widths in amounts for width in widths):
             raise VerifyException("a padding cannot be negative")
         if self.fill is not None and self.fill.type != source.element_type:
-            raise VerifyException(f"a {self.fill.type} cannot surround {source}")
+            raise VerifyException(
+                f"fill is a {self.fill.type}, but the elements of {source} are not"
+            )
         sizes = zip(source.get_shape(), *amounts, strict=True)
         shape = tuple(_padded(*padded) for padded in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:

@@ -81,7 +81,10 @@ def read_entries(path: Path) -> Mapping[str, str]:
     try:
         table = json.loads(path.read_text())
         if table["schema_version"] != SCHEMA_VERSION:
-            raise TargetError(f"{path}: schema_version is {table['schema_version']}")
+            raise TargetError(
+                f"{path}: schema_version is {table['schema_version']}, but {SCHEMA_VERSION} is "
+                "read: tune again"
+            )
         entries: Mapping[str, Any] = table["entries"]
         return {key: str(entry["schedule"]) for key, entry in entries.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -207,7 +207,10 @@ def store(m: Module, i: Instruction) -> Problems:
         while held_ is not None and held_.kind in ("Array", "RuntimeArray"):
             held_ = held_.element
         if held_ is not None and m.has(held_.id, "Block"):
-            yield Problem("a store to a Uniform block", "use StorageBuffer")
+            yield Problem(
+                "Vulkan's Uniform blocks are read-only, but this one is stored to",
+                "use StorageBuffer",
+            )
 
 
 def _base(m: Module, id: int) -> int:

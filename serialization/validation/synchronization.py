@@ -199,11 +199,11 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
     if order == "SequentiallyConsistent" and m.is_vulkan_model:
         yield Problem("the Vulkan memory model has no SequentiallyConsistent", "use AcquireRelease")
     if value & _bits(("Volatile",)) and i.op in BARRIERS.split():
-        yield Problem("a barrier is not Volatile", "remove Volatile from the semantics")
+        yield Problem("a barrier cannot be Volatile", "remove Volatile from the semantics")
     if i.op == "AtomicLoad" and order in ("Release", "AcquireRelease"):
-        yield Problem(f"a load is not {order}", "use Acquire")
+        yield Problem(f"a load cannot be {order}", "use Acquire")
     if i.op == "AtomicStore" and order in ("Acquire", "AcquireRelease"):
-        yield Problem(f"a store is not {order}", "use Release")
+        yield Problem(f"a store cannot be {order}", "use Release")
     if m.environment.vulkan or m.is_vulkan_model:
         yield from _vulkan_semantics(m, i, value, order)
 

@@ -173,7 +173,9 @@ def _planned(interface: Interface, given: Mapping[str, Contents], base: Path) ->
         if resource is not None:
             other = owners.setdefault(resource.place, name)
             if other != name:
-                raise Misuse(f"buffers.{name} is buffers.{other}", "", "describe it once")
+                raise Misuse(
+                    f"buffers.{name} and buffers.{other} are one buffer", "", "describe it once"
+                )
         if contents.alias is None:
             planned[name] = _buffer(name, resource, contents, base, len(planned))
     for name, contents in given.items():

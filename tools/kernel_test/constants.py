@@ -118,7 +118,9 @@ def checked(value: Given, kind: str, where: str) -> Any:
         high = (1 << (width - 1 if letter == "i" else width)) - 1
         if low <= value <= high:
             return value
-        raise Misuse(f"{where} is {value}, outside {low} to {high}", "", f"its type is {kind}")
+        raise Misuse(
+            f"{where} is {value}, outside {low} to {high}", "", f"give a number that {kind} holds"
+        )
     raise Misuse(
         f"{where} is {value!r}, but a value of type {kind} is wanted",
         "",

@@ -399,7 +399,9 @@ def _declare_groups(since: int) -> None:
         n, channels = x.sizes[:2]
         depth = exact_quotient(channels, num_groups)
         if depth is None:
-            b.refuse(f"{channels} channels in {num_groups} groups", "use a multiple")
+            b.refuse(
+                f"{channels} channels do not divide into {num_groups} groups", "use a multiple"
+            )
         apart = [n, num_groups, depth, *x.sizes[2:]]
         result = normalized(b, b.reshape(x, apart), range(2, len(apart)), epsilon)[0]
         shape = [num_groups, 1 if since < 21 else depth, *[1] * (x.rank - 2)]

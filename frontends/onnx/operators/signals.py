@@ -31,7 +31,10 @@ def transformed(
     """
     size, components = x.sizes[axis], x.sizes[-1]
     if not isinstance(size, int) or length > LONGEST or length < 1:
-        b.refuse(f"a transform of {length} from {size} elements", f"transform 1 to {LONGEST}")
+        b.refuse(
+            f"the transform of {size} elements has length {length}",
+            f"give a known size, and a length of 1 to {LONGEST}",
+        )
     back = inverse and onesided
     taken = min(size, length // 2 + 1 if back else length)
     kept = length // 2 + 1 if onesided and not inverse else length

@@ -186,7 +186,7 @@ class _Lowering:
         elif isinstance(type_, VectorType):
             element, stride = type_.element_type, scalar_bytes(type_.element_type)
         else:
-            refuse(NAME, op, f"it goes into {type_}: load it as a whole")
+            refuse(NAME, op, f"its access chain selects a part of {type_}: load that as a whole")
         if number is not None:
             return place.at(element, number * stride)
         offset: Index = place.base

@@ -79,7 +79,7 @@ func.func @padded(%m: memref<4x6xf16>) {
 
 // -----
 
-// CHECK: a i16 cannot surround memref<4xi8>
+// CHECK: fill is a i16, but the elements of memref<4xi8> are not
 func.func @padded(%m: memref<4xi8>) {
   %v = schedule.padded_view %m low = [1] high = [0] fill = 3 : i16 : memref<4xi8> to memref<5xi8>
   return
