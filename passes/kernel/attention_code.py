@@ -11,23 +11,20 @@ looked at at all.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import inf, log2
 
-from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import Float32Type, FloatAttr, MemRefType, f16, f32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects import arith, gpu
+from xdsl.dialects.builtin import Float32Type, MemRefType, f16, f32
+from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv import arithmetic, conversion
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
-    CooperativeMatrixMulAddOp,
     CooperativeMatrixStoreOp,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
@@ -35,6 +32,7 @@ from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.attention_numbers import Fragment, FragmentNumbers
 from xdsl_spirv.passes.kernel.attention_operands import (
     ROW_MAJOR,
     fragments_of,
@@ -51,9 +49,6 @@ EXCESS = 8.0
 """Powers of two that a score may exceed its row's maximum by: f16 holds 2^15, times head sums."""
 
 LOG2_E = log2(2.718281828459045)
-
-Fragment = SSAValue
-
 
 Store = Callable[[int, int, Fragment], None]
 """store(strip, column, fragment)"""
@@ -78,7 +73,7 @@ class State:
         return cls(list(values[:strips]), list(values[strips : 2 * strips]), results)
 
 
-class AttentionCode(ABC):
+class AttentionCode(FragmentNumbers):
     """
     Writes the body of the kernel.
 
@@ -92,11 +87,13 @@ class AttentionCode(ABC):
         schedule = plan.schedule
         self.m, self.n, self.k = schedule.instruction.sizes
         self.strips, self.keys = schedule.strips, schedule.key_tile.data
-        self.accumulator = self._type(
+        self.accumulator = self.matrix_type(
             self.m, self.n, f32, CooperativeMatrixUse.MatrixAccumulatorKHR
         )
-        self.carrier = self._type(self.m, self.n, f16, CooperativeMatrixUse.MatrixAccumulatorKHR)
-        self.left = self._type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
+        self.carrier = self.matrix_type(
+            self.m, self.n, f16, CooperativeMatrixUse.MatrixAccumulatorKHR
+        )
+        self.left = self.matrix_type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
         tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
         self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if plan.op.batch > 1 else 0
         subgroup = b.subgroup_id(schedule.subgroups.data)
@@ -108,48 +105,16 @@ class AttentionCode(ABC):
         # makes the exponent of a raw score; else scores are scaled first.
         scale = plan.op.scale.value.data
         self.raw = plan.op.mask is None and scale > 0
-        self.exponent_factor = scale * LOG2_E if self.raw else LOG2_E
+        self.factor = scale * LOG2_E if self.raw else LOG2_E
         mask = plan.op.mask
         self.mask = None
         if mask is not None:
             assert isinstance(mask.type, MemRefType)
             self.mask = b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
 
-    def _type(
-        self, rows: int, columns: int, element: Attribute, use: CooperativeMatrixUse
-    ) -> CooperativeMatrixType:
-        return CooperativeMatrixType(rows, columns, element, Scope.Subgroup, use)
-
-    # Scalars and fragments
-
-    def number(self, value: float) -> SSAValue:
-        return self.b.constant(FloatAttr(value, f32))
-
-    def splat(self, value: float) -> Fragment:
-        """The number in every component."""
-        return self.b.at_top(ConstantOp(FloatAttr(value, f32), self.accumulator))
-
-    def parts(self, fragment: Fragment) -> list[SSAValue]:
-        """An invocation's components."""
-        count = range(self.plan.components)
-        return [self.b.add(CompositeExtractOp(fragment, [i])) for i in count]
-
-    def put(self, values: Sequence[SSAValue], fragment: Fragment) -> Fragment:
-        """The fragment with other components."""
-        for i, value in enumerate(values):
-            fragment = self.b.add(CompositeInsertOp(value, fragment, [i]))
-        return fragment
-
-    def both(self, kind: type[Operation], a: Fragment, b: Fragment) -> Fragment:
-        """An operation on every component."""
-        combined = kind.create(operands=[a, b], result_types=[a.type])
-        return self.b.add(combined)
-
-    def greater(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.b.add(arith.MaxnumfOp(a, b))
-
-    def power(self, exponent: SSAValue) -> SSAValue:
-        return self.b.add(math.Exp2Op(exponent))
+    @property
+    def components(self) -> int:
+        return self.plan.components
 
     # The loop over keys
 
@@ -233,9 +198,6 @@ class AttentionCode(ABC):
             for strip in range(self.strips)
         ]
 
-    def _multiplied(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
-        return self.b.add(CooperativeMatrixMulAddOp(left, right, total))
-
     def _scores(self, key: Index) -> list[list[Fragment]]:
         first = self.b.divided(key, self.n)
         zero = self.splat(0.0)
@@ -244,7 +206,7 @@ class AttentionCode(ABC):
             for step in range(self.plan.steps):
                 right = self.source_k.load(self.b.plus(first, j), step)
                 for strip, row in enumerate(scores):
-                    row[j] = self._multiplied(self.q[strip][step], right, row[j])
+                    row[j] = self.multiplied(self.q[strip][step], right, row[j])
         return scores
 
     def _values(self, key: Index, state: State) -> None:
@@ -256,7 +218,7 @@ class AttentionCode(ABC):
                 right = self.source_v.load(column, self.b.plus(first, step))
                 for strip, left in enumerate(lefts):
                     row = state.results[strip]
-                    row[column] = self._multiplied(left, right, row[column])
+                    row[column] = self.multiplied(left, right, row[column])
 
     # Scores
 
@@ -329,7 +291,7 @@ class AttentionCode(ABC):
     def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
         """Whether any row of the subgroup needs another maximum."""
         b = self.b
-        exponent_factor = self.number(self.exponent_factor)
+        exponent_factor = self.number(self.factor)
         excess: list[SSAValue] = []
         for values, maxima in zip(greatest, state.maxima, strict=True):
             for value, maximum in zip(values, self.parts(maxima), strict=True):
@@ -362,12 +324,6 @@ class AttentionCode(ABC):
         """The power of two by which sums shrink when a maximum grows."""
         lost = self.b.add(arith.SubfOp(before, now))
         return lost if self.raw else self.b.add(arith.MulfOp(lost, factor))
-
-    def _exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
-        b, exponent_factor = self.b, self.number(self.exponent_factor)
-        if self.raw:
-            return b.add(math.FmaOp(score, exponent_factor, b.add(arith.NegfOp(maximum))))
-        return b.add(arith.MulfOp(b.add(arith.SubfOp(score, maximum)), exponent_factor))
 
     # The result
 

@@ -74,7 +74,7 @@ class ConvertedAttentionCode(AttentionCode):
     def _renewed(
         self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
     ) -> tuple[Fragment, Fragment]:
-        factor = self.number(self.exponent_factor)
+        factor = self.number(self.factor)
         of_rows = reduce_rows(self.b, self.greater, greatest[0])
 
         def risen(kept: SSAValue, value: SSAValue) -> SSAValue:
@@ -97,7 +97,7 @@ class ConvertedAttentionCode(AttentionCode):
                 self.probabilities[-1].append(self._converted(powers, self.left))
 
     def _power_of(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
-        return self.power(self._exponent(score, maximum))
+        return self.power(self.exponent(score, maximum))
 
     def _lefts(self, step: int) -> list[Fragment]:
         return [row[step] for row in self.probabilities]

@@ -137,7 +137,7 @@ class MemoryAttentionCode(AttentionCode):
         self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
     ) -> tuple[Fragment, Fragment]:
         b, scratch = self.b, self.scratch
-        factor = self.number(self.exponent_factor)
+        factor = self.number(self.factor)
 
         def replace(value: SSAValue, at: Index) -> None:
             value = self._as_maximum(value, factor)
@@ -156,7 +156,7 @@ class MemoryAttentionCode(AttentionCode):
             maxima = self.parts(state.maxima[strip])
             for j, fragment in enumerate(row):
                 pairs = zip(self.parts(fragment), maxima, strict=True)
-                values = [self.power(self._exponent(score, top)) for score, top in pairs]
+                values = [self.power(self.exponent(score, top)) for score, top in pairs]
                 powers = self.put(values, fragment)
                 state.sums[strip] = self.both(arithmetic.FAddOp, state.sums[strip], powers)
                 self.scratch.store(

@@ -4,6 +4,7 @@ The arithmetic of every attention's kernel: numbers of f32, and fragments of the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -43,23 +44,28 @@ class Numbers:
         return self.b.add(math.Exp2Op(exponent))
 
 
-class FragmentNumbers(Numbers):
+class FragmentNumbers(Numbers, ABC):
     """Writes arithmetic on fragments, as a whole or component by component."""
 
-    components: int
-    """Of a fragment of the accumulator that an invocation has."""
+    accumulator: CooperativeMatrixType
     raw: bool
     """Whether scores are not scaled yet: a multiply-add then makes an exponent of one."""
     factor: float
     """What makes an exponent of two of the distance of a score from the maximum."""
+
+    @property
+    @abstractmethod
+    def components(self) -> int:
+        """Of a fragment of the accumulator that an invocation has."""
 
     def matrix_type(
         self, rows: int, columns: int, element: Attribute, use: CooperativeMatrixUse
     ) -> CooperativeMatrixType:
         return CooperativeMatrixType(rows, columns, element, Scope.Subgroup, use)
 
-    def splat(self, value: float, type: CooperativeMatrixType) -> Fragment:
-        """The number in every component."""
+    def splat(self, value: float, type: CooperativeMatrixType | None = None) -> Fragment:
+        """The number in every component, of the accumulator if no type is given."""
+        type = type or self.accumulator
         element = type.element_type
         return self.b.at_top(ConstantOp(FloatAttr(value, element), type))  # pyright: ignore
 

@@ -103,7 +103,6 @@ class RegisterAttentionCode(FragmentNumbers):
         fragment = plan.shared_places
         assert fragment is not None
         self.places = component_places(fragment)
-        self.components = len(self.places)
         self.groups = components_by_row(fragment)
         self.group_rows = rows_of_components(fragment)
         self.row_lanes = lanes_of_row(fragment)
@@ -120,6 +119,10 @@ class RegisterAttentionCode(FragmentNumbers):
             self.mask = b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
 
     # Scalars and fragments
+
+    @property
+    def components(self) -> int:
+        return len(self.places)
 
     def by_row(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         """A number of each row for each component."""

@@ -129,6 +129,23 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         return
     if not isinstance(element_type_of(op.out), Float16Type | BFloat16Type | Float32Type):
         yield f"the result is f16, bf16 or f32, not {element_type_of(op.out)}"
+    yield from _beyond_the_target(plan)
+    if schedule.are_converted:
+        yield from _converted(plan)
+    if schedule.in_registers and plan.shared_places is None:
+        yield (
+            f"probabilities = registers, but {target.name} does not say that components of "
+            "accumulators lie where those of A do: memory takes any places"
+        )
+    for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
+        if not is_dynamic(count) and count > limit:
+            yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
+    yield from _unreadable(plan)
+
+
+def _beyond_the_target(plan: AttentionPlan) -> Iterator[str]:
+    """Invocations, memory and registers that the target has not."""
+    schedule, target = plan.schedule, plan.target
     if plan.invocations > target.max_invocations:
         yield (
             f"{schedule.subgroups.data} subgroups of {target.subgroup_size} are {plan.invocations} "
@@ -145,16 +162,10 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             f"fragments take {plan.registers} registers of an invocation, at most "
             f"{MOST_REGISTERS} do: fewer rows a subgroup or a smaller key_tile would fit"
         )
-    if schedule.are_converted:
-        yield from _converted(plan)
-    if schedule.in_registers and plan.shared_places is None:
-        yield (
-            f"probabilities = registers, but {target.name} does not say that components of "
-            "accumulators lie where those of A do: memory takes any places"
-        )
-    for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
-        if not is_dynamic(count) and count > limit:
-            yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
+
+
+def _unreadable(plan: AttentionPlan) -> Iterator[str]:
+    """Operands that lie otherwise than the schedule reads them."""
     for name in "qkv":
         value = plan.value(name)
         packed = value is not None and isinstance(value.owner, PackedViewOp)

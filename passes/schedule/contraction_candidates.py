@@ -5,7 +5,7 @@ fragments, with the ways in which operands can reach them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import product
 from math import lcm, prod
@@ -77,18 +77,11 @@ def _candidates(
     for candidate in target.schedules:
         (tile_m, tile_n), (rows, columns, *slices) = candidate.tile, candidate.subgroups
         types = f"{a_type} -> {result}"
-        rate, alone = candidate.rates.get(types), candidate.alone.get(types)
         stream = None if units else candidate.streams.get(types, target.streams.get(types))
-        if units:
-            measured = candidate.rates.get(f"unpacked {types}")
-            # How fast fragments are computed follows from no other rate.
-            if measured is None and not units.keys().isdisjoint(candidate.direct):
-                continue
-            rate, alone = (
-                (measured, candidate.alone.get(f"unpacked {types}"))
-                if measured is not None
-                else (rate and UNPACKED * rate, alone and UNPACKED * alone)
-            )
+        rated = _rates(candidate, types, units)
+        if rated is None:
+            continue
+        rate, alone = rated
         if candidate.accumulator_bits not in (None, bits) or (candidate.rates and not rate):
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
@@ -119,6 +112,26 @@ def _candidates(
                 if _has_functions(plan(contraction, schedule, target)):
                     schedule = make(result="elements")
                 yield Candidate(schedule, rate, alone, stream)
+
+
+def _rates(
+    candidate: ScheduleCandidate, types: str, units: Collection[str]
+) -> tuple[float | None, float | None] | None:
+    """
+    TFLOPS of a tile, and of one that has a unit to itself; None each if nobody measured.
+
+    `units` are the operands that the kernel computes. None if it reads such an operand directly
+    and nobody measured that: how fast fragments are computed follows from no other rate.
+    """
+    rate, alone = candidate.rates.get(types), candidate.alone.get(types)
+    if not units:
+        return rate, alone
+    measured = candidate.rates.get(f"unpacked {types}")
+    if measured is not None:
+        return measured, candidate.alone.get(f"unpacked {types}")
+    if any(name in candidate.direct for name in units):
+        return None
+    return rate and UNPACKED * rate, alone and UNPACKED * alone
 
 
 def _has_edges(planned: Plan) -> bool:
