@@ -342,7 +342,7 @@ class Access:
         return gathered.view(form.dtype).reshape(*gathered.shape[:3], *form.shape)
 
     def take(self, value: Array) -> Array:
-        """A value as what is scattered."""
+        """Returns the elements of a value, in the form in which they are scattered."""
         form = self.form
         if not form.shape:
             return value.view(self.dtype)

@@ -29,7 +29,7 @@ def judge(data: Mapping[str, Any]) -> list[list[str]]:
 
 
 def judged(seed: int, data: bytes) -> tuple[str, str, str]:
-    """The verdicts, what the dialect makes of it, and the class of a disagreement with its text."""
+    """Returns the verdicts, the dialect's result, and the class of a disagreement with its text."""
     rng = random.Random(seed)
     changed = mutate(rng, data) if seed % 4 == 0 else mutate_meaning(rng, data)
     theirs = spirv_val(changed, ENVIRONMENT)

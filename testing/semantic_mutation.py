@@ -239,7 +239,7 @@ def another_branch(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_terminator(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """A block ends otherwise."""
+    """Ends a block by another terminator."""
     at = _pick(rng, rows, "OpBranch", "OpReturn", "OpBranchConditional")
     labels = _labels(rows)
     if at is None or not labels:

@@ -57,7 +57,7 @@ def labels_at(op: Operation, host: FuncOp, outer: Labels) -> Labels:
 
 
 def groups_of(module: ModuleOp) -> dict[str, Labels]:
-    """The nodes that dispatches compute, by the one that a dispatch is called by later on."""
+    """Returns the nodes that each dispatch computes, by the node that names it later on."""
     groups: dict[str, Labels] = {}
     for op in module.walk():
         if isinstance(op, DispatchOp) and (name := node_of(op)) is not None:

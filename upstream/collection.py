@@ -12,7 +12,7 @@ from contextlib import contextmanager
 @contextmanager
 def without_collection() -> Generator[None]:
     """
-    No collection inside; also as a decorator.
+    Runs its block without garbage collection; also as a decorator.
 
     Little of what is made while IR is read or lowered is garbage before it is finished: decoding
     takes half the time without collections, compiling a model a tenth less, for a few megabytes.

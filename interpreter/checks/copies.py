@@ -134,7 +134,7 @@ class Moves:
 def copy_sized(
     op: pointer.CopyMemorySizedOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Bytes that may be undefined, from and to places inside."""
+    """Checks a copy of bytes, which may be undefined, between places inside their memories."""
     moves = Moves(op, compiler)
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

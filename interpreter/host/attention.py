@@ -100,7 +100,7 @@ def total_of(op: AttentionOp, p: Array, values: Array) -> Array:
 
 
 def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes) -> Array:
-    """A result of batch x m x e in its place."""
+    """Returns the result of batch x m x e with its elements where the operation's map has them."""
     places, shape = _places(op.result_map, static(sizes.loops), (M, E))
     target = like.copy()
     target[places] = result.reshape(shape)
@@ -155,7 +155,7 @@ def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Ar
 
 
 def merged(op: AttentionMergeOp, result: Array, like: Array, numbers: Sequence[Array]) -> Array:
-    """A result of batch x m x e in its place."""
+    """Returns the result of batch x m x e with its elements where the operation's map has them."""
     sizes = static(op.sized([int(number) for number in numbers]))
     grids = list(np.indices(sizes, sparse=True))
     places = tuple(np.broadcast_to(evaluate(e, grids), sizes) for e in op.map.data.results)

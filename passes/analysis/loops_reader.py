@@ -118,7 +118,7 @@ class Reader:
         self.write(outputs[number], array, op)
 
     def write(self, value: SSAValue, array: Array, op: Operation) -> None:
-        """A buffer holds an array from now on."""
+        """Notes that a buffer holds an array from now on."""
         view = self.views.get(value)
         if view is None:
             self.arrays[value] = array

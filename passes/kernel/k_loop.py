@@ -50,7 +50,7 @@ class Multiplier(Protocol):
 
 @runtime_checkable
 class FragmentMultiplier(Multiplier, Protocol):
-    """One that can load fragments before it multiplies them."""
+    """A multiplier that can load fragments before it multiplies them."""
 
     def load(self, a: Operand, b: Operand) -> Values:
         """All fragments of one K tile."""

@@ -111,7 +111,7 @@ class TileInMemory(ABC):
 
     @abstractmethod
     def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
-        """Registers to Workgroup memory, or the whole copy where it takes a loop."""
+        """Stores registers in Workgroup memory, or makes the whole copy where it takes a loop."""
 
     def use(self, buffer: int) -> None:
         """Tiles are stored in, and fragments loaded from, this buffer from now on."""
@@ -304,7 +304,7 @@ class StagedOperand(TileInMemory):
         return [self._load(move, origin) for move in self.moves]
 
     def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
-        """Registers to Workgroup memory, or the whole copy where it takes a loop."""
+        """Stores registers in Workgroup memory, or makes the whole copy where it takes a loop."""
         for move, value in zip(self.moves, values, strict=True):
             self._store(move, value)
         if not self.unrolled:

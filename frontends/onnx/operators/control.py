@@ -253,7 +253,7 @@ def scan_of_batch(
     num_scan_inputs: int,
     directions: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """Each element of the first axis by itself, along the second one."""
+    """Scans each element of the first axis by itself, along the second one."""
     if lengths is not None:
         b.refuse("sequences have lengths of their own", "convert the model to opset 9 or later")
     batch = tensors[0].sizes[0]
