@@ -7,7 +7,7 @@ Random sizes through every structure that a contraction on matrices may have, on
 Of `--count` that are drawn, those are run whose schedule contains `--only`.
 
 Schedules are given, not chosen: panels with tiles ahead, staged fragments, slices of K, results by
-rows, and all of them mixed, for sizes that are no multiple of anything. Operands are small
+rows or by functions of elements, and all of them mixed, for sizes that are no multiple of anything. Operands are small
 integers, so that every sum is exact, and so is the comparison with numpy.
 """
 
@@ -26,7 +26,7 @@ from contractions import BF16, F16, F32, S8, Case, compiled
 from device_runs import parser_of
 
 from xdsl_spirv.runtime.vulkan import open_isolated
-from xdsl_spirv.targets import load
+from xdsl_spirv.targets import PER_ELEMENT, load
 
 TYPES = (F16, F32, BF16, S8)
 
@@ -76,6 +76,8 @@ def case_of(random: random.Random, target: str) -> tuple[Case, str]:
         more.append("first = store")
     if by_rows:
         more.append("result = rows")
+    elif PER_ELEMENT in listed.features and random.random() < 0.3:
+        more.append("result = elements")
     parts = [
         f"workgroup_tile = [{tile_m}, {tile_n}, {steps * k * slices}]",
         f"subgroups = {[rows, columns, slices][: 3 if slices > 1 else 2]}",
