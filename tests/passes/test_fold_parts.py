@@ -92,6 +92,7 @@ def schedule_of(tile: str, size: int = 16, b: str = "direct", result: str = "") 
     )
 
 
+ELEMENTS = ", result = elements"
 STAGED = "staged<padding = 8, vector = 4>"
 CASES = [
     # Whole tiles; rows beyond them, open ones, and few columns; the other targets' fragments.
@@ -103,6 +104,23 @@ CASES = [
     ("Q4_0", 16, 128, 64, "amd-rdna4", schedule_of("[16, 64, 64], subgroups = [1, 1]")),
     ("Q5_0", 17, 160, 64, "amd-rdna4", schedule_of("[16, 32, 128], subgroups = [1, 1]")),
     ("", None, 40, 48, "lavapipe", schedule_of("[16, 32, 8], subgroups = [2, 1]", 8, STAGED)),
+    # An instruction calls a function with the elements of both parts.
+    (
+        "Q4_1",
+        35,
+        192,
+        96,
+        "nvidia-h200",
+        schedule_of("[32, 128, 64], subgroups = [2, 2]", result=ELEMENTS),
+    ),
+    (
+        "",
+        None,
+        40,
+        48,
+        "lavapipe",
+        schedule_of("[16, 32, 8], subgroups = [2, 1]", 8, STAGED, ELEMENTS),
+    ),
 ]
 
 
@@ -114,6 +132,7 @@ def test_one_kernel(
     program = compile(gated(format, m, planes, schedule), target)
     kernels = [layer for layer in program.layers if not layer.entry_point.startswith("pack_")]
     assert [layer.path for layer in kernels] == ["cooperative-matrix"]
+    assert (ELEMENTS in schedule) == any(ELEMENTS in layer.schedule for layer in kernels)
     x = rows_for(weights, m or 35)
     checks = Checks.all()
     (result,) = run(program, {"x": x}, checks=checks).values()
