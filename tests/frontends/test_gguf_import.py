@@ -279,6 +279,7 @@ def test_a_file_that_ends_early_is_refused(path: Path):
     ("info", "message"),
     [
         (struct.pack("<IQQIQ", 2, 64, 80, 16, 0), "'x' is of the format IQ2_XXS"),
+        (struct.pack("<IQQIQ", 2, 64, 80, 42, 0), "'x' is of the format Q2_0"),
         (struct.pack("<IQQIQ", 2, 64, 80, 4000, 0), "'x' is of the format type 4000"),
         (struct.pack("<IQQIQ", 2, 63, 80, 2, 0), "'x' has 63 columns in blocks of 32"),
         (struct.pack("<IQQIQ", 2, 2**60, 2**60, 0, 0), "ends within the tensor 'x'"),
