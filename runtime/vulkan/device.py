@@ -144,10 +144,10 @@ class VulkanDevice(Executor[LoadedWork]):
             return []
         from xdsl_spirv.runtime.vulkan.component_maps import matrices_of, other_maps
 
-        def run(probe: Work, numbers: bytes) -> bytes:
+        def run(probe: Work) -> bytes:
             loaded = self.load(probe)
             try:
-                return bytes(loaded.run({"numbers": numbers}, self.timeout)["held"])
+                return bytes(loaded.run({}, self.timeout)["held"])
             finally:
                 self.unload(loaded)
 

@@ -262,8 +262,8 @@ FEW = {
 }
 """What `make test` does of the emulated devices: who has the most to do with subgroups."""
 
-ALONE = ("split along K", "chain", "resize", "quantized convolution", "matmul bf16")
-"""Families that no other test runs on lavapipe."""
+ALONE = ("split along K", "chain", "resize", "quantized convolution", "matmul bf16", "attention")
+"""Families that no other test runs on lavapipe, and one that relies on its component map."""
 
 
 @pytest.mark.parametrize(
