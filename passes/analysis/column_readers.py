@@ -1,7 +1,7 @@
 """
 What a kernel computes of a contraction's columns, where a few neighbours decide an element.
 
-    %h[j] = f(%p[2 j], %p[2 j + 1])             one element for two columns
+    %h[j] = f(%p[j], %p[j + n])                 one element for two columns, of two parts
     %q[2 j + s] = g(%p[2 j], %p[2 j + 1])       two elements for two columns, in a state's memory
 
 Which columns an element reads is not derived but looked at, element by element: it is whatever the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,9 @@ MOST = 1 << 16
 COUNTS = (1, 2, 4, 8)
 """Columns that decide an element together."""
 
+PARTS = (1, 2)
+"""Parts of the columns that a kernel takes in turns."""
+
 
 @dataclass(frozen=True)
 class ColumnReader:
@@ -62,17 +66,24 @@ class ColumnReader:
 
 @dataclass(frozen=True)
 class ColumnReaders:
-    """All that is computed of `source`, the columns of one row, in groups of `count`."""
+    """
+    All that is computed of `source`, the columns of one row, in groups of `count`.
+
+    They are numbered in turns: first the first of each of `parts` equal parts, each of which has so
+    many `columns`, then the second ones.
+    """
 
     reader: Reader
     source: SSAValue
     count: int
     readers: tuple[ColumnReader, ...]
+    parts: int
+    columns: int
 
 
-def column_readers(source: SSAValue) -> ColumnReaders:
+def column_readers(source: SSAValue, columns: int) -> ColumnReaders:
     """
-    What the operations behind the one that computes `source` make of it.
+    What the operations behind the one that computes `source`, so many columns, make of it.
 
     Raises `NotFused` where an element asks for columns that are no group of neighbours.
     """
@@ -84,10 +95,17 @@ def column_readers(source: SSAValue) -> ColumnReaders:
         read = [(nest, _columns_of(nest, source)) for nest in nests]
     except NotLoops as error:
         raise NotFused(f"{error.op.name} behind the contraction: {error}") from error
-    for count in COUNTS:
-        readers = [_in_groups(nest, columns, count) for nest, columns in read]
+    for parts, count in product(PARTS, COUNTS):
+        each = columns // parts
+        if columns % parts:
+            continue
+        in_turns = [
+            (nest, [n % each * parts + n // each for n in of_nest]) for nest, of_nest in read
+        ]
+        readers = [_in_groups(nest, numbers, count) for nest, numbers in in_turns]
         if all(readers):
-            return ColumnReaders(reader, source, count, tuple(r for r in readers if r))
+            of_all = tuple(r for r in readers if r)
+            return ColumnReaders(reader, source, count, of_all, parts, each)
     raise NotFused(
         f"an element is computed from columns that are not in one group of up to {COUNTS[-1]}"
     )

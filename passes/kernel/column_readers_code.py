@@ -33,7 +33,7 @@ class ColumnsCode(LoopsCode):
 
     def __init__(self, b: HoistingEmitter, readers: ColumnReaders, values: Sequence[SSAValue]):
         super().__init__(b, readers.reader)
-        self.source, self.values = readers.source, values
+        self.readers, self.source, self.values = readers, readers.source, values
 
     def store(self, reader: ColumnReader, group: Index) -> None:
         """The elements that a group decides, `group` counted from the reader's first."""
@@ -52,11 +52,25 @@ class ColumnsCode(LoopsCode):
     def _column(self, column: Index) -> SSAValue:
         """One of the group's, most of the time known which."""
         b, count = self.b, len(self.values)
-        base, number = b.split(column) if isinstance(column, SSAValue) else (0, column)
-        if isinstance(number, int) and b.multiple(base) % count == 0:
-            return self.values[number % count]
-        place = b.remainder(column, count)
+        place = self._place(column)
+        if isinstance(place, int):
+            return self.values[place % count]
+        place = b.remainder(place, count)
         value = self.values[-1]
         for number in reversed(range(count - 1)):
             value = b.select(b.below(place, number + 1), self.values[number], value)
         return value
+
+    def _place(self, column: Index) -> Index:
+        """The number of a column, or what is left of it by groups if that is known."""
+        b, readers = self.b, self.readers
+        base, added = b.split(column) if isinstance(column, SSAValue) else (0, column)
+        if not isinstance(added, int):
+            return column
+        if readers.parts == 1:
+            return added if b.multiple(base) % readers.count == 0 else column
+        in_part = b.below(base, readers.columns) is True and added % readers.columns == 0
+        if in_part and readers.count == readers.parts:
+            return added // readers.columns
+        each = readers.columns
+        return b.plus(b.times(b.remainder(column, each), readers.parts), b.divided(column, each))

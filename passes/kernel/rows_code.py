@@ -253,6 +253,14 @@ class RowsKernel:
         inside = self._inside(number, size, tile)
         return number if inside is True else self.b.select(inside, number, 0)
 
+    def _in_turns_of_parts(self, number: Index) -> Index:
+        """The column that has a number: of several parts they are taken in turns."""
+        b, readers = self.b, self.plan.readers
+        if readers is None or readers.parts == 1:
+            return number
+        part = b.times(b.remainder(number, readers.parts), readers.columns)
+        return b.plus(b.divided(number, readers.parts), part)
+
     def _points(self) -> tuple[list[Point], list[Point]]:
         """Batch and rows of the invocation's rows; its columns."""
         plan, b = self.plan, self.b
@@ -269,7 +277,8 @@ class RowsKernel:
         width = plan.side_by_side
         for number in range(0, self.count[1], width):
             first = b.plus(self.column, self._column(number))
-            place = self._loops(plan.column_loops, self._clamped(first, plan.columns, plan.tile[1]))
+            number_of_column = self._clamped(first, plan.columns, plan.tile[1])
+            place = self._loops(plan.column_loops, self._in_turns_of_parts(number_of_column))
             columns.append(batch | place)
             for i in range(1, width):
                 last = plan.column_loops[-1]
@@ -503,9 +512,10 @@ class RowsKernel:
         plan, tile = self.plan, RowsTile(self.b, self.batch)
         if plan.streamed == 0:
             row, column = column, row
+        columns = [self._in_turns_of_parts(self.b.plus(column, i)) for i in range(len(totals))]
         finished = [
-            self._with_init(tile, row, self.b.plus(column, i), total)
-            for i, total in enumerate(totals)
+            self._with_init(tile, row, own, total)
+            for own, total in zip(columns, totals, strict=True)
         ]
         code, sums = ElementCode(self.b, plan, tile, 1), self.row_sums.at(in_tile)
         readers, source = plan.readers, plan.contraction.epilogue.source
@@ -515,8 +525,8 @@ class RowsKernel:
         from xdsl_spirv.passes.kernel.column_readers_code import store_readers
 
         values = [
-            code.value(source, row, self.b.plus(column, i), total, sums)
-            for i, total in enumerate(finished)
+            code.value(source, row, own, total, sums)
+            for own, total in zip(columns, finished, strict=True)
         ]
         store_readers(self.b, readers, column, values)
 

@@ -241,8 +241,11 @@ class RowsPlan:
         if source is None:
             return None
         from xdsl_spirv.passes.analysis.column_readers import column_readers
+        from xdsl_spirv.passes.analysis.epilogue import NotFused
 
-        return column_readers(source.value)
+        if is_dynamic(self.columns):
+            raise NotFused("it is known only at run time how many columns there are")
+        return column_readers(source.value, self.columns)
 
     @property
     def meets_in_memory(self) -> bool:
@@ -438,7 +441,9 @@ class RowsPlan:
         is_row = contraction.counts[:3] == (0, 1, 1) and source.map == in_order
         if not is_row or self.streamed != 1 or self.rows != 1:
             yield "columns are read in the kernel: that takes one row, and columns in one loop"
-        elif is_dynamic(self.columns) or self.columns % count or self.tile_columns % count:
+        elif self.readers is not None and self.readers.parts > 1 and self.side_by_side > 1:
+            yield f"columns are taken of parts in turns, but {self.side_by_side} are in one load"
+        elif self.columns % count or self.tile_columns % count:
             yield (
                 f"{self.columns} columns in tiles of {self.tile_columns} are no groups of the "
                 f"{count} that are read together"

@@ -71,6 +71,27 @@ func.func @main(%x: tensor<{m}x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) ->
 }}"""
 
 
+def halves(n: int, schedule: str) -> str:
+    """The columns of a product's first half are divided by those of its second half."""
+    p, h = f"tensor<1x{n}xf32>", f"tensor<1x{n // 2}xf32>"
+    return f"""
+func.func @main(%x: tensor<1x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) -> {h} {{
+  {product(1, n, schedule)}
+  %a = tensor.extract_slice %q[0, 0] [1, {n // 2}] [1, 1] : {p} to {h}
+  %b = tensor.extract_slice %q[0, {n // 2}] [1, {n // 2}] [1, 1] : {p} to {h}
+  %eh = tensor.empty() : {h}
+  %h = linalg.generic {{indexing_maps = [{SAME}, {SAME}, {SAME}],
+      iterator_types = ["parallel", "parallel"]}} ins(%a, %b : {h}, {h}) outs(%eh : {h}) {{
+  ^bb0(%u: f32, %v: f32, %o: f32):
+    %c = arith.constant 1000.0 : f32
+    %s = arith.addf %v, %c : f32
+    %r = arith.divf %u, %s : f32
+    linalg.yield %r : f32
+  }} -> {h}
+  return %h : {h}
+}}"""
+
+
 def numbers(m: int, n: int) -> tuple[Any, ...]:
     """Operands whose products are exact in f32: x, w, bias."""
     draw = np.random.default_rng(1)
@@ -101,6 +122,21 @@ def test_a_gate_is_part_of_the_product(
     columns_of_group = (x @ w.T + bias).reshape(1, n // count, count)
     expected = columns_of_group[..., offsets[0]] / (columns_of_group[..., offsets[1]] + 1000)
     np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "columns", "along"), [(48, 4, 2), (42, 2, 1), (60, 8, 2)])
+def test_halves_are_taken_in_turns(n: int, columns: int, along: int, spirv_val: str):
+    made = compiled(halves(n, ROWS.format(rows=1, columns=columns, along=along)))
+    assert len(made.manifest.dispatches) == 1
+    for code in made.code.values():
+        assert khronos.spirv_val(code.binary) == ""
+    x, w, bias = numbers(1, n)
+    names = [buffer.name for buffer in made.manifest.inputs]
+    checks = Checks.of("all")
+    (result,) = run(made, dict(zip(names, (x, w, bias), strict=True)), checks=checks).values()
+    assert not checks.report.findings, str(checks.report)
+    first, second = np.split(x @ w.T + bias, 2, axis=1)
+    np.testing.assert_allclose(result, first / (second + 1000), rtol=1e-6)
 
 
 def turned(apart: bool = False) -> str:
