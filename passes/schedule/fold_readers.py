@@ -6,10 +6,10 @@ What reads the columns of a product of one row becomes a part of the product's k
     %k1 = insert g(%p) into %k          another one        %k1 = insert g(%p) into %k, one dispatch
 
 The rotation of queries and keys by pairs of columns is such a reader, with the insertion of keys
-and values into a state, and so is a gated activation of both halves of the columns. The sums of a workgroup's columns meet in its memory: whoever adds up one
-adds up its neighbours, and has all that decides an element. So nothing is read again, and a launch
-less is waited for. Processors wait for nothing, and each of their invocations has columns of its
-own: there it stays as it is.
+and values into a state, and so is a gated activation of both halves of the columns. The sums of a
+workgroup's columns meet in its memory: whoever adds up one adds up its neighbours, and has all that
+decides an element. So nothing is read again, and a launch less is waited for. Processors wait for
+nothing, and each of their invocations has columns of its own: there it stays as it is.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
     is_dynamic,
+    is_multiple,
     surely_below,
     typical,
 )
@@ -443,7 +444,7 @@ class RowsPlan:
             yield "columns are read in the kernel: that takes one row, and columns in one loop"
         elif self.readers is not None and self.readers.parts > 1 and self.side_by_side > 1:
             yield f"columns are taken of parts in turns, but {self.side_by_side} are in one load"
-        elif self.columns % count or self.tile_columns % count:
+        elif not is_multiple(self.columns, count) or self.tile_columns % count:
             yield (
                 f"{self.columns} columns in tiles of {self.tile_columns} are no groups of the "
                 f"{count} that are read together"
