@@ -28,7 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "house.json"
 
-APART = ("tests", "docs", "tutorials")
+APART = ("tests", "docs", "tutorials", "build")
 """Folders whose code is not counted."""
 
 LINES_OF_FILE, LINES_OF_FUNCTION = 600, 60
