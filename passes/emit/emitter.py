@@ -228,3 +228,9 @@ class Emitter:
             return self.index(a if condition else b)
         first, second = self.index(a), self.index(b)
         return self.pure(self.instructions.select, condition, first, second)
+
+    def index_inside(self, inside: Condition, number: Index) -> Index:
+        """The number where it is inside, else 0: what may be read in any case."""
+        if isinstance(inside, bool):
+            return number if inside else 0
+        return self.select(inside, number, 0)

@@ -86,7 +86,7 @@ class Elements:
         view = self._view(name, width)
         loaded: list[SSAValue] = []
         for number, exists in self._vectors(name, lane):
-            number = b.select(exists, number, 0) if isinstance(exists, SSAValue) else number
+            number = b.index_inside(exists, number)
             loaded.append(b.load(view, (b.plus(start, self._along(name, SECOND, number)),)))
         return loaded
 
@@ -148,7 +148,7 @@ class Elements:
         zero = b.constant(FloatAttr(0.0, f32))
         numbers: list[SSAValue] = []
         for number, exists in self._vectors("k", lane):
-            number = b.select(exists, number, 0) if isinstance(exists, SSAValue) else number
+            number = b.index_inside(exists, number)
             first = b.times(number, width // own)
             for i in range(width // own):
                 at = b.plus(start, self._along("q", SECOND, b.plus(first, i)))

@@ -122,8 +122,7 @@ class LanesCode(Numbers):
         rows = [self.b.plus(self.first_row, i) for i in range(self.rows)]
         self.inside = [self.b.below(row, self.plan.row_count) for row in rows]
         places = [
-            self.b.select(inside, row, 0) if isinstance(inside, SSAValue) else row
-            for inside, row in zip(self.inside, rows, strict=True)
+            self.b.index_inside(inside, row) for inside, row in zip(self.inside, rows, strict=True)
         ]
         self.places = places
         if not self.plan.ahead:
@@ -249,7 +248,7 @@ class LanesCode(Numbers):
         for number in range(self.plan.schedule.keys.data):
             key = self._key(first, number)
             inside = self.b.less(key, end) if masked else True
-            key = self.b.select(inside, key, 0) if isinstance(inside, SSAValue) else key
+            key = self.b.index_inside(inside, key)
             loaded.append(self.elements.load(name, key, self.lane))
         return loaded
 
@@ -400,8 +399,7 @@ class LanesCode(Numbers):
         place = self._key(first, key)
         inside = self.b.less(place, end) if masked else True
         if plan.op.mask is not None:
-            read = b.select(inside, place, 0) if isinstance(inside, SSAValue) else place
-            mask = self.elements.mask(row, read)
+            mask = self.elements.mask(row, b.index_inside(inside, place))
             score = b.add(math.FmaOp(mask, self.number(LOG2_E), score))
         visible = b.both(inside, self._visible(row, place)) if masked else inside
         return score if visible is True else b.select(visible, score, self.number(-inf))

@@ -117,8 +117,7 @@ class MergeCode(Numbers):
         for first in range(0, vectors, plan.invocations):
             column = b.plus(b.thread_id(), first)
             exists = b.below(column, vectors) if first + plan.invocations > vectors else True
-            read = b.select(exists, column, 0) if isinstance(exists, SSAValue) else column
-            values = self._weighted(factors, read)
+            values = self._weighted(factors, b.index_inside(exists, column))
             b.when(exists, lambda c=column, v=values: self._store(c, v, total))
 
     def _factors(self) -> tuple[list[SSAValue], SSAValue]:
@@ -129,10 +128,7 @@ class MergeCode(Numbers):
         exist = [b.below(part, plan.count) for part in parts]
         if plan.count % size == 0:
             exist = [True] * len(parts)
-        read = [
-            b.select(e, part, 0) if isinstance(e, SSAValue) else part
-            for part, e in zip(parts, exist, strict=True)
-        ]
+        read = [b.index_inside(e, part) for part, e in zip(parts, exist, strict=True)]
         loaded = [
             [x for i in range(2 // plan.vector) for x in self._load(part, width + i)]
             for part in read

@@ -227,9 +227,7 @@ class _Distribution:
         number = b.plus(b.times(block, lanes.rows), lanes.row)
         first = b.times(number, elements)
         inside = b.below(first, total)
-        if isinstance(inside, SSAValue):
-            first = b.select(inside, first, 0)
-        first = b.assume(first, total)
+        first = b.assume(b.index_inside(inside, first), total)
         places = [b.delinearized(b.plus(first, k), self.row_shape) for k in range(elements)]
         beside = {
             indices[0]: indices

@@ -165,9 +165,7 @@ class Lanes:
             for k in range(steps):
                 number = b.plus(first, k * stride)
                 inside = b.below(number, total)
-                if isinstance(inside, SSAValue):
-                    number = b.select(inside, number, 0)
-                number = b.assume(number, total)
+                number = b.assume(b.index_inside(inside, number), total)
                 carried = body(together(number), inside, carried)
             return carried
         times = self._times(total, stride)

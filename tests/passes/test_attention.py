@@ -108,6 +108,14 @@ def test_no_check_finds_anything(mask: str, schedule: str, spirv_val: str):
     judged(program, workload.inputs(np.random.default_rng(1)))
 
 
+def test_fewer_keys_than_a_step_reads():
+    """Keys that are known not to be there are not read: 2 of 4 here."""
+    workload = replace(SMALL, m=8, n=2, d=21, e=13, mask="scores")
+    program = compiled(workload, "lavapipe")
+    assert any("keys = 4" in layer.schedule for layer in program.layers)
+    judged(program, workload.inputs(np.random.default_rng(1)))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(20))
