@@ -233,6 +233,7 @@ FEATURES: Mapping[Capability, str] = {
     Capability.BFloat16CooperativeMatrixKHR: "bfloat16-cooperative-matrix",
     Capability.BFloat16DotProductKHR: "bfloat16-dot-product",
     Capability.BFloat16TypeKHR: "bfloat16-type",
+    Capability.CooperativeMatrixConversionsEXT: "cooperative-matrix-conversions",
     Capability.CooperativeMatrixConversionsNV: "cooperative-matrix-conversions",
     Capability.CooperativeMatrixKHR: "cooperative-matrix",
     Capability.CooperativeMatrixPerElementOperationsNV: "cooperative-matrix-per-element-operations",

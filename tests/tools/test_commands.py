@@ -148,9 +148,14 @@ def test_bad_input_leaves_one_message_and_nothing_else(
 
 
 def test_the_place_of_an_error_is_named(folder: Path, capsys: pytest.CaptureFixture[str]):
+    Path("x.mlir").write_text("\nfunc.func private @f() attributes {\n  a = 300 : i8}\n")
+    main(COMPILE)
+    assert "(x.mlir:3)" in capsys.readouterr().err
     Path("x.mlir").write_text(scheduled(tile="60, 64, 32"))
     main(COMPILE)
-    assert "(x.mlir:8)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "x.mlir:6:55" in said
+    assert "M = 60 is not a multiple of 16" in said
 
 
 def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]):
