@@ -155,7 +155,7 @@ def test_the_place_of_an_error_is_named(folder: Path, capsys: pytest.CaptureFixt
     main(COMPILE)
     said = capsys.readouterr().err
     assert "x.mlir:6:55" in said
-    assert "M = 60 is not a multiple of 16" in said
+    assert "M = 60 is not a multiple of 32" in said
 
 
 def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]):
