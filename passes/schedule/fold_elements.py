@@ -31,7 +31,6 @@ from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     SCHEDULE,
@@ -43,9 +42,8 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
-from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
+from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
@@ -61,14 +59,9 @@ class FoldElementsPass(ModulePass):
     name = "fold-elements"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        scheduled = [o for o in op.walk() if isinstance(o.attributes.get(SCHEDULE), RowsAttr)]
-        if not scheduled:
-            return
-        target = target_of(op, self.name)
-        for function in functions_of(op):
-            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
-                if _is_elementwise(dispatch):
-                    _fold(dispatch, target)
+        for dispatch, target in dispatches_beside_rows(op, self.name):
+            if _is_elementwise(dispatch):
+                _fold(dispatch, target)
 
 
 def _is_elementwise(dispatch: DispatchOp) -> bool:

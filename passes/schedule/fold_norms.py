@@ -26,16 +26,14 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, RowsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
-from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
+from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
@@ -67,14 +65,8 @@ class FoldNormsPass(ModulePass):
     name = "fold-norms"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        scheduled = [o for o in op.walk() if isinstance(o.attributes.get(SCHEDULE), RowsAttr)]
-        if not scheduled:
-            return
-        target = target_of(op, self.name)
-        if target.residency.subgroups == 1:
-            return
-        for function in functions_of(op):
-            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
+        for dispatch, target in dispatches_beside_rows(op, self.name):
+            if target.residency.subgroups > 1:
                 _fold(dispatch, target)
 
 

@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     SCHEDULE,
@@ -35,11 +34,10 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
-from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
+from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 
 Generic = linalg.ops.GenericOp
@@ -67,16 +65,10 @@ class FoldReadersPass(ModulePass):
     name = "fold-readers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        scheduled = [o for o in op.walk() if isinstance(o.attributes.get(SCHEDULE), RowsAttr)]
-        if not scheduled:
-            return
-        target = target_of(op, self.name)
-        if target.residency.subgroups == 1:
-            return
-        for function in functions_of(op):
-            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
-                if isinstance(dispatch.attributes.get(SCHEDULE), LoopsAttr):
-                    _fold(dispatch, target)
+        for dispatch, target in dispatches_beside_rows(op, self.name):
+            is_loops = isinstance(dispatch.attributes.get(SCHEDULE), LoopsAttr)
+            if is_loops and target.residency.subgroups > 1:
+                _fold(dispatch, target)
 
 
 def _fold(reader: DispatchOp, target: Target) -> None:

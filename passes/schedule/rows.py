@@ -14,11 +14,12 @@ from functools import cached_property
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, ModuleOp, f32
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import RowsAttr, bit_width
+from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
@@ -29,6 +30,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
+from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
 
@@ -486,3 +488,17 @@ def check_rows(plan: RowsPlan) -> None:
             raise ScheduleDoesNotFit(problem)
     except NotLinear as error:
         raise ScheduleDoesNotFit(str(error)) from error
+
+
+def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[DispatchOp, Target]]:
+    """
+    Yields the dispatches of a module some of which are scheduled as rows, with the target.
+
+    Of any other module it yields none, and asks for no target.
+    """
+    if not any(isinstance(op.attributes.get(SCHEDULE), RowsAttr) for op in module.walk()):
+        return
+    target = target_of(module, pass_name)
+    for function in functions_of(module):
+        for dispatch in [op for op in function.walk() if isinstance(op, DispatchOp)]:
+            yield dispatch, target
