@@ -32,11 +32,13 @@ import numpy as np
 from device_runs import parser_of
 from language_model import FORMATS, write_model
 from llama_peer import SHAPES, Shapes
+from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
 from xdsl_spirv import kernels as k
-from xdsl_spirv.compiler import compile as compile_model
+from xdsl_spirv.compiler.model import compile_model, load_gguf
 from xdsl_spirv.dialects.schedule import RowsAttr
+from xdsl_spirv.frontends.gguf.importer import DECODE
 from xdsl_spirv.passes.schedule import rows_candidates
 from xdsl_spirv.passes.schedule.fold_readers import FoldReadersPass
 from xdsl_spirv.passes.schedule.rows import RowsPlan
@@ -157,9 +159,14 @@ class Model:
 
 
 def compiled(path: Path, options: Any, past: int) -> Work:
-    program = compile_model(path, options.target, context=past + 1, jobs=options.jobs)
+    model = load_gguf(path, options.target, past + 1)
+    for function in list(model.module.body.block.ops):
+        if isinstance(function, FuncOp) and function.sym_name.data != DECODE:
+            function.detach()
+    decode = replace(model, function=DECODE, functions=(DECODE,))
+    program = compile_model(decode, options.target, jobs=options.jobs)
     inputs = {"token": np.zeros(1, np.int32), "past": np.array(past)}
-    work = work_of(program.function("decode").at(inputs))
+    work = work_of(program.function(DECODE).at(inputs))
     used = {step.kernel for step in work.steps}
     return replace(work, weights={}, kernels={n: c for n, c in work.kernels.items() if n in used})
 
