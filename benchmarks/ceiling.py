@@ -8,7 +8,7 @@ Products and convolutions on a Vulkan device, beside PyTorch under CUDA graphs i
 their range), B a weight, which is packed once and not timed; packing A is. Where weights would not
 sit in a cache, a program multiplies by several matrices that are together larger. Measured are the
 default schedule and each of `--variants` ({"case": ["#schedule...", ...]}), of other matmuls too
-(`matmul 1000x1024x1024 f16 -> f32 as f16`); `variants-h200.json` has some that nobody has measured
+(`matmul 1000x1024x1024 f16 -> f32 as f16`), and cut along K (`4 parts #schedule...`); `variants-h200.json` has some that nobody has measured
 yet. `--also FILE` compiles everything for another target file, too (a copy with `keep_loops`, for
 instance), and `--pause` shows what an idle clock does. Every result is
 compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact. PyTorch's time
@@ -224,8 +224,13 @@ def compiled(product: Product, target: str, schedule: str | None) -> Program | s
     weights = dict.fromkeys((f"B{n}_B" for n in range(product.count)), zero)
     try:
         ctx = context()
-        module = parse_text(product.text(schedule), str(product), ctx)
-        if schedule is not None:
+        cut = re.fullmatch(r"(\d+) parts ?(.*)", schedule or "")
+        module = parse_text(product.text(None if cut else schedule), str(product), ctx)
+        if cut is not None:
+            from packed_weights import cut_along_k
+
+            cut_along_k(module, int(cut[1]), cut[2])
+        elif schedule is not None:
             passes = Universe.get_multiverse().all_passes
             before = PassPipeline.parse_spec(passes, "linalg-to-contraction,form-dispatches")
             before.apply(ctx, module)
@@ -336,7 +341,11 @@ def measure(device: Any, product: Product, data: Data, program: Program, name: s
     inputs = {"A": data.a}
     named = {f"B{number}_B": b for number, b in enumerate(data.b)}
     if product.is_weight:
-        program.weights.update(named)
+        weights = [buffer for buffer in program.manifest.buffers if buffer.kind == "weight"]
+        # What is cut along K on its way is a weight of another shape.
+        values = [named[weight.name.removesuffix(".folded")] for weight in weights]
+        shaped = [v.reshape(w.shape) for v, w in zip(values, weights, strict=True)]
+        program.weights.update(zip((w.name for w in weights), shaped, strict=True))
     else:
         inputs |= named
     try:

@@ -147,6 +147,17 @@ def numbers(format: str, planes: dict[str, Any], rows: Any) -> Any:
     return reference(module, list(arrays.values()))[0].astype(np.float64)
 
 
+def cut_along_k(module: ModuleOp, parts: int, schedule: str) -> None:
+    """Cuts every contraction into parts; each takes the schedule if it is not empty."""
+    LinalgToContractionPass().apply(context(), module)
+    SplitReductionsPass(parts=parts).apply(context(), module)
+    reduction = IteratorTypeAttr.reduction()
+    for op in module.walk():
+        if isinstance(op, GenericOp) and len(op.inputs) == 2 and schedule:
+            if reduction in op.get_iterator_types():
+                op.attributes["schedule"] = parse_schedule(schedule)
+
+
 @cache
 def drawn(n: int, k: int, format: str) -> dict[str, Any]:
     """Returns random planes of packed weights."""
@@ -160,13 +171,7 @@ def compiled(case: Case, schedule: str | None, target: str) -> Any:
         if schedule is None or not (cut := re.fullmatch(r"(\d+) parts ?(.*)", schedule)):
             return compile_module(case.module(planes, schedule), target)
         module = case.module(planes, None)
-        LinalgToContractionPass().apply(context(), module)
-        SplitReductionsPass(parts=int(cut[1])).apply(context(), module)
-        reduction = IteratorTypeAttr.reduction()
-        for op in module.walk():
-            if isinstance(op, GenericOp) and len(op.inputs) == 2 and cut[2]:
-                if reduction in op.get_iterator_types():
-                    op.attributes["schedule"] = parse_schedule(cut[2])
+        cut_along_k(module, int(cut[1]), cut[2])
         return compile_module(module, target)
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:300]
@@ -241,7 +246,7 @@ def cases(small: bool) -> list[Case]:
         Case(rows, n, k, format, 2 if small else max(2, CACHED * 2 // (n * k)), open)
         for n, k in (((64, 256),) if small else llama)
         for format in formats
-        for rows in ((48,) if small else (2048, 1024, 512, 128, 64, 32, 16))
+        for rows in ((48,) if small else (2048, 1024, 512, 256, 128, 64, 32, 16, 8))
         for open in (False, True)
         if not open or format in ("f16", "Q4_1")
     ]
