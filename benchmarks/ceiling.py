@@ -8,13 +8,13 @@ Products and convolutions on a Vulkan device, beside PyTorch under CUDA graphs i
 their range), B a weight, which is packed once and not timed; packing A is. Where weights would not
 sit in a cache, a program multiplies by several matrices that are together larger. Measured are the
 default schedule and each of `--variants` ({"case": ["#schedule...", ...]}), of other matmuls too
-(`matmul 1000x1024x1024 f16 -> f32 as f16`), and cut along K (`4 parts #schedule...`); `variants-h200.json` has some that nobody has measured
-yet. `--also FILE` compiles everything for another target file, too (a copy with `keep_loops`, for
-instance), and `--pause` shows what an idle clock does. Every result is
-compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact. PyTorch's time
-is a twelfth of a graph of twelve products. Ours are single dispatches between timestamps, each with
-its 3 us of start (`us`, `pack_us`, `ratio`), and a share of twelve products in a submission, each
-waiting for the one before (`following_us`, `following_ratio`).
+(`matmul 1000x1024x1024 f16 -> f32 as f16`), and cut along K (`4 parts #schedule...`);
+`variants-h200.json` has 39 schedules. `--also FILE` compiles everything for another target file,
+too (a copy with `keep_loops`, for instance), and `--pause` shows what an idle clock does. Every
+result is compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact.
+PyTorch's time is a twelfth of a graph of twelve products. Ours are single dispatches between
+timestamps, each with its 3 us of start (`us`, `pack_us`, `ratio`), and a share of twelve products
+in a submission, each waiting for the one before (`following_us`, `following_ratio`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ other. Weights are f16, or lie in planes of a GGUF format and are dequantized in
 kernel; the rows are f16, sums f32. Measured are the default schedule and each of `--schedules`:
 `["#schedule.contraction<...>", ...]`, or a few of tiles that did well if it is `few`; with
 `--variants`, `{"case": [...]}`, only those cases with their schedules
-(`variants-packed-h200.json`: what nobody has measured yet). `2 parts` before one cuts the product
+(`variants-packed-h200.json`: 18 of few and many rows). `2 parts` before one cuts the product
 along K, across workgroups; `--order` is one of loop_orders.py's. With XDSL_SPIRV_CACHE=FOLDER the
 driver's code is kept, in a pipeline cache: `nvdisasm -b SM90` reads what its zstd frames hold. All
 are compiled before the first is timed. `us` is a product by itself, `pack_us` of f16 weights
