@@ -52,6 +52,8 @@ class HoistingEmitter(KernelEmitter):
         self.multiples: dict[SSAValue, int] = {}
         self.splits: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.products: dict[SSAValue, tuple[SSAValue, Size]] = {}
+        self.quotients: dict[SSAValue, tuple[SSAValue, int]] = {}
+        """Of divisions without a rest: what was divided, and by what."""
         self.runs: dict[tuple[Index, ...], Run] = {}
 
     # Places
@@ -199,6 +201,9 @@ class HoistingEmitter(KernelEmitter):
         if not isinstance(a, SSAValue) or isinstance(b, SSAValue) or b in (0, 1):
             return super().times(a, b)
         base, number = (a, 0) if is_dynamic(b) else self.split(a)
+        whole, divisor = self.quotients.get(base, (base, 0))
+        if divisor and not is_dynamic(b) and b > 0 and b % divisor == 0:
+            return self.plus(self.times(whole, b // divisor), number * b)
         product = self.pure(self.instructions.multiply, base, self.index(b))
         self.products[product] = (base, b)
         self.multiples.setdefault(product, self.multiple(base) * common_divisor(b))
@@ -222,6 +227,9 @@ class HoistingEmitter(KernelEmitter):
         bound = self.bound(a)
         if isinstance(a, SSAValue):
             if not is_dynamic(b):
+                base, number = self.split(a)
+                if number >= b and self.multiple(base) % b == 0:
+                    return self.plus(self.divided(base, b), number // b)
                 a, _ = self._without_low_part(a, b)
             product = self.products.get(a)
             if product is not None and surely_below(-1, product[1]):
@@ -233,6 +241,8 @@ class HoistingEmitter(KernelEmitter):
             return quotient
         if self.multiple(a) % b == 0:
             self.multiples.setdefault(quotient, self.multiple(a) // b)
+            if isinstance(a, SSAValue):
+                self.quotients.setdefault(quotient, (a, b))
         return self._bounded(quotient, None if bound is None else (bound - 1) // b + 1)
 
     def remainder(self, a: Index, b: Size) -> Index:
@@ -248,7 +258,13 @@ class HoistingEmitter(KernelEmitter):
             product = self.products.get(a)
             if product is not None and exact_quotient(product[1], b) is not None:
                 return 0
+            base, number = self.split(a)
+            if 0 < number < common_divisor(self.multiple(base), b):
+                return self.assume(self.plus(self.remainder(base, b), number), b)
         elif isinstance(a, SSAValue) and not is_dynamic(b):
+            base, number = self.split(a)
+            if number >= b and self.multiple(base) % b == 0:
+                return number % b
             base, low = self._without_low_part(a, b)
             if low:
                 return self._bounded(self.plus(self.remainder(base, b), low), b)
