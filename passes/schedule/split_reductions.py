@@ -43,7 +43,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -68,6 +68,9 @@ from xdsl_spirv.targets import Target
 
 PARTS = (2, 4, 8, 16)
 """Into how many parts K may be cut: few enough that an invocation sums them by itself."""
+
+WRITTEN_OUT = 4
+"""Parts that are summed by an operation on elements, which joins what reads the sum."""
 
 LEAST_DEPTH = 256
 """Products of a part: with fewer a kernel is all beginning and end."""
@@ -393,7 +396,11 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
         ArrayAttr([IteratorTypeAttr.parallel(), *op.iterator_types]),
         [partial],
     )
-    return [*ops, empty, zeros, product, _sum_of(product.results[0], op.outputs[0], final)]
+    if parts <= WRITTEN_OUT:
+        total = _sum_by_elements(product.results[0], whole.tensor, parts, final)
+    else:
+        total = _sum_of(product.results[0], op.outputs[0], final)
+    return [*ops, empty, zeros, product, total]
 
 
 def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int, int]]:
@@ -496,5 +503,31 @@ def _sum_of(parts: SSAValue, init: SSAValue, type: TensorType[Attribute]) -> lin
         Region(block),
         ArrayAttr(map(AffineMapAttr, maps)),
         ArrayAttr(kinds),
+        [type],
+    )
+
+
+def _sum_by_elements(
+    parts: SSAValue, empty: SSAValue, count: int, type: TensorType[Attribute]
+) -> linalg.ops.GenericOp:
+    """The sum over the first dimension, element by element: whoever reads it may compute it."""
+    rank = len(type.get_shape())
+    element = type.element_type
+    block = Block(arg_types=[element] * (count + 1))
+    kind = arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp
+    total: SSAValue = block.args[0]
+    for part in block.args[1:count]:
+        add = kind(total, part)
+        block.add_op(add)
+        total = add.results[0]
+    block.add_op(linalg.ops.YieldOp(total))
+    identity = AffineMap.identity(rank)
+    reads = [AffineMap(rank, 0, (AffineConstantExpr(n), *identity.results)) for n in range(count)]
+    return linalg.ops.GenericOp(
+        [parts] * count,
+        [empty],
+        Region(block),
+        ArrayAttr(map(AffineMapAttr, (*reads, identity))),
+        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
         [type],
     )

@@ -75,7 +75,8 @@ func.func private @others(%d: tensor<8x64xf16>, %e: tensor<64x8xf16>, %f: tensor
 // FOUR:        linalg.index 3 : index
 // FOUR:        [[E:%.*]] = tensor.empty(%m) : tensor<4x?x16xf32>
 // FOUR:        [[P:%.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d1, ((((d0 * 1024) + (d3 * 32)) + (d4 * 16)) + d5))>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d2, d0, d3, d4, d5)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2)>], {{.*}} ins(%x, [[W]]
-// FOUR:        linalg.generic {{.*}} ins([[P]] : tensor<4x?x16xf32>)
+// FOUR:        linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (0, d0, d1)>, affine_map<(d0, d1) -> (1, d0, d1)>, affine_map<(d0, d1) -> (2, d0, d1)>, affine_map<(d0, d1) -> (3, d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins([[P]], [[P]], [[P]], [[P]]
+// FOUR-COUNT-3: arith.addf
 func.func @packed(%x: tensor<?x4096xf16>, %q: tensor<16x128x16xi8>, %d: tensor<16x128xf16>) -> tensor<?x16xf32> {
   %zero = arith.constant 0.0 : f32
   %first = arith.constant 0 : index
