@@ -13,17 +13,19 @@ they agree on the rows; what repeats work for every element that reads it stays 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import ArrayAttr, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
-from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
+from xdsl_spirv.passes.analysis.combinations import combinations_of
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import (
     INNER,
@@ -32,6 +34,7 @@ from xdsl_spirv.passes.analysis.loops_nests import (
     nests_of,
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
+from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
@@ -65,6 +68,12 @@ FUNCTION = 16
 ROUND = (math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp, math.AbsFOp, math.FmaOp)
 """Functions of `math` that are one instruction."""
 
+FEWEST_KEPT, MOST_KEPT = 32, 1 << 14
+"""Elements of a row that a group of invocations reduces together, and keeps in registers."""
+
+LEAST_ROWS = 32
+"""Rows from which on a sum and its norm are one kernel: the norm of few becomes a product's."""
+
 FEW_ROWS, LONG_ROW = 16, 1 << 16
 """Rows so few and so long are not worth a kernel in which a workgroup has a row to itself."""
 
@@ -72,7 +81,15 @@ FEW_ROWS, LONG_ROW = 16, 1 << 16
 def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
     """Make an operation a dispatch, with what only it reads as far as that does not repeat work."""
     group = Group(root)
-    waiting = list(operands_of(root))
+    _grow(group, operands_of(root), computes)
+    _add_kept(group, computes)
+    _leave_reshapes(group)
+    group.contract()
+
+
+def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operation], bool]) -> None:
+    """Add what computes values that only the group reads, and so on."""
+    waiting = list(values)
     while waiting and len(group.members) < LARGEST:
         owner = waiting.pop(0).owner
         if owner in group or not isinstance(owner, Operation) or not _is_candidate(owner, group):
@@ -84,8 +101,76 @@ def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
             waiting += operands_of(owner)
         else:
             del group.members[owner]
-    _leave_reshapes(group)
-    group.contract()
+
+
+def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
+    """
+    Add what computes a tensor that others read, too, where an invocation has its elements anyway.
+
+        %x = %a + %b                                 one dispatch: an invocation keeps its elements
+        %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
+        %y = f(%x), elsewhere                        both, and nobody reads %x again before %y
+    """
+    if not any(map(_reduces, group.members)):
+        return
+    for value in dict.fromkeys(v for op in group.ordered() for v in group.outside(op)):
+        owner = value.owner
+        if not isinstance(owner, linalg.ops.GenericOp) or not computes(owner):
+            continue
+        if not _is_kept(owner, group) or _is_needed_between(owner, group):
+            continue
+        group.add(owner)
+        if _fits(group) and _is_one_nest(group):
+            _grow(group, operands_of(owner), computes)
+        else:
+            del group.members[owner]
+
+
+def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
+    """Whether a row of an operation's elements is in registers when its group has reduced it."""
+    if op.parent_block() is not group.block or SCHEDULE in op.attributes:
+        return False
+    if not is_pointwise(op) or _cost(op) > CHEAP or len(group.members) >= LARGEST:
+        return False
+    write = op.get_indexing_maps().data[-1].data
+    if write != AffineMap.identity(write.num_dims) or write.num_dims < 2:
+        return False
+    *rows, columns = extents(op.results[0])
+    if is_dynamic(columns) or not FEWEST_KEPT <= columns <= MOST_KEPT:
+        return False
+    return typical(prod(rows)) >= LEAST_ROWS
+
+
+def _is_needed_between(op: Operation, group: Group) -> bool:
+    """Whether the group needs, by way of operations outside it, what an operation computes."""
+    direct, tainted = set(op.results), set[SSAValue]()
+    last = group.ordered()[-1]
+    following = op.next_op
+    while following is not None:
+        reads = operands_of(following)
+        if following in group:
+            if not tainted.isdisjoint(reads):
+                return True
+        elif not (direct.isdisjoint(reads) and tainted.isdisjoint(reads)):
+            tainted.update(following.results)
+        if following is last:
+            return False
+        following = following.next_op
+    return True
+
+
+def _is_one_nest(group: Group) -> bool:
+    """Whether a group stores results of one shape, and reduces nothing but their rows."""
+    _, results = results_of_operations(group.ordered(), group.results())
+    nests = nests_of(results)
+    if len(nests) != 1:
+        return False
+    (nest,) = nests
+    rows = frozenset(axis for axis, size in enumerate(nest.shape[:-1]) if size != 1)
+    return all(
+        combinations_of(loops) is not None and needed == rows
+        for loops, needed in all_reductions_of(nest)
+    )
 
 
 def drop_unused_results(op: Operation) -> None:

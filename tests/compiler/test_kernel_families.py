@@ -178,6 +178,38 @@ func.func @main(%A: tensor<20x24xbf16>, %B: tensor<24x16xbf16>) -> tensor<20x16x
 }"""
 
 
+KEPT = """
+func.func @main(%a: tensor<40x100xf32>, %b: tensor<40x100xf32>)
+    -> (tensor<40x100xf32>, tensor<40x100xf16>) {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<40x100xf32>
+  %h = tensor.empty() : tensor<40x100xf16>
+  %s = tensor.empty() : tensor<40xf32>
+  %x = linalg.add ins(%a, %b : tensor<40x100xf32>, tensor<40x100xf32>)
+                  outs(%e : tensor<40x100xf32>) -> tensor<40x100xf32>
+  %i = linalg.fill ins(%z : f32) outs(%s : tensor<40xf32>) -> tensor<40xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+                       iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<40x100xf32>) outs(%i : tensor<40xf32>) {
+  ^bb0(%u: f32, %v: f32):
+    %0 = arith.mulf %u, %u : f32
+    %1 = arith.addf %v, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<40xf32>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>,
+                                        affine_map<(i, j) -> (i, j)>],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%x, %t : tensor<40x100xf32>, tensor<40xf32>) outs(%h : tensor<40x100xf16>) {
+  ^bb0(%u: f32, %v: f32, %o: f16):
+    %0 = math.rsqrt %v : f32
+    %1 = arith.mulf %u, %0 : f32
+    %2 = arith.truncf %1 : f32 to f16
+    linalg.yield %2 : f16
+  } -> tensor<40x100xf16>
+  return %x, %n : tensor<40x100xf32>, tensor<40x100xf16>
+}"""
+
+
 def resized(inputs: list[Array], result: Array) -> bool:
     (x,) = inputs
     rows, columns = np.arange(9) * 5 // 9, np.arange(11) * 7 // 11
@@ -230,6 +262,7 @@ def families() -> Iterable[Family]:
         passes=(LinalgToContractionPass(), SplitReductionsPass("lavapipe", 4)),
     )
     yield Family("chain", CHAIN, lambda: [floats(20, 24), floats(24, 16), floats(16, 12)])
+    yield Family("sum and norm", KEPT, lambda: [floats(40, 100, type=np.float32)] * 2)
     yield Family("resize", RESIZED, lambda: [floats(3, 5, 7, type=np.float32)], resized)
     yield Family(
         "quantized convolution", CONVOLUTION,
@@ -258,11 +291,15 @@ FEW = {
     *(("sum of rows 33x65 f32 -> f32", size) for size in (4, 16, 64)),
     *(("softmax 17x65 f16", size) for size in (4, 64)),
     *(("layer norm 17x64 f32", size) for size in (4, 64)),
+    *(("sum and norm", size) for size in (4, 64)),
     *(("chain", 64), ("depthwise 3x3 10x10x24 batch 2 f16 -> f16", 64)),
 }
 """What `make test` does of the emulated devices: who has the most to do with subgroups."""
 
-ALONE = ("split along K", "chain", "resize", "quantized convolution", "matmul bf16", "attention")
+ALONE = (
+    *("split along K", "chain", "sum and norm", "resize", "quantized convolution", "matmul bf16"),
+    "attention",
+)
 """Families that no other test runs on lavapipe, and one that relies on its component map."""
 
 

@@ -71,3 +71,29 @@ func.func @other_columns(%x: tensor<3x5xf32>) -> tensor<3xf32> {
   } -> tensor<3xf32>
   func.return %t : tensor<3xf32>
 }
+
+// A sum that others read, too, is stored by the kernel of its norm: an invocation has its elements.
+
+// CHECK: func.func @sum_and_norm
+// CHECK-NEXT: [[R:%.*]], [[N:%.*]] = schedule.dispatch(%a, %b) : (tensor<32x64xf32>, tensor<32x64xf32>) -> (tensor<32x64xf32>, tensor<32x64xf32>) {
+// CHECK: schedule.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: func.return [[R]], [[N]]
+func.func @sum_and_norm(%a: tensor<32x64xf32>, %b: tensor<32x64xf32>) -> (tensor<32x64xf32>, tensor<32x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e1 = tensor.empty() : tensor<32xf32>
+  %e2 = tensor.empty() : tensor<32x64xf32>
+  %x = linalg.add ins(%a, %b : tensor<32x64xf32>, tensor<32x64xf32>) outs(%e2 : tensor<32x64xf32>) -> tensor<32x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e1 : tensor<32xf32>) -> tensor<32xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<32x64xf32>) outs(%f : tensor<32xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = arith.maximumf %u, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<32xf32>
+  %n = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x, %t : tensor<32x64xf32>, tensor<32xf32>) outs(%e2 : tensor<32x64xf32>) {
+  ^bb0(%u: f32, %m: f32, %o: f32):
+    %v = arith.subf %u, %m : f32
+    linalg.yield %v : f32
+  } -> tensor<32x64xf32>
+  func.return %x, %n : tensor<32x64xf32>, tensor<32x64xf32>
+}

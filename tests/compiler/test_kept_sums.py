@@ -1,0 +1,155 @@
+"""
+A sum and its norm are one kernel, which stores both; parts of one result are computed by one.
+
+Rows are open or known, whole vectors or not, kept in registers or too long for that. The
+interpreter runs the programs with all checks on, for devices with subgroups of 8 and of 32; results
+are compared with those of the operations themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime import Program
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.expressions import evaluate
+from xdsl_spirv.runtime.modules import parse_text
+
+TARGETS = ("lavapipe", "nvidia-h200")
+
+
+def sum_and_norm(rows: int | None, columns: int, also: str = "") -> str:
+    """
+    x = a + b and x / sqrt(mean(x * x)) * w as f16, of which both are results; with `also`, which
+    makes %y of %x, that is a result and what is divided.
+    """
+    m = "?" if rows is None else rows
+    x, half = f"tensor<{m}x{columns}xf32>", f"tensor<{m}x{columns}xf16>"
+    row, size = f"tensor<{m}xf32>", "(%m)" if rows is None else "()"
+    same, by_row = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (i)>"
+    both = 'iterator_types = ["parallel", "parallel"]'
+    divided = "%y" if also else "%x"
+    return f"""
+    func.func @main(%a: {x}, %b: {x}, %w: tensor<{columns}xf32>) -> ({x}, {half}) {{
+      %zero = arith.constant 0.0 : f32
+      %count = arith.constant {columns}.0 : f32
+      %first = arith.constant 0 : index
+      %m = tensor.dim %a, %first : {x}
+      %e = tensor.empty{size} : {x}
+      %h = tensor.empty{size} : {half}
+      %s = tensor.empty{size} : {row}
+      %x = linalg.add ins(%a, %b : {x}, {x}) outs(%e : {x}) -> {x}
+      {also}
+      %z = linalg.fill ins(%zero : f32) outs(%s : {row}) -> {row}
+      %t = linalg.generic {{indexing_maps = [{same}, {by_row}],
+          iterator_types = ["parallel", "reduction"]}} ins(%x : {x}) outs(%z : {row}) {{
+      ^bb0(%u: f32, %v: f32):
+        %p = arith.mulf %u, %u : f32
+        %q = arith.addf %v, %p : f32
+        linalg.yield %q : f32
+      }} -> {row}
+      %n = linalg.generic {{indexing_maps = [{same}, {by_row}, affine_map<(i, j) -> (j)>, {same}],
+          {both}}} ins({divided}, %t, %w : {x}, {row}, tensor<{columns}xf32>)
+          outs(%h : {half}) {{
+      ^bb0(%u: f32, %v: f32, %f: f32, %o: f16):
+        %0 = arith.divf %v, %count : f32
+        %1 = math.rsqrt %0 : f32
+        %2 = arith.mulf %u, %1 : f32
+        %3 = arith.mulf %2, %f : f32
+        %4 = arith.truncf %3 : f32 to f16
+        linalg.yield %4 : f16
+      }} -> {half}
+      func.return {divided}, %n : {x}, {half}
+    }}"""
+
+
+PARTS = """
+func.func @main(%x: tensor<?x40xf16>, %w: tensor<40x192xf16>, %c: tensor<?x32xf32>)
+    -> (tensor<2x?x32x2xf16>, tensor<?x64xf16>) {
+  %zero = arith.constant 0.0 : f32
+  %first = arith.constant 0 : index
+  %m = tensor.dim %x, %first : tensor<?x40xf16>
+  %e = tensor.empty(%m) : tensor<?x192xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<?x192xf32>) -> tensor<?x192xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<?x40xf16>, tensor<40x192xf16>)
+                     outs(%i : tensor<?x192xf32>) -> tensor<?x192xf32>
+  %qs = tensor.extract_slice %p[0, 0] [%m, 128] [1, 1] : tensor<?x192xf32> to tensor<?x128xf32>
+  %vs = tensor.extract_slice %p[0, 128] [%m, 64] [1, 1] : tensor<?x192xf32> to tensor<?x64xf32>
+  %h = tensor.expand_shape %qs [[0], [1, 2, 3]] output_shape [%m, 2, 32, 2]
+      : tensor<?x128xf32> into tensor<?x2x32x2xf32>
+  %qe = tensor.empty(%m) : tensor<2x?x32x2xf16>
+  %q = linalg.generic {indexing_maps = [affine_map<(h, i, j, t) -> (i, h, j, t)>,
+      affine_map<(h, i, j, t) -> (i, h, j, t * -1 + 1)>, affine_map<(h, i, j, t) -> (i, j)>,
+      affine_map<(h, i, j, t) -> (h, i, j, t)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%h, %h, %c : tensor<?x2x32x2xf32>, tensor<?x2x32x2xf32>, tensor<?x32xf32>)
+      outs(%qe : tensor<2x?x32x2xf16>) {
+  ^bb0(%a: f32, %b: f32, %f: f32, %o: f16):
+    %0 = arith.mulf %a, %f : f32
+    %1 = arith.subf %0, %b : f32
+    %2 = arith.truncf %1 : f32 to f16
+    linalg.yield %2 : f16
+  } -> tensor<2x?x32x2xf16>
+  %ve = tensor.empty(%m) : tensor<?x64xf16>
+  %v = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%vs : tensor<?x64xf32>) outs(%ve : tensor<?x64xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %0 = arith.truncf %a : f32 to f16
+    linalg.yield %0 : f16
+  } -> tensor<?x64xf16>
+  func.return %q, %v : tensor<2x?x32x2xf16>, tensor<?x64xf16>
+}"""
+
+
+def assert_right(program: Program, sizes: Mapping[str, int]) -> None:
+    """The interpreter's results are within their bound, and its checks find nothing."""
+    generator, inputs = np.random.default_rng(1), dict[str, Array]()
+    for buffer in program.manifest.inputs:
+        shape = tuple(evaluate(size, sizes, buffer.name) for size in buffer.shape)
+        inputs[buffer.name] = generator.uniform(-1, 1, shape).astype(dtype_of(buffer.type))
+    checks = Checks.of("all")
+    results = run(program, inputs, checks=checks)
+    assert not checks.report.findings, str(checks.report)
+    for comparison in check(program, inputs, results):
+        assert comparison.passed, f"{sizes}: {comparison}"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("columns", [32, 100, 257, 1024])
+@pytest.mark.parametrize("rows", [None, 33])
+def test_sum_and_norm(rows: int | None, columns: int, target: str):
+    program = compile_module(parse_text(sum_and_norm(rows, columns)), target)
+    assert len(program.manifest.dispatches) == 1
+    for count in (1, 37) if rows is None else (rows,):
+        assert_right(program, {"a_0": count})
+
+
+def test_not_what_another_kernel_is_needed_for():
+    x = "tensor<?x64xf32>"
+    also = f"%y = linalg.exp ins(%x : {x}) outs(%e : {x}) -> {x}"
+    program = compile_module(parse_text(sum_and_norm(None, 64, also)), "lavapipe")
+    assert [layer.results for layer in program.layers] == [1, 1, 1]
+    assert_right(program, {"a_0": 35})
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(31, 64), (64, 16)])
+def test_not_few_rows_or_columns(rows: int, columns: int):
+    program = compile_module(parse_text(sum_and_norm(rows, columns)), "nvidia-h200")
+    assert len(program.manifest.dispatches) == 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_parts_of_a_product(target: str):
+    program = compile_module(parse_text(PARTS), target)
+    assert len(program.manifest.dispatches) == 2
+    assert program.layers[-1].results == 2
+    for rows in (1, 7, 65):
+        assert_right(program, {"x_0": rows})
