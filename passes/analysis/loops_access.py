@@ -15,7 +15,7 @@ from typing import TypeAlias
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_multiple, typical
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -129,6 +129,18 @@ def crossing(nest: Nest) -> tuple[int, int] | None:
     fast = {axis for array, _ in nest.results for axis in fast_axes(array, size)}
     first = next(iter(fast)) if len(fast) == 1 else None
     return None if first is None or first == wide[-1] else (first, wide[-1])
+
+
+def is_run(shape: Sequence[Size], width: int) -> bool:
+    """
+    Whether so many neighbours lie in one run of the last dimension, or are a whole number of runs.
+    """
+    last = shape[-1]
+    if is_multiple(last, width):
+        return True
+    if len(shape) < 2 or not isinstance(last, int) or last < 2 or width % last:
+        return False
+    return is_multiple(shape[-2], width // last)
 
 
 def tile_grid(nest: Nest, axes: tuple[int, int], size: int) -> list[Size]:

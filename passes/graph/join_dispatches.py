@@ -1,13 +1,14 @@
 """
-Small dispatches that do not need each other become one: launching them costs more than they do.
+Dispatches that do not need each other become one, where launching them costs more than they do.
 
     %q = schedule.dispatch(%x) { turned }             %q, %k1 = schedule.dispatch(%x, %k) {
     %k1 = schedule.dispatch(%x, %k) { inserted }  ->    turned
                                                         inserted }
 
 A kernel's loops store results of any shapes one after another, without waiting. So what a token's
-queries, keys and values need between two products is one launch. Reductions stay apart, for they
-choose how invocations share a row; so does what is large enough to keep a device busy by itself.
+queries, keys and values need between two products is one launch, and so is what a prompt's need.
+Reductions stay apart, for they choose how invocations share a row; so does what is large enough to
+keep a device busy by itself, unless both read parts of one result.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ PASS = "join-dispatches"
 SMALL = 1 << 14
 """Elements of a dispatch that does less than its launch costs."""
 
+OF_ONE_RESULT = 1 << 22
+"""
+Elements of two that read parts of one result: for these a launch is still a good part of the time.
+"""
+
 MOST_RESULTS = 4
 """Buffers that a joined kernel writes, beside those that it reads."""
 
@@ -53,38 +59,72 @@ class JoinDispatchesPass(ModulePass):
 
 def _join_all(block: Block) -> None:
     dispatches = [op for op in block.ops if isinstance(op, DispatchOp)]
-    small = deque(op for op in dispatches if len(dispatches) > 1 and _is_small(op))
-    left = set(small)
-    while small:
-        first = small.popleft()
-        left.remove(first)
-        second = next((op for op in _siblings(first) if op in left and _fit(first, op)), None)
+    works = {op: _Work.of(op) for op in dispatches} if len(dispatches) > 1 else {}
+    left = {op: work for op, work in works.items() if work is not None}
+    waiting = deque(left)
+    while waiting:
+        first = waiting.popleft()
+        work = left.pop(first)
+        fitting = (
+            op
+            for op in _siblings(first)
+            if op in left and _is_worthwhile(first, op, work, left[op]) and _fit(first, op)
+        )
+        second = next(fitting, None)
         if second is not None:
-            left.remove(second)
+            work = work.beside(left.pop(second))
             joined = _joined(first, second)
-            left.add(joined)
-            small[small.index(second)] = joined
+            left[joined] = work
+            waiting[waiting.index(second)] = joined
 
 
-def _is_small(dispatch: DispatchOp) -> bool:
-    """Whether a dispatch computes few elements, each by itself."""
-    if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
-        # What is padded is read through where it stands alone.
+def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Work) -> bool:
+    """Whether both are small, or read parts of one result and are not large."""
+    if max(one.elements, other.elements) <= SMALL:
+        return True
+    if one.elements + other.elements > OF_ONE_RESULT or one.run != other.run:
         return False
-    if any(map(_is_contraction, dispatch.body.block.ops)):
-        # Of a single product, too, which the loops below do not count as a reduction.
-        return False
-    from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
-    from xdsl_spirv.passes.analysis.loops_nests import all_reductions_of, nests_of
-    from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
+    read = {source(value) for value in first.inputs} & {source(value) for value in second.inputs}
+    return any(isinstance(value.owner, DispatchOp) for value in read)
 
-    try:
-        nests = nests_of(results_of_dispatch(dispatch)[1])
-    except NotLoops:
-        return False
-    if any(all_reductions_of(nest) for nest in nests):
-        return False
-    return sum(typical(prod(nest.shape)) for nest in nests) <= SMALL
+
+@dataclass(frozen=True)
+class _Work:
+    """What a dispatch computes: elements, and how many neighbours of them lie in one run."""
+
+    elements: int
+    run: int
+
+    @staticmethod
+    def of(dispatch: DispatchOp) -> _Work | None:
+        """None if elements depend on each other, or are too many to be joined."""
+        if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
+            # What is padded is read through where it stands alone.
+            return None
+        if any(map(_is_contraction, dispatch.body.block.ops)):
+            # Of a single product, too, which the loops below do not count as a reduction.
+            return None
+        from xdsl_spirv.passes.analysis.loops_access import crossing, is_run
+        from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
+        from xdsl_spirv.passes.analysis.loops_nests import all_reductions_of, nests_of
+        from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
+
+        try:
+            nests = nests_of(results_of_dispatch(dispatch)[1])
+        except NotLoops:
+            return None
+        if any(all_reductions_of(nest) for nest in nests):
+            return None
+        elements = sum(typical(prod(nest.shape)) for nest in nests)
+        if elements > OF_ONE_RESULT or (elements > SMALL and any(map(crossing, nests))):
+            # Large ones that turn rows into columns pass through Workgroup memory, alone.
+            return None
+        runs = (n for n in (8, 4, 2) if all(nest.shape and is_run(nest.shape, n) for nest in nests))
+        return _Work(elements, next(runs, 1))
+
+    def beside(self, other: _Work) -> _Work:
+        """That of a kernel of both."""
+        return _Work(self.elements + other.elements, min(self.run, other.run))
 
 
 def _is_contraction(op: Operation) -> bool:

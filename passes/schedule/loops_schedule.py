@@ -9,6 +9,7 @@ memory again, while a workgroup keeps them in registers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import FixedBitwidthType, f16, f32, i8, i16, i32
@@ -25,7 +26,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.combinations import UNROLLED as KEPT
 from xdsl_spirv.passes.analysis.combinations import UNROLLED_BESIDE, combinations_of
-from xdsl_spirv.passes.analysis.loops_access import crossing, fast_loops, tile_grid
+from xdsl_spirv.passes.analysis.loops_access import crossing, fast_loops, is_run, tile_grid
 from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops, Stored
 from xdsl_spirv.passes.analysis.loops_nests import (
     Nest,
@@ -109,7 +110,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
         # Elements without a size are in no buffer: they are refused when the kernel is made.
         return LoopsAttr(1, 1)
     tiled = _tiled(nests[0], target) if len(nests) == 1 else None
-    chosen = tiled or _widest([_choose(nest, target) for nest in nests], target)
+    chosen = tiled or _widest(nests, target)
     if target.idle_subgroups or not any(map(_may_idle, nests)):
         return chosen
     return _of_single_subgroups(chosen, target)
@@ -159,17 +160,31 @@ def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
     return LoopsAttr(LARGE_WORKGROUP, _groups(tiles, 1, target), tile=tile)
 
 
-def _widest(schedules: list[LoopsAttr], target: Target) -> LoopsAttr:
+def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
     """One schedule for all nests of a kernel: who reduces in one of them, and the most groups."""
     order = ("invocation", "subgroup", "workgroup")
+    schedules = [_choose(nest, target) for nest in nests]
     chosen = max(schedules, key=lambda schedule: order.index(schedule.reduce.data))
     workgroups = max(
         _groups(schedule.workgroups.data * schedule.workgroup.data, chosen.workgroup.data, target)
         for schedule in schedules
     )
     elements = min(schedule.elements.data for schedule in schedules)
+    if chosen.reduce.data == order[0]:
+        # As in the largest one, where all can: a small one by itself would have more invocations.
+        counts = [typical(prod(nest.shape)) for nest in nests]
+        largest = schedules[counts.index(max(counts))].elements.data
+        if all(_takes(nest, largest) for nest in nests):
+            elements = largest
     rows = chosen.rows.data if len(schedules) == 1 else 1
     return LoopsAttr(chosen.workgroup.data, workgroups, elements, chosen.reduce.data, rows)
+
+
+def _takes(nest: Nest, width: int) -> bool:
+    """Whether an invocation can compute so many neighbours at a time."""
+    if not nest.shape or not _loads_vectors(nest) or not is_run(nest.shape, width):
+        return False
+    return width * _bits(nest, typical(prod(nest.shape))) <= MOST_BITS
 
 
 def _choose(nest: Nest, target: Target) -> LoopsAttr:
@@ -270,7 +285,7 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
     if nest.shape and _loads_vectors(nest):
         bits = _bits(nest, rows)
         for width in WIDTHS:
-            fits = is_multiple(nest.shape[-1], width) and width * bits <= MOST_BITS
+            fits = is_run(nest.shape, width) and width * bits <= MOST_BITS
             if fits and rows >= width * busy:
                 elements = width
                 break

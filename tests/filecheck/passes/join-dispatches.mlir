@@ -123,3 +123,58 @@ func.func @outer(%x: tensor<8x1xf32>, %y: tensor<1x8xf32>) -> (tensor<8x8xf32>, 
   %q = linalg.exp ins(%y : tensor<1x8xf32>) outs(%g : tensor<1x8xf32>) -> tensor<1x8xf32>
   func.return %p, %q : tensor<8x8xf32>, tensor<1x8xf32>
 }
+
+// -----
+
+// Large ones that read parts of one result are one launch: what it computes is waited for anyway.
+
+// CHECK-LABEL: func.func @parts
+// CHECK: [[P:%.*]] = schedule.dispatch(%x) : (tensor<512x512xf32>) -> tensor<512xf32>
+// CHECK: schedule.dispatch([[P]]) : (tensor<512xf32>) -> (tensor<512x256xf32>, tensor<512x128xf16>)
+// CHECK-NOT: schedule.dispatch
+func.func @parts(%x: tensor<512x512xf32>) -> (tensor<512x256xf32>, tensor<512x128xf16>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<512xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<512xf32>) -> tensor<512xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<512x512xf32>) outs(%i : tensor<512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = arith.addf %a, %o : f32
+    linalg.yield %0 : f32
+  } -> tensor<512xf32>
+  %f = tensor.empty() : tensor<512x256xf32>
+  %q = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<512xf32>) outs(%f : tensor<512x256xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = math.exp %a : f32
+    linalg.yield %0 : f32
+  } -> tensor<512x256xf32>
+  %g = tensor.empty() : tensor<512x128xf16>
+  %k = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<512xf32>) outs(%g : tensor<512x128xf16>) {
+  ^bb0(%a: f32, %o: f16):
+    %0 = arith.truncf %a : f32 to f16
+    linalg.yield %0 : f16
+  } -> tensor<512x128xf16>
+  func.return %q, %k : tensor<512x256xf32>, tensor<512x128xf16>
+}
+
+// -----
+
+// Not those that read what is given; nor one that turns its part, by way of Workgroup memory.
+
+// CHECK-LABEL: func.func @given
+// CHECK-COUNT-2: = schedule.dispatch(%x)
+// CHECK-LABEL: func.func @turned
+// CHECK-COUNT-3: = schedule.dispatch
+func.func @given(%x: tensor<512x128xf32>) -> (tensor<512x128xf32>, tensor<512x128xf32>) {
+  %e = tensor.empty() : tensor<512x128xf32>
+  %a = linalg.exp ins(%x : tensor<512x128xf32>) outs(%e : tensor<512x128xf32>) -> tensor<512x128xf32>
+  %b = linalg.sqrt ins(%x : tensor<512x128xf32>) outs(%e : tensor<512x128xf32>) -> tensor<512x128xf32>
+  func.return %a, %b : tensor<512x128xf32>, tensor<512x128xf32>
+}
+func.func @turned(%x: tensor<512x128xf32>) -> (tensor<512x128xf32>, tensor<128x512xf32>) {
+  %e = tensor.empty() : tensor<512x128xf32>
+  %f = tensor.empty() : tensor<128x512xf32>
+  %p = linalg.exp ins(%x : tensor<512x128xf32>) outs(%e : tensor<512x128xf32>) -> tensor<512x128xf32>
+  %a = linalg.sqrt ins(%p : tensor<512x128xf32>) outs(%e : tensor<512x128xf32>) -> tensor<512x128xf32>
+  %b = linalg.transpose ins(%p : tensor<512x128xf32>) outs(%f : tensor<128x512xf32>) permutation = [1, 0]
+  func.return %a, %b : tensor<512x128xf32>, tensor<128x512xf32>
+}
