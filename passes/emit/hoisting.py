@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd, prod
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -228,7 +230,8 @@ class HoistingEmitter(KernelEmitter):
         if isinstance(a, SSAValue):
             if not is_dynamic(b):
                 base, number = self.split(a)
-                if number >= b and self.multiple(base) % b == 0:
+                exact = number >= b and self.multiple(base) % b == 0
+                if exact and not may_be_negative(base):
                     return self.plus(self.divided(base, b), number // b)
                 a, _ = self._without_low_part(a, b)
             product = self.products.get(a)
@@ -381,3 +384,16 @@ class HoistingEmitter(KernelEmitter):
         elif isinstance(upper, int):
             self.scopes[-1].bounds[index] = upper
         self.multiples[index] = gcd(self.multiple(lower), step)
+
+
+def may_be_negative(index: SSAValue) -> bool:
+    """Whether an index without its constant part may be: a map may walk a dimension backwards."""
+    match index.owner:
+        case arith.ConstantOp(value=IntegerAttr() as constant):
+            return constant.value.data < 0
+        case arith.SubiOp():
+            return True
+        case arith.AddiOp() | arith.MuliOp() as op:
+            return any(map(may_be_negative, op.operands))
+        case _:
+            return False

@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
-from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter, may_be_negative
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 Row = list[memref.LoadOp | memref.StoreOp]
@@ -172,7 +172,7 @@ def _vector_number(
 ) -> tuple[list[Operation], SSAValue]:
     """base / width + more, where the width divides the base; what is added is never negative."""
     ops: list[Operation] = []
-    if more and _may_be_negative(base):
+    if more and may_be_negative(base):
         number = arith.ConstantOp(IntegerAttr(more * width, IndexType()))
         total = arith.AddiOp(base, number.result)
         more, base = 0, total.result
@@ -189,19 +189,6 @@ def _vector_number(
         ops += [number, total]
         factor = total.result
     return ops, factor
-
-
-def _may_be_negative(index: SSAValue) -> bool:
-    """Whether an index without its constant part may be: a map may walk a dimension backwards."""
-    match index.owner:
-        case arith.ConstantOp(value=IntegerAttr() as constant):
-            return constant.value.data < 0
-        case arith.SubiOp():
-            return True
-        case arith.AddiOp() | arith.MuliOp() as op:
-            return any(map(_may_be_negative, op.operands))
-        case _:
-            return False
 
 
 def _store(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:

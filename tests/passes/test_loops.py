@@ -319,6 +319,18 @@ PAD = """%c = arith.constant 2.5 : f32
     } : tensor<3x4xf32> to tensor<4x9xf32>"""
 CONCAT = """%r0 = tensor.concat dim(1) %0, %1, %0
     : (tensor<3x4xf32>, tensor<3x2xf32>, tensor<3x4xf32>) -> tensor<3x10xf32>"""
+EVERY_OTHER_BACKWARDS = """
+  %e = tensor.empty() : tensor<4x2xf32>
+  %f = tensor.empty() : tensor<4xf32>
+  %t = linalg.transpose ins(%0 : tensor<2x4xf32>) outs(%e : tensor<4x2xf32>) permutation = [1, 0]
+  %c = tensor.collapse_shape %t [[0, 1]] : tensor<4x2xf32> into tensor<8xf32>
+  %r0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i * -2 + 6)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%c : tensor<8xf32>) outs(%f : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<4xf32>
+"""
+
 SLICE = "%r0 = tensor.extract_slice %0[1, 2] [3, 4] [2, 3] : tensor<8x14xf32> to tensor<3x4xf32>"
 ROW = "%r0 = tensor.extract_slice %0[1, 2] [1, 4] [1, 1] : tensor<8x14xf32> to tensor<4xf32>"
 INSERT = """%r0 = tensor.insert_slice %1 into %0[1, 2] [3, 4] [2, 3]
@@ -375,6 +387,13 @@ MOVES = (
         (floats(3, 8),),
         tensor_of("3x8xf32"),
         lambda x: x[:, ::-1],
+    ),
+    Case(
+        "every other backwards",
+        EVERY_OTHER_BACKWARDS,
+        (floats(2, 4),),
+        tensor_of("4xf32"),
+        lambda x: x.T.reshape(-1)[6::-2],
     ),
     Case(
         "concat",
