@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp, bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
@@ -35,9 +34,6 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 WORD_BITS = 32
-
-HALF, LOW = 16, 0xFFFF
-"""Bits of half a word, and those of the lower one."""
 
 Half: TypeAlias = tuple[SSAValue, int]
 """An element of 16 bits: a word, and which half of it."""
@@ -224,11 +220,11 @@ class VectorLines:
                 for row, along in self.deal.components
             ]
             fragment = none
-            for first in range(0, len(own), 2):
-                pair = b.add(BitcastOp(self._joined(own[first], own[first + 1]), self.piece))
-                for i in range(2):
-                    value = b.add(CompositeExtractOp(pair, [i]))
-                    fragment = b.add(CompositeInsertOp(value, fragment, [first + i]))
+            for component, (word, half) in enumerate(own):
+                # Shifted and masked, halves of two words became one in more instructions.
+                pair = b.pure(self._pair, word)
+                value = b.add(CompositeExtractOp(pair, [half]))
+                fragment = b.add(CompositeInsertOp(value, fragment, [component]))
             yield fragment
 
     def _halves(self, words: SSAValue) -> list[Half]:
@@ -239,18 +235,5 @@ class VectorLines:
             parts = [b.add(CompositeExtractOp(words, [number])) for number in range(self.words)]
         return [(word, half) for word in parts for half in range(2)]
 
-    def _joined(self, low: Half, high: Half) -> SSAValue:
-        """Two elements as one word: a word there is, or the halves of two, in one instruction."""
-        b = self.b
-        (first, place), (second, other) = low, high
-        if first is second and (place, other) == (0, 1):
-            return first
-        if place:
-            first = b.add(arith.ShRUIOp(first, b.i32(HALF)))
-        else:
-            first = b.add(arith.AndIOp(first, b.i32(LOW)))
-        if other:
-            second = b.add(arith.AndIOp(second, b.i32(-1 - LOW)))
-        else:
-            second = b.add(arith.ShLIOp(second, b.i32(HALF)))
-        return b.add(arith.OrIOp(first, second))
+    def _pair(self, word: SSAValue) -> Operation:
+        return BitcastOp(word, self.piece)
