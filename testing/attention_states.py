@@ -78,6 +78,8 @@ class StateAttention:
     rows: int | None = 1
     type: str = "f16"
     window: int | None = None
+    filled: float = 0.0
+    """What keys and values are in the whole state before the first run."""
 
     @property
     def scale(self) -> float:
@@ -99,7 +101,7 @@ class StateAttention:
         cache, keys = f"tensor<{h}x{c}x{d}x{t}>", f"tensor<{h}x?x{d}x{t}>"
         scores, narrow, sums = (f"tensor<{rows}{x}>" for x in ("x?xf32", f"x?x{t}", "xf32"))
         result = f"tensor<{rows}x{d}xf32>"
-        argument = f"{cache} {{program.value = dense<0.0> : {cache}, program.state ="
+        argument = f"{cache} {{program.value = dense<{self.filled}> : {cache}, program.state ="
         whole, queries = "hgmn", "hgm"
         product = _product(t)
         narrowed = "%part = arith.divf %b, %a : f32\n"

@@ -70,6 +70,12 @@ PROBABILITIES = ("memory", "registers", "converted")
 AHEAD = ("none", "values", "keys", "both", "scores", "all")
 """What is read, or computed, before it is needed."""
 
+IN_REGISTERS = {"ahead": "none", "key_parts": 1, "order": "queries"}
+"""What a schedule can say only where probabilities stay in registers, and what it says if not."""
+
+ORDERS = ("queries", "batch")
+"""What workgroups that follow one another differ in."""
+
 READ_AHEAD = {"values": ("values", "keys", "scores", "all"), "keys": ("keys", "both", "all")}
 
 LOOPS = ("m", "n", "d", "e")
@@ -90,7 +96,9 @@ class AttentionAttr(KeyedAttr):
     With `probabilities = memory` they go through Workgroup memory, with `registers` they stay where
     they are, as components of accumulators that are in the same places as those of A. Then `ahead`
     says what is read before it is needed: the tile's `values` before its softmax, the next tile's
-    `keys` too, or `both`, its values as well. With `probabilities = converted` the device has
+    `keys` too, or `both`, its values as well; `key_parts` subgroups share their rows, each with
+    other tiles of keys, and workgroups that follow one another differ in their `queries`, or first
+    in the `batch`. With `probabilities = converted` the device has
     instructions that reduce rows, compute elements by their places and convert accumulators.
 
         #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
@@ -108,6 +116,8 @@ class AttentionAttr(KeyedAttr):
     rescale: StringAttr
     probabilities: StringAttr
     ahead: StringAttr
+    key_parts: IntAttr
+    order: StringAttr
     KEYS = {
         "query_tile": integer(least=1),
         "key_tile": integer(least=1),
@@ -119,6 +129,8 @@ class AttentionAttr(KeyedAttr):
         "rescale": word(RESCALE, "seldom", always_printed=True),
         "probabilities": word(PROBABILITIES, "memory"),
         "ahead": word(AHEAD, "none"),
+        "key_parts": integer(1, least=1),
+        "order": word(ORDERS, "queries"),
     }
 
     def __init__(
@@ -131,6 +143,8 @@ class AttentionAttr(KeyedAttr):
         rescale: str = "seldom",
         probabilities: str = "memory",
         ahead: str = "none",
+        key_parts: int = 1,
+        order: str = "queries",
     ):
         super().__init__(
             IntAttr(query_tile),
@@ -138,6 +152,8 @@ class AttentionAttr(KeyedAttr):
             IntAttr(subgroups),
             instruction,
             *map(StringAttr, (*paths, rescale, probabilities, ahead)),
+            IntAttr(key_parts),
+            StringAttr(order),
         )
 
     @property
@@ -167,7 +183,12 @@ class AttentionAttr(KeyedAttr):
     @property
     def rows(self) -> int:
         """Rows of the result that a subgroup computes."""
-        return self.query_tile.data // self.subgroups.data
+        return self.query_tile.data // self.groups
+
+    @property
+    def groups(self) -> int:
+        """Subgroups with rows of their own; others have other keys of the same rows."""
+        return self.subgroups.data // self.key_parts.data
 
     @property
     def strips(self) -> int:
@@ -182,15 +203,22 @@ class AttentionAttr(KeyedAttr):
 
     def verify(self) -> None:
         super().verify()
-        if not self.in_registers and self.ahead.data != "none":
-            raise VerifyException(f"ahead = {self.ahead.data} needs probabilities = registers")
+        for key, default in IN_REGISTERS.items():
+            if not self.in_registers and (given := getattr(self, key).data) != default:
+                raise VerifyException(f"{key} = {given} needs probabilities = registers")
         if self.instruction.kind.data != "coopmat":
             raise VerifyException("the instruction of an attention is a coopmat")
-        m, n, k = self.instruction.sizes
-        rows = m * self.subgroups.data
-        if self.query_tile.data % rows:
+        if self.subgroups.data % self.key_parts.data:
             raise VerifyException(
-                f"query_tile = {self.query_tile.data} is not a multiple of {rows} (subgroups x "
+                f"subgroups = {self.subgroups.data} is not a multiple of key_parts = "
+                f"{self.key_parts.data}"
+            )
+        m, n, k = self.instruction.sizes
+        rows = m * self.groups
+        if self.query_tile.data % rows:
+            of = "subgroups" if self.key_parts.data == 1 else "subgroups / key_parts"
+            raise VerifyException(
+                f"query_tile = {self.query_tile.data} is not a multiple of {rows} ({of} x "
                 f"instruction): {max(rows, self.query_tile.data // rows * rows)} would be"
             )
         for size in (n, k):

@@ -13,7 +13,7 @@ one tile of keys is carried by the loop while the one before is multiplied.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import inf
 
@@ -39,6 +39,7 @@ from xdsl_spirv.passes.kernel.attention_code import EXCESS, LOG2_E, LOWEST
 from xdsl_spirv.passes.kernel.attention_lines import Words, lines_of
 from xdsl_spirv.passes.kernel.attention_numbers import Fragment, FragmentNumbers
 from xdsl_spirv.passes.kernel.attention_operands import offset_along
+from xdsl_spirv.passes.kernel.attention_parts import PartsMerge, State
 from xdsl_spirv.passes.kernel.attention_result import RegisterResult
 from xdsl_spirv.passes.kernel.component_places import (
     component_places,
@@ -52,32 +53,6 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
 
-@dataclass
-class State:
-    """
-    The values that the loop over keys carries: of each strip the maxima and sums of its rows, and
-    its part of the result; words that were read ahead.
-    """
-
-    maxima: list[list[SSAValue]]
-    sums: list[list[SSAValue]]
-    results: list[list[Fragment]]
-    keys: list[Words]
-    values: list[Words]
-    scores: list[list[Fragment]]
-
-    def _parts(self) -> list[list[list[SSAValue]]]:
-        return [self.maxima, self.sums, self.results, self.keys, self.values, self.scores]
-
-    def flat(self) -> list[SSAValue]:
-        return [value for part in self._parts() for row in part for value in row]
-
-    def like(self, values: Sequence[SSAValue]) -> State:
-        """A state of other values in the same order."""
-        left = iter(values)
-        return State(*([[next(left) for _ in row] for row in part] for part in self._parts()))
-
-
 class RegisterAttentionCode(FragmentNumbers):
     """Writes the body of the kernel."""
 
@@ -86,20 +61,17 @@ class RegisterAttentionCode(FragmentNumbers):
         schedule = plan.schedule
         self.m, self.n, self.k = schedule.instruction.sizes
         self.strips, self.keys = schedule.strips, schedule.key_tile.data
+        self.key_parts = schedule.key_parts.data
         accumulates = CooperativeMatrixUse.MatrixAccumulatorKHR
         self.accumulator = self.matrix_type(self.m, self.n, f32, accumulates)
         self.left = self.matrix_type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
-        tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
-        if plan.causal is not None:
-            # The last rows see most keys: they begin first.
-            last = plan.grid[0] - 1
-            tile = b.add(arith.SubiOp(b.index(last), tile))
-        batched = plan.sizes.batch != 1
-        self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if batched else 0
+        tile, self.batch = self._workgroup()
         subgroup = b.subgroup_id(schedule.subgroups.data)
+        self.part = b.remainder(subgroup, self.key_parts)
+        self.group = b.divided(subgroup, self.key_parts)
         self.lane = b.lane_id()
         tile_row = b.times(tile, schedule.query_tile.data)
-        self.row = b.plus(tile_row, b.times(subgroup, schedule.rows))
+        self.row = b.plus(tile_row, b.times(self.group, schedule.rows))
         fragment = plan.shared_places
         assert fragment is not None
         self.places = component_places(fragment)
@@ -117,6 +89,19 @@ class RegisterAttentionCode(FragmentNumbers):
         if mask is not None:
             assert isinstance(mask.type, MemRefType)
             self.mask = b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
+
+    def _workgroup(self) -> tuple[Index, Index]:
+        """The numbers of the workgroup's tile of queries and of its matrices."""
+        b, plan = self.b, self.plan
+        x, y = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
+        if plan.schedule.order.data == "batch":
+            x, y = y, x
+        tile: Index = b.block_id(x, "query_tile")
+        if plan.causal is not None:
+            # The last rows see most keys: they begin first.
+            tile = b.add(arith.SubiOp(b.index(plan.tiles - 1), tile))
+        batched = plan.sizes.batch != 1
+        return tile, b.block_id(y, "batch") if batched else 0
 
     # Scalars and fragments
 
@@ -157,7 +142,13 @@ class RegisterAttentionCode(FragmentNumbers):
         )
         begin, end = self._bounds()
         state = self._whole_tiles(begin, state)
-        self._finish(self._masked_tiles(begin, end, state))
+        state = self._masked_tiles(begin, end, state)
+        if self.key_parts == 1:
+            self._finish(state)
+        else:
+            at = self.group, self.part, self.lane
+            merge = PartsMerge(self, self.plan, state, at, self.by_row)
+            self.b.when(self.b.below(self.part, 1), lambda: self._finish(merge.merged()))
 
     def _whole_tiles(self, upper: Index, state: State) -> State:
         """All tiles that every row sees whole."""
@@ -165,15 +156,18 @@ class RegisterAttentionCode(FragmentNumbers):
         if self.whole == 0 or self.plan.sizes.window is not None:
             return state
         # There may be none whole, which only the device knows.
+        first: Index = 0
+        if self.key_parts > 1:
+            first = self.b.index_inside(self.b.below(self.part, self.whole), self.part)
         if schedule.reads_ahead("keys"):
-            state.keys = self._keys(0, is_dynamic(self.whole))
+            state.keys = self._keys(first, is_dynamic(self.whole))
         if schedule.reads_ahead("both"):
-            state.values = self._values(0, is_dynamic(self.whole))
+            state.values = self._values(first, is_dynamic(self.whole))
         if schedule.scores_ahead:
-            state.scores = self._scores(state.keys or self._keys(0, is_dynamic(self.whole)))
+            state.scores = self._scores(state.keys or self._keys(first, is_dynamic(self.whole)))
             if state.keys:
-                state.keys = self._keys(self._following(0), is_dynamic(self.whole))
-        state = self._tiles(0, upper, state, masked=False)
+                state.keys = self._keys(self._following(first), is_dynamic(self.whole))
+        state = self._tiles(self.part, upper, state, masked=False)
         state.keys, state.values, state.scores = [], [], []
         return state
 
@@ -181,6 +175,12 @@ class RegisterAttentionCode(FragmentNumbers):
         """Those at an edge: they read for themselves, as their rows may be no rows."""
         if not self.plan.hides:
             return state
+        if self.key_parts > 1:
+            # The first of the part's own tiles from there on.
+            b = self.b
+            over = b.remainder(b.index(lower), self.key_parts)
+            over = b.minus(b.plus(self.part, self.key_parts), over)
+            lower = b.plus(lower, b.remainder(over, self.key_parts))
         return self._tiles(lower, upper, state, masked=True)
 
     def _bounds(self) -> tuple[Index, Index]:
@@ -212,7 +212,7 @@ class RegisterAttentionCode(FragmentNumbers):
 
         if isinstance(lower, int) and isinstance(upper, int) and upper == lower + 1:
             return state.like(step(lower, state.flat()))
-        results = self.b.loop(upper, 1, state.flat(), step, "tile", lower)
+        results = self.b.loop(upper, self.key_parts, state.flat(), step, "tile", lower)
         loop = results[0].owner
         assert isinstance(loop, Operation)
         loop.attributes[KEEP_LOOP] = UnitAttr()
@@ -259,7 +259,7 @@ class RegisterAttentionCode(FragmentNumbers):
     def _following(self, tile: Index) -> Index:
         """The whole tile after one, or the last."""
         b, whole = self.b, self.whole
-        after = b.plus(tile, 1)
+        after = b.plus(tile, self.key_parts)
         if isinstance(after, int) and isinstance(whole, int):
             return min(after, whole - 1)
         return b.select(b.below(after, whole), after, whole - 1)

@@ -97,8 +97,15 @@ class AttentionPlan:
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Tiles of queries, and the batch."""
-        return ceil_div(self.extents[M], self.schedule.query_tile.data), self.sizes.batch, 1
+        """Tiles of queries, and the batch, in the order of the schedule."""
+        if self.schedule.order.data == "batch":
+            return self.sizes.batch, self.tiles, 1
+        return self.tiles, self.sizes.batch, 1
+
+    @property
+    def tiles(self) -> Size:
+        """Tiles of queries."""
+        return ceil_div(self.extents[M], self.schedule.query_tile.data)
 
     @property
     def components(self) -> int:
@@ -226,13 +233,26 @@ class AttentionPlan:
         return PackedTile(packing, self.element, self.target.subgroup_size)
 
     @property
+    def rows_held(self) -> int:
+        """Rows of a fragment of scores of which an invocation has components."""
+        assert self.shared_places is not None
+        return 1 << sum(name[0] == "r" for name in self.shared_places.component)
+
+    @property
     def probability_row(self) -> int:
         """Elements from row to row of probabilities in Workgroup memory."""
         return self.schedule.key_tile.data + ROW_PADDING
 
     @property
     def workgroup_bytes(self) -> int:
-        """Probabilities, a fragment of f32, two numbers for each row; and indices once."""
+        """
+        Probabilities, a fragment of f32, two numbers for each row; and indices once. Or where
+        probabilities stay in registers what all but the first of subgroups that share rows have.
+        """
+        others = self.schedule.subgroups.data - self.schedule.groups
+        if others:
+            numbers = self.columns * self.components + 2 * self.rows_held
+            return 4 * others * self.schedule.strips * numbers * self.target.subgroup_size
         if self.schedule.probabilities.data != "memory":
             return 0
         m, n, _ = self.schedule.instruction.sizes

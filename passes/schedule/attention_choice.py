@@ -105,6 +105,15 @@ MOST_HELD = 256
 LATE_READS = 1.5
 """Time where a driver cannot hold those."""
 
+KEY_PARTS = (1, 2)
+"""
+Subgroups that share rows where sizes are open. Of 4 the last has little to do in a prompt of 512
+rows, which took the H200 twice as long (benchmarks/results/h200-prompt-attention.json).
+"""
+
+MERGING = 1.013
+"""Time with parts of keys, which are merged, where there are workgroups enough without."""
+
 DEFAULT_RATE = 0.05
 """TFLOPS where a target's file says nothing."""
 
@@ -173,7 +182,7 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
 def _candidates(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionPlan]:
-    probe = _in_registers(op, target, shape, STRUCTURES[-1], 1, ("vectors", "vectors"))
+    probe = _in_registers(op, target, shape, STRUCTURES[-1], (1, 1), ("vectors", "vectors"))
     kind = _through_memory
     if AttentionPlan(op, probe, target).shared_places is not None:
         kind = _without_memory
@@ -217,7 +226,7 @@ def _without_memory(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionAttr]:
     """Every structure with operands as they lie, in wide pieces, and packed."""
-    structures, subgroups_of = STRUCTURES, (4, 2)
+    structures, subgroups_of, parts_of = STRUCTURES, (4, 2), (1,)
     paths = [("vectors", "vectors"), ("vectors", "direct"), ("direct", "direct")]
     if side_by_side(target) == 1:
         structures, subgroups_of = STRUCTURES[-2:], (1,)
@@ -225,8 +234,9 @@ def _without_memory(
     if op.is_dynamic:
         # Packed values fit, too, but were measured on no device where sizes are open.
         paths = [("vectors", "vectors")]
-    for structure, subgroups, (k, v) in product(structures, subgroups_of, paths):
-        yield _in_registers(op, target, shape, structure, subgroups, (k, v))
+        parts_of = KEY_PARTS if side_by_side(target) > 1 else parts_of
+    for structure, subgroups, (k, v), parts in product(structures, subgroups_of, paths, parts_of):
+        yield _in_registers(op, target, shape, structure, (subgroups, parts), (k, v))
 
 
 def _in_registers(
@@ -234,25 +244,37 @@ def _in_registers(
     target: Target,
     shape: tuple[int, int, int],
     structure: Structure,
-    subgroups: int,
+    subgroups: tuple[int, int],
     paths: tuple[str, str],
 ) -> AttentionAttr:
-    """`paths` are those of keys and values; queries are read as they lie if that is possible."""
+    """
+    With so many subgroups, of which so many share rows. `paths` are those of keys and values;
+    queries are read as they lie if that is possible.
+    """
+    count, parts = subgroups
     k, v = paths
     instruction = InstructionAttr("coopmat", shape)
-    tile = structure.strips * subgroups * shape[0]
+    tile = structure.strips * (count // parts) * shape[0]
+    # Where rows see different numbers of keys, the workgroups of all matrices with most begin.
+    order = (
+        "batch"
+        if op.is_dynamic and op.causal is not None and side_by_side(target) > 1
+        else "queries"
+    )
     keys = structure.key_fragments * max(shape[1:])
 
     def schedule(q: str) -> AttentionAttr:
         return AttentionAttr(
             tile,
             keys,
-            subgroups,
+            count,
             instruction,
             (q, k, v),
             structure.rescale,
             "registers",
             structure.ahead,
+            key_parts=parts,
+            order=order,
         )
 
     if k == "vectors":
@@ -292,6 +314,10 @@ def _time_without_memory(plan: AttentionPlan) -> float:
     # As many subgroups as fill a unit share it; fewer leave it to others.
     units = target.compute_units * side_by_side(target) / schedule.subgroups.data
     rounds = max(1.0, tiles * batch / units)
+    if plan.op.is_dynamic:
+        # The longest is waited for, whether there are many or few.
+        rounds = tiles * batch / units + 1
+        times *= MERGING if schedule.key_parts.data > 1 else 1.0
     operations = 2.0 * schedule.query_tile.data * typical(keys) * (d + e)
     share = _rate(plan) / target.compute_units * schedule.subgroups.data / side_by_side(target)
     return rounds * operations * times / share + sum(map(partial(_packing, plan), "qkv"))

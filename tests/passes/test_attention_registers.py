@@ -157,9 +157,11 @@ def test_heads_share_what_is_packed(place: str):
 def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
     module = parse_text(workload.text(), ctx=context())
     rows, shape = INSTRUCTIONS[target]
+    subgroups = 2 if "key_parts = 2" in fields else 1
     schedule = (
-        f"#schedule.attention<query_tile = {2 * rows}, key_tile = {2 * rows}, subgroups = 1, "
-        f"instruction = coopmat {shape}, probabilities = registers, {fields}>"
+        f"#schedule.attention<query_tile = {2 * rows}, key_tile = {2 * rows}, "
+        f"subgroups = {subgroups}, instruction = coopmat {shape}, "
+        f"probabilities = registers, {fields}>"
     )
 
     spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'
@@ -179,6 +181,8 @@ def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
         ("nvidia-h200", {"type": "bf16", "d": 40, "e": 72, "mask": "keys", "out": "bf16"},
          "v = vectors, q = vectors, k = vectors, ahead = keys"),
         ("nvidia-h200", {"d": 32, "e": 16, "out": "f32", "n": 64}, "ahead = scores"),
+        ("nvidia-h200", {"d": 32, "n": 70, "mask": "keys"}, "ahead = keys, key_parts = 2"),
+        ("lavapipe", {"n": 16, "m": 16}, "ahead = all, key_parts = 2, order = batch"),
     ],
 )  # fmt: skip
 def test_every_path(target: str, workload: dict[str, Any], fields: str):
@@ -211,9 +215,10 @@ def test_a_target_without_a_map_is_refused():
 
 
 @pytest.mark.vulkan
-def test_lavapipe_holds_components_where_its_target_says(lavapipe: Path, tmp_path: Path):
-    workload = AttentionWorkload(1, 1, 16, 21, 16, 8)
-    fields = "q = vectors, k = vectors, v = vectors"
+@pytest.mark.parametrize("more", ["", ", key_parts = 2, order = batch"])
+def test_lavapipe_holds_components_where_its_target_says(lavapipe: Path, tmp_path: Path, more: str):
+    workload = AttentionWorkload(1, 2, 18, 37, 16, 8, mask="causal", causal_offset=3)
+    fields = f"q = vectors, k = vectors, v = vectors{more}"
     compiled(workload, "lavapipe", fields).save(tmp_path / "program")
     arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
     done = subprocess.run(

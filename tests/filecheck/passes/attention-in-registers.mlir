@@ -40,13 +40,17 @@ func.func @main(%Q: tensor<16x2048x64xf16>, %K: tensor<16x512x64xf16>, %V: tenso
 // -----
 
 // Sizes that the launch gives: nothing is packed; a mask by index from where the first row sees it.
+// Two subgroups share rows, and the second one's part of the keys goes through memory.
 // CHECK-LABEL: func.func @open
-// CHECK-NOT:   gpu.barrier
 // CHECK:       arith.maxsi
-// CHECK:       scf.for %tile = {{.*}} to %[[seen:.*]] step
-// CHECK:       scf.for %tile_1 = %[[seen]] to
+// CHECK:       scf.for %tile = %[[part:.*]] to %[[seen:.*]] step %[[two:.*]] iter_args
+// CHECK:       arith.remui %[[seen]], %[[two]]
+// CHECK:       scf.for %tile_1
 // CHECK:         arith.cmpi sgt
 // CHECK:         arith.select
+// CHECK:       memref.store {{.*}}%of_parts
+// CHECK:       gpu.barrier
+// CHECK:       memref.load %of_parts
 // What an invocation has of a row of the result are neighbours.
 // CHECK:       memref.store {{.*}}%result_vectors{{.*}}xvector<4xf32>
 // CHECK:       sym_name = "attention_1xDxDx64x64"

@@ -41,3 +41,18 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>
 
 // CHECK: schedule.attention needs key_tile
 "test.op"() {schedule = #schedule.attention<query_tile = 16, subgroups = 2, instruction = coopmat 8x8x8>} : () -> ()
+
+// -----
+
+// CHECK: subgroups = 3 is not a multiple of key_parts = 2
+"test.op"() {schedule = #schedule.attention<query_tile = 16, key_tile = 8, subgroups = 3, instruction = coopmat 8x8x8, probabilities = registers, key_parts = 2>} : () -> ()
+
+// -----
+
+// CHECK: order = batch needs probabilities = registers
+"test.op"() {schedule = #schedule.attention<query_tile = 16, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8, order = batch>} : () -> ()
+
+// -----
+
+// CHECK: query_tile = 24 is not a multiple of 16 (subgroups / key_parts x instruction): 16 would be
+"test.op"() {schedule = #schedule.attention<query_tile = 24, key_tile = 8, subgroups = 4, instruction = coopmat 8x8x8, probabilities = registers, key_parts = 2>} : () -> ()

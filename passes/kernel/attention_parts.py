@@ -1,0 +1,126 @@
+"""
+What subgroups of an attention have of its result, and how parts of the keys are merged.
+
+Each subgroup but the first of those that share rows writes what it has of them into Workgroup
+memory: maxima, sums and results, every component where its own invocation finds it again. The first
+brings them to one maximum and adds them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.kernel.attention_lines import Words
+from xdsl_spirv.passes.kernel.attention_numbers import Fragment, FragmentNumbers
+from xdsl_spirv.passes.kernel.staging import WORKGROUP
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+
+
+@dataclass
+class State:
+    """
+    The values that the loop over keys carries: of each strip the maxima and sums of its rows, and
+    its part of the result; words that were read ahead.
+    """
+
+    maxima: list[list[SSAValue]]
+    sums: list[list[SSAValue]]
+    results: list[list[Fragment]]
+    keys: list[Words]
+    values: list[Words]
+    scores: list[list[Fragment]]
+
+    def _parts(self) -> list[list[list[SSAValue]]]:
+        return [self.maxima, self.sums, self.results, self.keys, self.values, self.scores]
+
+    def flat(self) -> list[SSAValue]:
+        return [value for part in self._parts() for row in part for value in row]
+
+    def like(self, values: Sequence[SSAValue]) -> State:
+        """A state of other values in the same order."""
+        left = iter(values)
+        return State(*([[next(left) for _ in row] for row in part] for part in self._parts()))
+
+
+class PartsMerge:
+    """
+    Writes the others' parts when it is made; a barrier follows.
+
+    `at` is the number of the subgroups that share rows, of the subgroup among them, and of the
+    invocation; `by_row` gives a number of each row for each component.
+    """
+
+    def __init__(
+        self,
+        code: FragmentNumbers,
+        plan: AttentionPlan,
+        state: State,
+        at: tuple[Index, Index, SSAValue],
+        by_row: Callable[[Sequence[SSAValue]], list[SSAValue]],
+    ):
+        self.code, self.plan, self.state, self.by_row = code, plan, state, by_row
+        self.group, part, self.lane = at
+        self.parts = plan.schedule.key_parts.data
+        numbers = self._of(state)
+        self.count = len(numbers)
+        size = plan.workgroup_bytes // 4
+        b = code.b
+        self.memory = b.allocate(MemRefType(f32, [size], memory_space=WORKGROUP), "of_parts")
+        b.when(b.below(0, part), lambda: self._put(part, numbers))
+        b.barrier()
+
+    def _of(self, state: State) -> list[SSAValue]:
+        """An invocation's numbers: maxima, sums, components of results."""
+        scalars = [value for part in (state.maxima, state.sums) for row in part for value in row]
+        fragments = (fragment for row in state.results for fragment in row)
+        return [*scalars, *(value for each in fragments for value in self.code.parts(each))]
+
+    def _places(self, part: Index) -> list[Index]:
+        b, lanes = self.code.b, self.plan.target.subgroup_size
+        slot = b.plus(b.times(self.group, self.parts - 1), b.minus(part, 1))
+        first = b.plus(b.times(slot, self.count * lanes), self.lane)
+        return [b.plus(first, number * lanes) for number in range(self.count)]
+
+    def _put(self, part: Index, numbers: Sequence[SSAValue]) -> None:
+        for place, value in zip(self._places(part), numbers, strict=True):
+            self.code.b.store(value, self.memory, (place,))
+
+    def merged(self) -> State:
+        """What all have together."""
+        state = self.state
+        for part in range(1, self.parts):
+            places = self._places(part)
+            state = self._with(state, [self.code.b.load(self.memory, (at,)) for at in places])
+        return state
+
+    def _with(self, state: State, other: Sequence[SSAValue]) -> State:
+        code, left = self.code, iter(other)
+        maxima = [[next(left) for _ in row] for row in state.maxima]
+        sums = [[next(left) for _ in row] for row in state.sums]
+        merged = replace(state, maxima=[], sums=[], results=[])
+        for strip, row in enumerate(state.results):
+            own, its = state.maxima[strip], maxima[strip]
+            tops = list(map(code.greater, own, its))
+            of_own, of_its = (list(map(self._shrunk, each, tops)) for each in (own, its))
+            merged.maxima.append(tops)
+            totals = map(code.times, state.sums[strip], of_own)
+            merged.sums.append(list(map(code.plus, totals, map(code.times, sums[strip], of_its))))
+            first, second = self.by_row(of_own), self.by_row(of_its)
+            merged.results.append([])
+            for fragment in row:
+                values = map(code.times, code.parts(fragment), first)
+                added = [code.times(next(left), factor) for factor in second]
+                merged.results[-1].append(code.put(list(map(code.plus, values, added)), fragment))
+        return merged
+
+    def _shrunk(self, before: SSAValue, now: SSAValue) -> SSAValue:
+        """What is to be multiplied by where a maximum grows."""
+        code = self.code
+        lost = code.b.add(arith.SubfOp(before, now))
+        return code.power(lost if code.raw else code.times(lost, code.number(code.factor)))
