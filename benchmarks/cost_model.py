@@ -1,11 +1,18 @@
 """
-The cost model beside what `ceiling.py` measured: its error, and what its choices lose.
+The cost model beside what `ceiling.py` and `packed_weights.py` measured: its error, and what its
+choices lose.
 
     python benchmarks/cost_model.py --target nvidia-h200 RESULTS.json...
 
-For every contraction with several measured schedules: the estimate of each, less the start of a
+For every contraction with several measured schedules: the estimate of each, with the start of a
 dispatch, beside the measured time, and how much slower the one with the least estimate is than the
-fastest. `--held-out WORD` states the figures of the cases whose name contains it by themselves.
+fastest. A product cut along K counts with the sum of its parts. `--held-out WORD` states the
+figures of the cases whose name contains it by themselves.
+
+`--fit` fits the rates of tiles (`rates` and `alone` of the target's file) to the measured times,
+each tile's to its own schedules, and states the figures with them, and with rates that are fitted
+without the contraction that they are asked about. `--fit unpacked` does so for the tiles alone
+whose types contain the word.
 """
 
 from __future__ import annotations
@@ -13,14 +20,20 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import log
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
-from ceiling import GROUPS, Product
+from ceiling import Product, named
 from contractions import DTYPES
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
@@ -29,28 +42,89 @@ from xdsl.universe import Universe
 from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
-from xdsl_spirv.passes.schedule.cost import cost
+from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import problems_of
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.split_reductions import seconds_of_sum
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import Target, load
+
+ROUNDS = 20
+"""Steps in which rates are fitted, at most."""
+
+STEP = 1e-3
+"""A step of a rate's logarithm, by which its slope is measured."""
 
 START_US = 3.0
 """What a dispatch takes that does nothing."""
 
 
-def contraction(product: Product) -> Contraction | None:
-    """The only contraction of one such product; None if it is none."""
-    one = Product(product.case, product.stored, 1, product.is_weight)
+PENALTY = 0.05
+"""Keeps a fitted rate near the one of the target's file."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A schedule of a contraction: what it took, and what its estimate is made of."""
+
+    case: str
+    schedule: str
+    microseconds: float
+    plan: Plan
+    candidate: Candidate
+    on_top: float
+    """Seconds of a dispatch's start, and of the sum of parts."""
+
+    @property
+    def tile(self) -> tuple[object, ...]:
+        """What tells an entry of the target's file from others."""
+        schedule = self.plan.schedule
+        types = self.plan.contraction.types
+        unpacked = any(self.plan.contraction.unpackings)
+        rates = self.candidate.rate, self.candidate.alone
+        kind = "unpacked" if unpacked else ""
+        return kind, *types, schedule.tile[:2], schedule.grid, schedule.stages.data, *rates
+
+    def estimate(self, rate: float | None = None, alone: float | None = None) -> float:
+        """Microseconds, with other rates than the target's file has if they are given."""
+        own = self.candidate
+        rates = rate or own.rate, alone or own.alone
+        return 1e6 * (cost(self.plan, *rates, own.stream) + self.on_top)
+
+
+def module_of(case: str, parts: int) -> ModuleOp | None:
+    """A program of one such product; None for names that are none."""
     ctx = context()
-    module = parse_text(one.text(None), str(one), ctx)
-    if one.is_weight:
-        zero = np.broadcast_to(np.zeros((), DTYPES[one.case.types[1]]), one.case.shape("b"))
-        host = next(op for op in module.ops if op.name == "func.func")
-        give_weights(host, {"B0_B": zero})  # pyright: ignore[reportArgumentType]
+    packed = re.fullmatch(r"(\d+)x(\d+)x(\d+) (Q\w+)( of any rows)?", case)
+    if packed is not None:
+        from packed_weights import Case, drawn
+
+        m, n, k = (int(packed[i]) for i in (1, 2, 3))
+        product = Case(m, n, k, packed[4], 1, bool(packed[5]))
+        module = product.module(drawn(product.n, product.k, product.format), None)
+    else:
+        try:
+            product = named(case)
+        except ValueError:
+            return None
+        one = Product(product.case, product.stored, 1, product.is_weight)
+        module = parse_text(one.text(None), str(one), ctx)
+        if one.is_weight:
+            zero = np.broadcast_to(np.zeros((), DTYPES[one.case.types[1]]), one.case.shape("b"))
+            host = next(op for op in module.ops if op.name == "func.func")
+            give_weights(host, {"B0_B": zero})  # pyright: ignore[reportArgumentType]
     passes = Universe.get_multiverse().all_passes
-    PassPipeline.parse_spec(passes, "linalg-to-contraction,form-dispatches").apply(ctx, module)
-    for op in module.walk():
+    cut = f"split-reductions{{parts={parts}}}," if parts > 1 else ""
+    spec = f"linalg-to-contraction,{cut}form-dispatches"
+    PassPipeline.parse_spec(passes, spec).apply(ctx, module)
+    return module
+
+
+@cache
+def contraction(case: str, parts: int = 1) -> Contraction | None:
+    """The first contraction of one such product; None if it is none."""
+    module = module_of(case, parts)
+    for op in () if module is None else module.walk():
         if isinstance(op, LinalgStructuredOperation):
             try:
                 return contraction_of(op)
@@ -59,18 +133,78 @@ def contraction(product: Product) -> Contraction | None:
     return None
 
 
-def estimates(one: Contraction, target: Target) -> dict[str, float]:
-    """Microseconds by schedule, of the candidates that fit."""
-    microseconds: dict[str, float] = {}
-    for _, candidates in candidates_of(one, target):
-        for candidate in candidates:
+def candidates(one: Contraction, target: Target) -> dict[str, tuple[Plan, Candidate]]:
+    """Those that fit, of the first path that has any, by schedule."""
+    fitting: dict[str, tuple[Plan, Candidate]] = {}
+    for _, listed in candidates_of(one, target):
+        for candidate in listed:
             planned = plan(one, candidate.schedule, target)
             if not any(problems_of(planned)):
-                seconds = cost(planned, candidate.rate, candidate.alone, candidate.stream)
-                microseconds.setdefault(str(candidate.schedule), seconds * 1e6 + START_US)
-        if microseconds:
+                fitting.setdefault(_normal(str(candidate.schedule)), (planned, candidate))
+        if fitting:
             break
-    return microseconds
+    return fitting
+
+
+def measured(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
+    """Microseconds by contraction and schedule; the first that was measured counts."""
+    times: dict[str, dict[str, float]] = {}
+    for path in paths:
+        for record in json.loads(path.read_text())["records"]:
+            wrong = not record.get("ok") or "without" in record
+            if "us" not in record or "schedule" not in record or wrong:
+                continue
+            schedule, chosen = record["schedule"], record.get("chosen", ())
+            if schedule == "default":
+                sums = [s for s in chosen if "loops" in s]
+                if sums and len(chosen) > 1:
+                    continue
+                schedule = next((s for s in chosen if "contraction" in s), "")
+            if "tiles = " in schedule or "#" not in schedule:
+                continue
+            total = record["us"] + record.get("pack_us", 0.0)
+            times.setdefault(record["case"], {}).setdefault(_normal(schedule), total)
+    return times
+
+
+def rows_of(case: str, times: Mapping[str, float], target: Target) -> Iterator[Row]:
+    """The schedules of a case that the compiler could choose."""
+    listed: dict[int, dict[str, tuple[Plan, Candidate]]] = {}
+    for schedule, microseconds in times.items():
+        cut = re.match(r"(\d+) parts ", schedule)
+        parts = int(cut[1]) if cut else 1
+        one, whole = contraction(case, parts), contraction(case)
+        if one is None or whole is None:
+            continue
+        if parts not in listed:
+            listed[parts] = candidates(one, target)
+        known = listed[parts].get(schedule[cut.end() :] if cut else schedule)
+        if known is not None:
+            more = seconds_of_sum(whole, parts, target) if parts > 1 else 0.0
+            yield Row(case, schedule, microseconds, *known, START_US / 1e6 + more)
+
+
+def fitted(rows: Sequence[Row]) -> tuple[float, float | None]:
+    """The rates of a tile by which its estimates are nearest to what its schedules took."""
+    own = rows[0].candidate
+    assert own.rate is not None
+    begin = np.log([own.rate, own.alone] if own.alone else [own.rate])
+    logarithms = begin.copy()
+
+    def errors(logarithms: Any) -> Any:
+        logs = [log(r.estimate(*np.exp(logarithms).tolist()) / r.microseconds) for r in rows]
+        return np.array([*logs, *(PENALTY * (logarithms - begin))])
+
+    for _ in range(ROUNDS):
+        now = errors(logarithms)
+        slopes = np.stack([errors(logarithms + d) - now for d in STEP * np.eye(len(begin))], 1)
+        step = np.linalg.lstsq(slopes / STEP, -now, rcond=None)[0]
+        better = logarithms + step
+        if np.square(errors(better)).sum() >= np.square(now).sum():
+            break
+        logarithms = better
+    rate, *alone = np.exp(logarithms).tolist()
+    return rate, alone[0] if alone else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,58 +212,85 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", default="nvidia-h200")
     parser.add_argument("--held-out", default="")
     parser.add_argument("results", type=Path, nargs="+")
+    parser.add_argument("--fit", nargs="?", const="", metavar="TYPES")
     options = parser.parse_args(arguments)
     target = load(options.target)
-    products = {str(product): product for group in GROUPS.values() for product in group()}
-    measured: dict[str, dict[str, float]] = {}
-    for path in options.results:
-        for record in json.loads(path.read_text())["records"]:
-            if "us" not in record or not record.get("ok") or record["case"] not in products:
-                continue
-            schedule = record["schedule"]
-            if schedule == "default":
-                schedule = next((s for s in record["chosen"] if "contraction" in s), "")
-            schedule = _normal(schedule) if schedule else ""
-            total = record["us"] + record["pack_us"]
-            if schedule:
-                measured.setdefault(record["case"], {}).setdefault(schedule, total)
-    errors: dict[bool, list[float]] = {False: [], True: []}
-    losses: dict[bool, list[float]] = {False: [], True: []}
-    for case, times in measured.items():
-        one = contraction(products[case])
-        if one is None:
-            continue
-        known = estimates(one, target)
-        normal = {_normal(schedule): us for schedule, us in known.items()}
-        both = {s: (normal[s], us) for s, us in times.items() if s in normal}
-        if not both:
-            continue
-        apart = bool(options.held_out) and options.held_out in case
-        errors[apart] += [abs(math.log(estimate / us)) for estimate, us in both.values()]
-        chosen = min(both, key=lambda s: both[s][0])
-        best = min(both, key=lambda s: both[s][1])
-        losses[apart].append(both[chosen][1] / min(times.values()))
-        print(f"{case}: loses {losses[apart][-1]:.3f}")
-        for schedule, (estimate, us) in sorted(both.items(), key=lambda row: row[1][1]):
-            mark = ("*" if schedule == chosen else " ") + ("!" if schedule == best else " ")
-            print(f"  {mark} {us:8.2f} estimated {estimate:8.2f}  {_short(schedule)}")
-        for schedule, us in times.items():
-            if schedule not in normal:
-                print(f"   ? {us:8.2f} not a candidate       {_short(schedule)}")
-    for apart, name in ((False, "fitted"), (True, "held out")):
-        if errors[apart]:
-            error = math.exp(statistics.median(errors[apart])) - 1
-            mean = math.exp(statistics.mean(map(math.log, losses[apart]))) - 1
-            counts = f"{len(losses[apart])} contractions, {len(errors[apart])} schedules"
-            worst = f"at most {max(losses[apart]) - 1:.1%}"
-            print(f"{name}: {counts}, median error {error:.1%}, loss {mean:.1%}, {worst}")
+    times = measured(options.results)
+    rows = {case: list(rows_of(case, by, target)) for case, by in times.items()}
+    rows = {case: of_case for case, of_case in rows.items() if of_case}
+    report(rows, times, options.held_out)
+    if options.fit is not None:
+        fit(rows, times, options.fit)
     return 0
 
 
+Estimate: TypeAlias = Callable[[Row], float]
+
+
+def report(
+    rows: Mapping[str, Sequence[Row]], times: Mapping[str, Mapping[str, float]], held_out: str
+) -> None:
+    """Prints every schedule with its estimate, then the figures."""
+    for case, of_case in rows.items():
+        chosen = min(of_case, key=Row.estimate)
+        best = min(of_case, key=lambda row: row.microseconds)
+        print(f"{case}: loses {chosen.microseconds / best.microseconds:.3f}")
+        for row in sorted(of_case, key=lambda row: row.microseconds):
+            mark = ("*" if row is chosen else " ") + ("!" if row is best else " ")
+            figures = f"{row.microseconds:8.2f} estimated {row.estimate():8.2f}"
+            print(f"  {mark} {figures}  {_short(row.schedule)}")
+        known = {row.schedule for row in of_case}
+        for schedule, us in times[case].items():
+            if schedule not in known:
+                print(f"   ? {us:8.2f} not a candidate       {_short(schedule)}")
+    apart = [case for case in rows if held_out and held_out in case]
+    state("others" if apart else "all", [rows[c] for c in rows if c not in apart], Row.estimate)
+    if apart:
+        state(held_out, [rows[case] for case in apart], Row.estimate)
+
+
+def state(name: str, cases: Sequence[Sequence[Row]], estimate: Estimate) -> None:
+    """Prints the median error, and how much slower the choices are than the fastest candidates."""
+    errors = [abs(log(estimate(row) / row.microseconds)) for rows in cases for row in rows]
+    chosen = [min(rows, key=estimate).microseconds for rows in cases]
+    best = [min(row.microseconds for row in rows) for rows in cases]
+    losses = [took / least for took, least in zip(chosen, best, strict=True)]
+    error = math.expm1(statistics.median(errors))
+    mean = math.expm1(statistics.mean(map(log, losses)))
+    counts = f"{len(cases)} contractions, {len(errors)} schedules"
+    worst = f"at most {max(losses) - 1:.1%}"
+    print(f"{name}: {counts}, median error {error:.1%}, loss {mean:.1%}, {worst}")
+
+
+def fit(
+    rows: Mapping[str, Sequence[Row]], times: Mapping[str, Mapping[str, float]], types: str
+) -> None:
+    """Prints rates of tiles that are fitted to their schedules, and the figures with them."""
+    tiles: dict[tuple[object, ...], list[Row]] = {}
+    for row in (row for of_case in rows.values() for row in of_case):
+        if types in " ".join(map(str, row.tile[:4])) and row.candidate.rate is not None:
+            tiles.setdefault(row.tile, []).append(row)
+    own = (None, None)
+    found = {tile: fitted(of_tile) for tile, of_tile in tiles.items()}
+    for tile, rates in found.items():
+        print(tile, "->", *(round(rate) for rate in rates if rate), len(tiles[tile]))
+    cases = [of_case for of_case in rows.values() if any(row.tile in tiles for row in of_case)]
+    state("as they are", cases, Row.estimate)
+    state("fitted", cases, lambda row: row.estimate(*found.get(row.tile, own)))
+
+    @cache
+    def without(tile: tuple[object, ...], case: str) -> tuple[float | None, float | None]:
+        others = [row for row in tiles.get(tile, ()) if row.case != case]
+        return fitted(others) if others else own
+
+    state("held out", cases, lambda row: row.estimate(*without(row.tile, row.case)))
+
+
 def _normal(schedule: str) -> str:
-    """A schedule as it is printed, without what no estimate depends on."""
-    attribute = str(Parser(context(), schedule).parse_attribute())
-    return attribute.replace(", first = store", "")
+    """A schedule as it is printed, without what no estimate depends on; its parts stay."""
+    parts, mark, rest = schedule.partition("#")
+    attribute = str(Parser(context(), mark + rest).parse_attribute())
+    return parts + attribute.replace(", first = store", "")
 
 
 def _short(schedule: str) -> str:

@@ -81,14 +81,14 @@ USUAL_TILE = 64
 WORTHWHILE = 0.8
 """The share of the time, by estimate, that cutting must come down to."""
 
-WORTHWHILE_OF_BLOCKS = 1.0
+WORTHWHILE_OF_BLOCKS = 0.97
 """
-The same where an operand is in packed planes: what 512 rows take, cut and whole, is estimated
-within 5 % (benchmarks/results/h200-packed-prompts.json).
+The same where an operand is in packed planes and both are computed on matrices: what 8 to 1,024
+rows take, cut and whole, is estimated within 3 % (benchmarks/results/h200-packed-prompts.json).
 """
 
-LEAST_ROWS_OF_BLOCKS = 512
-"""Rows from which on that is known."""
+CACHED = 1.4
+"""Times the rate of a copy at which parts are stored and summed: caches hold some of them."""
 
 
 @dataclass(frozen=True)
@@ -257,24 +257,28 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     batch, m, n = map(typical, (contraction.batch, contraction.m, contraction.n))
     tiles = ceil_div(m, USUAL_TILE) * ceil_div(n, USUAL_TILE) * batch
     least = typical(contraction.k) // LEAST_DEPTH
-    few = tiles < target.compute_units if cut.source is None else m >= LEAST_ROWS_OF_BLOCKS
+    few = tiles < target.compute_units or cut.source is not None
     if target.measured_copy is None or not few or least < 2:
         return 1
     if lookup(contraction, target) is not None:
         return 1
-    if not Decisions(limits).bars(cut.op, ROWS):
+    may_take_rows = not Decisions(limits).bars(cut.op, ROWS)
+    if may_take_rows and cut.source is None:
         if isinstance(choose_rows(contraction, target, Decisions(limits)), RowsAttr):
             # It divides K within a workgroup.
             return 1
+    may_take_rows = may_take_rows and cut.source is not None
+    estimate = _seconds(cut.op, cut.source, target, limits, may_take_rows)
+    if estimate is None:
+        return 1
+    whole, by_rows = estimate
     from xdsl_spirv.passes.analysis.unpacking import unpacks
 
-    whole = _seconds(cut.op, cut.source, target, limits)
-    if whole is None:
-        return 1
     least_seconds = _bytes_read(cut) / target.copy_bytes_per_second
-    worthwhile = WORTHWHILE if cut.source is None else WORTHWHILE_OF_BLOCKS
+    worthwhile = WORTHWHILE if cut.source is None or by_rows else WORTHWHILE_OF_BLOCKS
+    if max(whole, least_seconds) * worthwhile <= PACKING_SECONDS:
+        return 1
     best = max(whole, least_seconds) * worthwhile, 1
-    results = prod(map(typical, shape_of(cut.op.outputs[0])))
     for parts in PARTS:
         if parts > least or not cut.divides(parts):
             continue
@@ -282,17 +286,23 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
         product = trial[-2]
         assert isinstance(product, linalg.ops.GenericOp)
         source = next((op for op in trial if op is not product and unpacks(op)), None)
-        seconds = _seconds(product, source, target, limits)
+        estimate = _seconds(product, source, target, limits, may_take_rows)
         for op in reversed(trial):
             op.drop_all_references()
-        if seconds is None:
+        if estimate is None:
             continue
-        size = bit_width(contraction.element_types[2]) // 8
-        # `cost` knows what storing results takes where their number is known.
-        moves = 2 * parts if contraction.is_dynamic else parts + 1
-        traffic = moves * results * size / target.copy_bytes_per_second
-        best = min(best, (max(seconds, least_seconds) + PACKING_SECONDS + traffic, parts))
+        seconds = max(estimate[0], least_seconds) + seconds_of_sum(contraction, parts, target)
+        best = min(best, (seconds, parts))
     return best[1]
+
+
+def seconds_of_sum(contraction: Contraction, parts: int, target: Target) -> float:
+    """How long the sum of a contraction's parts is likely to take, a dispatch of its own."""
+    sizes = contraction.batch, contraction.m, contraction.n
+    size = prod(map(typical, sizes)) * bit_width(contraction.element_types[2]) // 8
+    # `cost` knows what storing results takes where their number is known.
+    moves = 2 * parts if contraction.is_dynamic else parts + 1
+    return PACKING_SECONDS + moves * size / (CACHED * target.copy_bytes_per_second)
 
 
 def _bytes_read(cut: _Cut) -> int:
@@ -307,10 +317,15 @@ def _bytes_read(cut: _Cut) -> int:
 
 
 def _seconds(
-    op: linalg.ops.GenericOp, source: Operation | None, target: Target, limits: Limits
-) -> float | None:
+    op: linalg.ops.GenericOp,
+    source: Operation | None,
+    target: Target,
+    limits: Limits,
+    may_take_rows: bool,
+) -> tuple[float, bool] | None:
     """
-    How long a contraction is likely to take in a dispatch, where operands may be packed.
+    How long a contraction is likely to take in a dispatch, where operands may be packed, and
+    whether it streams by few rows.
 
     `source` is what computes an operand from packed planes; it comes into the dispatch.
     """
@@ -337,7 +352,14 @@ def _seconds(
     block.add_op(YieldOp(root.results[0]))
     dispatch = DispatchOp(inputs, [type], Region(block))
     try:
-        return cheapest(contraction_of(root), target, Decisions(limits))[0]
+        contraction, decisions = contraction_of(root), Decisions(limits)
+        if may_take_rows:
+            rows = choose_rows(contraction, target, decisions)
+            if isinstance(rows, RowsAttr):
+                from xdsl_spirv.passes.schedule.rows import RowsPlan
+
+                return RowsPlan(contraction, rows, target).seconds, True
+        return cheapest(contraction, target, decisions)[0], False
     except (ScheduleDoesNotFit, NotAContraction):
         return None
     finally:

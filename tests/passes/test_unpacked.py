@@ -170,8 +170,24 @@ def test_cut_along_k(name: str, m: int | None, k: int, parts: int) -> None:
         (None, 4096, 4096, 2),
         (None, 6144, 4096, 1),
         (2048, 6144, 4096, 1),
-        # Fewer rows than were measured.
-        (64, 4096, 4096, 1),
+        (1024, 6144, 4096, 1),
+        (1024, 4096, 14336, 1),
+        (256, 4096, 14336, 4),
+        (128, 4096, 14336, 8),
+        (128, 4096, 4096, 4),
+        (128, 14336, 4096, 1),
+        (64, 4096, 14336, 16),
+        (64, 4096, 4096, 4),
+        (64, 14336, 4096, 1),
+        (32, 4096, 14336, 8),
+        (16, 4096, 14336, 8),
+        (16, 14336, 4096, 1),
+        # By rows these took 2.7 and 1.4 times as long.
+        (8, 4096, 14336, 8),
+        (8, 4096, 4096, 8),
+        # Few enough that rows stream.
+        (1, 4096, 14336, 1),
+        (2, 4096, 14336, 1),
     ],
 )
 def test_cuts_are_chosen_by_estimate(m: int | None, n: int, k: int, parts: int) -> None:
