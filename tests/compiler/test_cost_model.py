@@ -34,7 +34,8 @@ def packed(model: Any) -> dict[str, list[Any]]:
 
 def test_packed_weights_are_estimated_as_they_were_measured(packed: dict[str, list[Any]]):
     every = [row for rows in packed.values() for row in rows]
-    assert len(packed) > 20 and len(every) > 55
+    assert len(packed) > 20
+    assert len(every) > 55
     errors = [abs(log(row.estimate() / row.microseconds)) for row in every]
     assert exp(median(errors)) < 1.05
     for case, rows in packed.items():
