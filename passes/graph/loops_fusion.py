@@ -20,7 +20,7 @@ from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import ArrayAttr, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
@@ -121,19 +121,27 @@ def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
             continue
         group.add(owner)
         if _fits(group) and _is_one_nest(group):
-            _grow(group, operands_of(owner), computes)
+            _grow(group, operands_of(owner), lambda op: computes(op) and _reads_rows(op))
         else:
             del group.members[owner]
+
+
+def _reads_rows(op: Operation) -> bool:
+    """Whether neighbours of a row are computed of what lies side by side, or of one element."""
+    if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op):
+        return False
+    *reads, write = (map.data for map in op.get_indexing_maps())
+    if write != AffineMap.identity(write.num_dims) or write.num_dims < 2:
+        return False
+    last = AffineDimExpr(write.num_dims - 1)
+    return all(last not in read.results[:-1] for read in reads)
 
 
 def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
     """Whether a row of an operation's elements is in registers when its group has reduced it."""
     if op.parent_block() is not group.block or SCHEDULE in op.attributes:
         return False
-    if not is_pointwise(op) or _cost(op) > CHEAP or len(group.members) >= LARGEST:
-        return False
-    write = op.get_indexing_maps().data[-1].data
-    if write != AffineMap.identity(write.num_dims) or write.num_dims < 2:
+    if not _reads_rows(op) or _cost(op) > CHEAP or len(group.members) >= LARGEST:
         return False
     *rows, columns = extents(op.results[0])
     if is_dynamic(columns) or not FEWEST_KEPT <= columns <= MOST_KEPT:

@@ -140,6 +140,27 @@ def test_not_what_another_kernel_is_needed_for():
     assert_right(program, {"a_0": 35})
 
 
+def test_not_what_reads_columns():
+    text = sum_and_norm(40, 64).replace(
+        "%x = linalg.add",
+        """%te = tensor.empty() : tensor<64x40xf32>
+      %tb = tensor.empty() : tensor<40x64xf32>
+      %tc = linalg.exp ins(%turned : tensor<64x40xf32>) outs(%te : tensor<64x40xf32>)
+          -> tensor<64x40xf32>
+      %b = linalg.transpose ins(%tc : tensor<64x40xf32>) outs(%tb : tensor<40x64xf32>)
+          permutation = [1, 0]
+      %x = linalg.add""",
+    )
+    text = text.replace("%b: tensor<40x64xf32>", "%turned: tensor<64x40xf32>")
+    program = compile_module(parse_text(text), "lavapipe")
+    last = program.layers[-1]
+    assert (last.results, "exp" in last.computes) == (2, False)
+    assert_right(program, {})
+    copied = text[: text.index("%x = linalg.add")] + text[text.index("%z = linalg.fill") :]
+    program = compile_module(parse_text(copied.replace("%x", "%b")), "lavapipe")
+    assert [layer.results for layer in program.layers] == [1, 1]
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(31, 64), (64, 16)])
 def test_not_few_rows_or_columns(rows: int, columns: int):
     program = compile_module(parse_text(sum_and_norm(rows, columns)), "nvidia-h200")
