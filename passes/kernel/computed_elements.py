@@ -8,7 +8,7 @@ A load is written once for all elements that it serves, and so is what is comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
 from typing_extensions import TypeIs
@@ -71,13 +71,16 @@ class LeafCode:
         bits = self.width * bit_width(self.type)
         narrow = isinstance(leaf.element, IntegerType) and bit_width(leaf.element) < WORD
         self.in_words = narrow and bits % WORD == 0
-        moved = vector_type(self.type, self.width)
-        if self.in_words:
-            moved = vector_type(i32, bits // WORD)
-        view = FlatViewOp(memory, moved)
+        view = FlatViewOp(memory, self._moved(bits))
         self.memory = b.at_top(view, f"{memory.name_hint or 'operand'}_elements")
         # What no iteration of K changes is added up first, and so outside of its loop.
         self.order = sorted(leaf.loops)
+
+    def _moved(self, bits: int) -> Attribute:
+        """The type of a load of so many bits."""
+        return (
+            vector_type(i32, bits // WORD) if self.in_words else vector_type(self.type, self.width)
+        )
 
     def load(self, point: Point) -> tuple[SSAValue, int]:
         """The vector, or element, that has the element at a point, and its place there."""
@@ -146,14 +149,15 @@ class ComputedOperand:
         signed: bool,
         fast: int | None = None,
         keeps: bool = False,
+        code: Callable[[HoistingEmitter, Leaf, dict[int, int], int | None], LeafCode] = LeafCode,
     ):
         """
         `fast` is the loop that leads from an element to its neighbour; `keeps` says whether floats
-        of small integers stay integers in what is taken apart.
+        of small integers stay integers in what is taken apart; `code` reads a tensor.
         """
         self.b, self.type, self.signed, self.keeps = b, type, signed, keeps
         self.root = Placed(value, map)
-        self.leaves = {leaf.placed: LeafCode(b, leaf, unit, fast) for leaf in leaves}
+        self.leaves = {leaf.placed: code(b, leaf, unit, fast) for leaf in leaves}
         used = {e.position for r in map.results for e in r.dfs() if isinstance(e, AffineDimExpr)}
         self.loops = sorted(used)
 

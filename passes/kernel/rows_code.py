@@ -30,10 +30,11 @@ from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformFAddOp, GroupNonUniformIAddOp
 from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.analysis.leaves import Leaf
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import Known
-from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.integer_products import RowDigits
 from xdsl_spirv.passes.kernel.result_tile import address_along
@@ -106,7 +107,13 @@ class RowsKernel:
         few = self._operand(1 - plan.streamed, beside)
         return self._operand(plan.streamed, plan.unit, plan.schedule.digits.data > 0), few
 
-    def _operand(self, number: int, unit: dict[int, int], keeps: bool = False) -> ComputedOperand:
+    def _operand(
+        self,
+        number: int,
+        unit: dict[int, int],
+        keeps: bool = False,
+        code: Callable[[HoistingEmitter, Leaf, dict[int, int], int | None], LeafCode] = LeafCode,
+    ) -> ComputedOperand:
         plan, contraction = self.plan, self.plan.contraction
         return ComputedOperand(
             self.b,
@@ -118,6 +125,7 @@ class RowsKernel:
             contraction.types[number].startswith("s"),
             plan.main.fast_loop,
             keeps,
+            code,
         )
 
     def emit(self) -> None:

@@ -14,17 +14,16 @@ computed once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from itertools import groupby
-from typing import TypeAlias
+from functools import partial, reduce
+from typing import Any, TypeAlias
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import Float16Type, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.passes.emit.emitter import Condition, Index
-from xdsl_spirv.passes.kernel.bit_fields import WORD, Affine, Known, ScalarCode, Whole
-from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
+from xdsl_spirv.passes.kernel.bit_fields import WORD, Affine, Known, Scalar, ScalarCode, Whole
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
 from xdsl_spirv.passes.kernel.rows_code import RowsKernel, shifted
 
 Offset = dict[int, int]
@@ -35,13 +34,41 @@ def _sum_of(x: Offset, y: Offset) -> Offset:
     return {loop: x.get(loop, 0) + y.get(loop, 0) for loop in (*x, *y)}
 
 
+class WordsLeaf(LeafCode):
+    """The code of what is read of one tensor: pairs of 16 bits as a word."""
+
+    def _moved(self, bits: int) -> Attribute:
+        is_word = bits == WORD and isinstance(self.type, Float16Type)
+        return i32 if is_word else super()._moved(bits)
+
+
+class LanesLeaf(LeafCode):
+    """
+    The code of what is read of a tensor of the rows, where each lane has another element.
+
+    All lanes load the elements of all lanes, and each selects its own: where their places are known
+    at compile time, that is a load of a vector.
+    """
+
+    def __init__(self, kernel: SharedUnitsKernel, *given: Any):
+        super().__init__(*given)
+        self.kernel = kernel
+
+    def element(self, point: Point, known: Known) -> Scalar:
+        values = [self.load(place)[0] for place in self.kernel.lane_points]
+        return self.kernel.by_lane(values)
+
+
 class SharedUnitsKernel(RowsKernel):
     """The code of one invocation, whose subgroup shares each unit of what streams."""
 
+    lane_points: list[Point]
+    """Where each lane's element is that is read of a row."""
+
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
         plan = self.plan
-        few = self._operand(1 - plan.streamed, {})
-        return self._operand(plan.streamed, plan.unit, True), few
+        few = self._operand(1 - plan.streamed, {}, code=partial(LanesLeaf, self))
+        return self._operand(plan.streamed, plan.unit, True, WordsLeaf), few
 
     def _offsets(self) -> list[Offset]:
         """The elements of a unit that the first lane has."""
@@ -86,6 +113,11 @@ class SharedUnitsKernel(RowsKernel):
     def _own(self, point: Point) -> SSAValue:
         """The lane's element of a row, where the first lane's is at a point."""
         b, divisor = self.b, 1
+        lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
+        self.lane_points = [
+            {loop: (first, added + lane.get(loop, 0)) for loop, (first, added) in point.items()}
+            for lane in lanes
+        ]
         for digit in self.plan.lane_digits:
             number = b.remainder(b.divided(self.lane, divisor), digit.count)
             first, added = point[digit.loop]
@@ -105,12 +137,15 @@ class SharedUnitsKernel(RowsKernel):
 
     def by_lane(self, values: Sequence[SSAValue]) -> SSAValue:
         """Selects the lane's own of one value for each lane."""
-        runs = [(value, len(list(run))) for value, run in groupby(values)]
-        own, end = runs[-1][0], len(values)
-        for (_, count), (value, _) in zip(reversed(runs), reversed(runs[:-1]), strict=False):
-            end -= count
-            own = self.b.select(self.b.below(self.lane, end), value, own)
-        return own
+        return self._by_lane(values, 0)
+
+    def _by_lane(self, values: Sequence[SSAValue], first: int) -> SSAValue:
+        """The same for lanes from `first` on; others have any of them. Halves make short chains."""
+        if len({*values}) == 1:
+            return values[0]
+        half = len(values) // 2
+        low, high = self._by_lane(values[:half], first), self._by_lane(values[half:], first + half)
+        return self.b.select(self.b.below(self.lane, first + half), low, high)
 
     def numbers_by_lane(self, numbers: Sequence[float], type: Attribute) -> SSAValue:
         return self.by_lane([self.b.number(number, type) for number in numbers])

@@ -146,7 +146,21 @@ class RowsPlan:
                 continue
             if prod(unit.values()) * size <= MOST_ELEMENTS:
                 unit[loop] = size
+        if self.schedule.within.data > 1:
+            unit |= self._pair(prod(unit.values()))
         return {loop: count for loop, count in unit.items() if count > 1}
+
+    def _pair(self, elements: int) -> dict[int, int]:
+        """Two units of so many elements whose scales of 16 bits are a word, as one."""
+        for leaf in self.leaves[self.streamed]:
+            loop = leaf.fast_loop
+            if leaf is self.main or loop is None or loop not in self.reduced:
+                continue
+            size = self.contraction.sizes[loop]
+            fits = 2 * elements <= MOST_ELEMENTS and is_multiple(size, 2)
+            if bit_width(leaf.element) == WORD // 2 and loop != self.main.fast_loop and fits:
+                return {loop: 2}
+        return {}
 
     @property
     def side_by_side(self) -> int:

@@ -50,11 +50,17 @@ LEAST_BYTES = 4
 MOST_WRITTEN = 128
 """Elements of a step for each row, as far as code grows where nothing waits for memory."""
 
-MOST_STRAIGHT = 5120
-"""Elements of a workgroup up to which its code without a loop stays in the first cache."""
+MOST_STRAIGHT = 2048
+"""
+Elements of a column up to which its code without a loop, two or three instructions for each, stays
+in a processor's cache of decoded instructions.
+"""
 
 OFTEN = 96
-"""Workgroups that run the same code, at least, so that reading it costs little."""
+"""Columns that run the same code, at least, so that reading it costs little."""
+
+TURNS = 8
+"""Subgroups of a workgroup, which run one after the other behind one start."""
 
 SUBGROUPS = 8
 """Subgroups of a workgroup that divide K at most."""
@@ -261,10 +267,9 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     One row of a short K is multiplied without a loop: where no lane may be off, the device's
     compiler leaves out what it asks before each load. All lanes load the same word then.
     """
-    for width in (8, 4) if rows == 1 and not is_dynamic(plan.units) else ():
-        short = width * typical(plan.reduced_size) <= MOST_STRAIGHT
-        if short and columns >= width * OFTEN and _shares_words(plan):
-            yield RowsAttr(1, width, within=plan.target.subgroup_size)
+    if rows == 1 and not is_dynamic(plan.units) and columns >= OFTEN and _shares_words(plan):
+        if typical(plan.reduced_size) <= MOST_STRAIGHT:
+            yield RowsAttr(1, 1, subgroups=(1, TURNS), within=plan.target.subgroup_size)
     while side_by_side > 1 and rows * side_by_side > MOST_SUMS:
         # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
         side_by_side //= 2
@@ -281,12 +286,12 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
 
 
 def _shares_words(plan: RowsPlan) -> bool:
-    """Whether a word of what streams has elements for all lanes of a subgroup."""
+    """Whether neighbouring words of what streams have elements for all lanes of a subgroup."""
     schedule = RowsAttr(1, 1, within=plan.target.subgroup_size)
     plan = RowsPlan(plan.contraction, schedule, plan.target)
     if not isinstance(plan.main.element, IntegerType) or plan.main.fast_loop not in plan.reduced:
         return False
-    return prod(d.count for d in plan.lane_digits if d.in_word) == plan.target.subgroup_size
+    return prod(d.count for d in plan.lane_digits) == plan.target.subgroup_size
 
 
 def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple[int, int]:

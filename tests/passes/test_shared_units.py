@@ -23,6 +23,9 @@ from xdsl_spirv.runtime.execution import run
 SHARED = (
     "#schedule.rows<rows = 1, columns = 4, lanes = 1, steps = 1, within = 8, subgroups = [1, 1]>"
 )
+DEFAULT = (
+    "#schedule.rows<rows = 1, columns = 1, lanes = 1, steps = 1, within = 8, subgroups = [1, 8]>"
+)
 N, K = 6, 256
 
 
@@ -32,7 +35,9 @@ def parsed(schedule: str) -> Attribute:
     return Parser(context, schedule).parse_attribute()
 
 
-def module_of(name: str, planes: dict[str, Array], multiplied: bool) -> ModuleOp:
+def module_of(
+    name: str, planes: dict[str, Array], multiplied: bool, n: int = N, schedule: str | None = SHARED
+) -> ModuleOp:
     """A row times packed weights, or these weights as floats."""
     entry = Block()
     b = TensorBuilder(entry)
@@ -42,18 +47,19 @@ def module_of(name: str, planes: dict[str, Array], multiplied: bool) -> ModuleOp
         t.value = entry.insert_arg(t.type, len(entry.args))
     result = dequantize(b, FORMATS[name], tensors, F32)
     if multiplied:
-        result = b.contract(x, [0, 2], result, [1, 2], [1, N], 3, F32)
+        result = b.contract(x, [0, 2], result, [1, 2], [1, n], 3, F32)
     value = b.value(result)
-    if multiplied:
+    if multiplied and schedule:
         assert isinstance(value.owner, Operation)
-        value.owner.attributes["schedule"] = parsed(SHARED)
+        value.owner.attributes["schedule"] = parsed(schedule)
     entry.add_op(ReturnOp(value))
     type = FunctionType.from_lists([a.type for a in entry.args], [value.type])
     return ModuleOp([FuncOp("main", type, Region(entry))])
 
 
+@pytest.mark.parametrize("schedule", [SHARED, DEFAULT])
 @pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_1", "Q8_0", "Q4_K", "Q6_K"])
-def test_every_lane_has_its_elements(name: str) -> None:
+def test_every_lane_has_its_elements(name: str, schedule: str) -> None:
     format, rng = FORMATS[name], np.random.default_rng(3)
     assert format.block is not None
     count = N * K // format.size
@@ -64,11 +70,27 @@ def test_every_lane_has_its_elements(name: str) -> None:
     planes = format.planes_of(blocks.view(np.uint8), N)
     (weights,) = reference(module_of(name, planes, False), list(planes.values()))
     x = rng.normal(size=(1, K)).astype(np.float32)
-    program = compile_module(module_of(name, planes, True), "lavapipe")
-    assert "within = 8" in program.layers[0].schedule
+    program = compile_module(module_of(name, planes, True, N, schedule), "lavapipe")
+    assert program.layers[0].schedule == schedule
     names = [buffer.name for buffer in program.manifest.inputs]
     inputs = dict(zip(names, (*planes.values(), x), strict=True))
     (result,) = run(program, inputs, checks=Checks.all(stop=True)).values()
     wide = weights.reshape(N, K).astype(np.float64)
     allowed = 2e-6 * (abs(x) @ abs(wide).T)
     assert (abs(result - x @ wide.T) <= allowed + 1e-6).all()
+
+
+@pytest.mark.parametrize("name", ["Q4_1", "Q8_0"])
+def test_one_row_on_a_processor_shares_words(name: str) -> None:
+    """Scales are read as words of two, and a row's elements by numbers that are known."""
+    format, n = FORMATS[name], 256
+    sizes = {key: (n, K // format.size, *format.sizes(key)) for key in format.planes}
+    planes = {
+        key: np.zeros(sizes[key], plane.element.dtype) for key, plane in format.planes.items()
+    }
+    program = compile_module(module_of(name, planes, True, n, None), "lavapipe")
+    assert program.layers[0].schedule == DEFAULT
+    (code,) = program.code.values()
+    loads = [line for line in code.text.splitlines() if "spirv.Load" in line]
+    assert loads
+    assert not any("f16" in line for line in loads)
