@@ -5,8 +5,10 @@ A llama of random weights in Q4 on a Vulkan device, beside PyTorch in f16 under 
 
 The model is written as a GGUF file (random blocks of `--format`, drawn once and repeated), and
 compiled; a session runs one token behind `--past` others, and `--prompt` tokens from nothing. Times
-are the device's own, summed over the dispatches of a run, and the host's around `session.run`,
-medians after a warm-up of 150 ms; weights do not fit into a cache, and a run reads each once.
+are the device's own, between two timestamps around a run (`run_ms`; PyTorch's are between two
+events around a graph) and summed over its dispatches, each timed by itself (`device_ms`), and the
+host's around `session.run`, medians after a warm-up of 150 ms; weights do not fit into a cache, and
+a run reads each once.
 `check` compares the logits behind a prompt, and behind a token decoded after it, with those that
 numpy and PyTorch compute in f32 from the same blocks. `following_ms` is the host's time where each
 run is one token further on.
@@ -160,6 +162,8 @@ def step(
     inputs = {"token": token, "past": np.array(past)}
     concrete = program.function(function).at(inputs)
     device.execute(concrete, inputs)
+    runs = device.times_of_runs(concrete, 1, RUNS, WARM_UP)
+    record["run_ms"] = round(statistics.median(runs) / 1e6, 4)
     times = device.times(concrete, RUNS, WARM_UP)
     device.drop(concrete)
     record["device_ms"] = round(sum(measured.median for measured in times) / 1e6, 4)
