@@ -74,7 +74,7 @@ MOST_BITS = 8
 MOST_OF_DIGITS = 2
 """Rows for which making digits is less than what floats of the weights would be."""
 
-SHARING, LEAST_SHARING = 16, 4
+SHARING, LEAST_SHARING = (16, 32), 4
 """Subgroups of a workgroup that make digits together, and those of them that have all of K."""
 
 SHARED_WIDTH = 2
@@ -190,29 +190,27 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     The schedule of one row in which several subgroups make digits together, and read units of the
     largest loads: two columns at a time leave registers for as many subgroups as run side by side.
 
-    There is one where two such workgroups run side by side and what streams has one plane of
-    integers: nothing else was measured.
+    There is one where two such workgroups run side by side, or of a long K one fills a compute
+    unit, and what streams has one plane of integers: nothing else was measured.
     """
     target, size = plan.target, plan.target.subgroup_size
     if few > 1 or not _digits_pay(plan, few) or is_dynamic(plan.units) or plan.side_by_side > 1:
         return
     planes = [isinstance(leaf.element, IntegerType) for leaf in plan.leaves[plan.streamed]]
     along = ceil_div(plan.units, size)
-    across = SHARING // along
-    if along < LEAST_SHARING or across < 2 or planes.count(True) != 1:
+    sharing = next((subgroups for subgroups in SHARING if subgroups >= 2 * along), 0)
+    if along < LEAST_SHARING or not sharing or planes.count(True) != 1:
         return
-    workgroups = RESIDENT // SHARING
+    workgroups, across = RESIDENT // sharing, sharing // along
     results = typical(plan.columns) * typical(plan.contraction.batch)
     slots = target.compute_units * workgroups * across * SHARED_WIDTH
     groups = ceil_div(results, slots)
     ahead = 2 if groups <= FEW_GROUPS else 1
     grid, bytes = (along, across), plan.schedule.bytes.data
     schedule = RowsAttr(1, SHARED_WIDTH, size, 1, grid, bytes, groups, MOST_DIGITS, ahead=ahead)
-    sharing = RowsPlan(plan.contraction, schedule, target)
-    if (
-        sharing.shares_digits
-        and sharing.workgroup_bytes * workgroups <= target.residency.memory_bytes
-    ):
+    shared = RowsPlan(plan.contraction, schedule, target)
+    fits = shared.workgroup_bytes * workgroups <= target.residency.memory_bytes
+    if shared.shares_digits and fits:
         yield schedule
 
 
