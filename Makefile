@@ -40,10 +40,11 @@ fuzz: $(STAMPS)/dev  ## give readers N damaged files (make fuzz N=100000 JOBS=8,
 swiftshader: $(STAMPS)/dev  ## kernels, models and edges on Chromium's Vulkan driver (differential.md)
 	$(BIN)/python -m pytest -m long -ra tests/runtime/test_swiftshader.py
 
-lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict, and what would be published
+lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict, plain English, and the files to publish
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/pyright
+	$(BIN)/python scripts/check_english.py
 	$(BIN)/python scripts/check_dist.py
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
