@@ -34,7 +34,7 @@ COMPUTE = (
     *("CooperativeMatrixKHR", "BFloat16TypeKHR", "BFloat16DotProductKHR"),
     *("BFloat16CooperativeMatrixKHR", "AtomicFloat32AddEXT"),
 )
-"""What kernels of most jobs need of a device, where it has that."""
+"""Capabilities that the kernels of most jobs use, if the device has them."""
 SHOWN = 2000
 """Characters of a traceback that are kept."""
 FAULTS: dict[str, Status] = {

@@ -51,16 +51,16 @@ from xdsl_spirv.runtime.processes import python_command, same_modules
 
 CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
-"""How long a scheduler or a worker that is gone is waited for."""
+"""Seconds to wait for a scheduler or a worker that is gone."""
 LOOK_SECONDS = 1.0
-"""How often it is looked who is there."""
+"""Seconds between two looks at the connected workers."""
 AHEAD = 2
 """Jobs beyond those that workers can run at a time that they are sent."""
 CLOSE_SECONDS = 5.0
 TOGETHER_SECONDS, TOGETHER = 0.05, 32
 """Jobs that take less are sent together, at most so many: Dask's own work is 5 ms for each task."""
 STARTS = 5
-"""How often a worker of this machine that ends is started."""
+"""Number of times that a worker of this machine is started again after it ended."""
 UPDATE = "update xdsl-spirv where it is older, and start its workers again"
 _numbers = count()
 Future: TypeAlias = Any
@@ -77,7 +77,7 @@ class Cluster(Engine):
 
     def __init__(self, address: str, workers: LocalWorkers | None = None):
         for name in ("distributed", "distributed.client"):
-            # Dask sets the level of each; what is lost is said here.
+            # Dask sets the level of each logger; lost workers are reported here.
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self.address = address
         self._workers = workers
@@ -123,7 +123,7 @@ class Cluster(Engine):
                     raise no_scheduler(self.address, remedy) from error
 
     def _meet(self) -> None:
-        """Wait for workers, and compare their code and devices with what is known."""
+        """Wait for workers, and check that their code and devices match this process."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not self.client.scheduler_info()["workers"]:
             if time.monotonic() > end or (self._workers and not self._workers.alive):
@@ -160,7 +160,7 @@ class Cluster(Engine):
             )
 
     def look(self) -> Counter[str]:
-        """How many jobs of each resource the workers take at a time: a second ago, or now."""
+        """Number of jobs of each resource that the workers take at a time: a second ago, or now."""
         with self._lock:
             if time.monotonic() - self._looked < LOOK_SECONDS:
                 return self._capacity
@@ -240,7 +240,7 @@ class _Run:
         self.open: dict[int, _Task] = {}
         self.seconds: dict[str, float] = defaultdict(lambda: TOGETHER_SECONDS)
         self.suspects: deque[Job] = deque()
-        """What dead workers had."""
+        """Jobs of workers that died."""
         self.suspect: int | None = None
         """The one of them that is tried."""
         self.sent = 0
@@ -314,7 +314,7 @@ class _Run:
                 self._send([jobs.popleft() for _ in range(size)])
 
     def _together(self, job: Job) -> int:
-        """How many jobs of a kind are a task: one unless they are known to be quick."""
+        """Number of jobs of a kind in one task: one unless they are known to be quick."""
         return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
 
     def _send_to(self, job: Job, worker: str) -> int:

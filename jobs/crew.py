@@ -20,7 +20,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
 
 START_SECONDS = 60.0
-"""How long a process may take to start, and to import what a kind of job needs."""
+"""Seconds that a process may take to start and to import the code for a kind of job."""
 CAUSES = {
     "SIGKILL": ": somebody ended it, or the system did for want of memory",
     "SIGABRT": ": it ended itself, for want of memory or by a failed assertion",
@@ -55,8 +55,8 @@ class Crew:
     """
     Performs jobs at the places of this machine; any thread may ask it.
 
-    `devices` are those of the machine unless they are given. A job that wants a GPU for itself
-    waits until nobody is there.
+    `devices` are the machine's devices unless they are given. A job that wants a GPU for itself
+    waits until no other job runs there.
     """
 
     def __init__(self, devices: Iterable[Place] | None = None):
@@ -68,7 +68,7 @@ class Crew:
         self._lock = threading.Lock()
         self._changed = threading.Condition()
         self._users: dict[tuple[Place, bool], float] = defaultdict(float)
-        """How much of each GPU is taken by jobs that run there, and by others."""
+        """Share of each GPU that is taken by jobs that run there, and by others."""
         self._closed = False
 
     @cached_property
@@ -130,7 +130,7 @@ class Crew:
         )
 
     def _attempt(self, job: Job, place: Place) -> Result:
-        """A process that somebody else ended is no fault of the job: it is tried once more."""
+        """A process that was killed from outside is not the job's fault: it is tried once more."""
         try:
             return self._once(job, place)
         except ProcessDied as error:
@@ -169,7 +169,7 @@ class Crew:
         child.kill()
 
     def close(self) -> None:
-        """End all processes; what they are at is lost."""
+        """End all processes; results of running jobs are lost."""
         with self._lock:
             self._closed = True
             children = [*self._busy, *(c for idle in self._idle.values() for c in idle)]

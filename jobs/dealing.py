@@ -1,12 +1,12 @@
 """
-Which worker's device gets the next job that wants one for itself.
+Chooses the worker whose device gets the next job that wants a device for itself.
 
-Dask places a task by what a worker's cores have to do, so that one device waits while another one
-has a queue. So each device is sent one job and another one to go on with; the rest waits here. A
-job goes where jobs `near` it went, as they left loaded what it needs; another device takes it if it
-had nothing to do otherwise. A search's first job goes before others, as it has to have ended before
-the rest of them come; then those near the oldest ones, so that one search after the other ends,
-instead of all at the same time.
+Dask places a task by the load of a worker's cores, so that one device waits while another one has a
+queue. So each device is sent one job and another one to go on with; the rest waits here. A job goes
+where jobs `near` it went, as they left loaded what it needs; another device takes it if it had
+nothing to do otherwise. A search's first job goes before others, as it has to have ended before the
+rest of them come; then those near the oldest ones, so that one search after the other ends, instead
+of all at the same time.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Dealer:
         self._is_open = is_open
         self._lock = threading.RLock()
         self._devices: Mapping[str, Mapping[str, int]] = {}
-        """How many a worker has, by resource and worker."""
+        """Number of devices that a worker has, by resource and worker."""
         self._waiting: dict[str, list[Waiting]] = defaultdict(list)
         self._ages: dict[str, int] = {}
-        """What jobs are near to, by when it came."""
+        """Keys of groups of jobs (`near`), by when the group came."""
         self._taken: Counter[tuple[str, str]] = Counter()
         """Jobs that a worker has for its devices, by resource and worker."""
         self._sent: dict[int, tuple[str, str]] = {}

@@ -1,5 +1,5 @@
 """
-Who performs jobs: the processes of this machine (`Here`), or of many (`cluster.py`).
+Engines perform jobs: the processes of this machine (`Here`), or of many (`cluster.py`).
 
     with Here(cores=4) as engine:
         for job, result in engine.run(jobs, store):
@@ -35,7 +35,9 @@ class Engine(Closing, ABC):
 
     @abstractmethod
     def place(self, resource: str) -> Place:
-        """The device and driver that jobs of a resource meet; refuses what nobody offers."""
+        """
+        The device and driver that jobs of a resource use; raises an error if no worker offers it.
+        """
 
     @abstractmethod
     def resources(self) -> Counter[str]:
@@ -55,8 +57,8 @@ class Engine(Closing, ABC):
         """
         Each job with its result: the store's where it has one, else a new one, which it gets.
 
-        What the store has of jobs whose keys are in `anew` does not count.
-        Raises `ProgramError` for a resource that nobody offers and a store that cannot be written.
+        Stored results of jobs whose keys are in `anew` are not used. Raises `ProgramError` for a
+        resource that no worker offers and a store that cannot be written.
         """
         if store is None:
             yield from self.perform(jobs)
@@ -103,7 +105,7 @@ class Here(Engine):
         places = self.crew.at(job.needs)
         if not places[0].is_gpu or job.shared:
             return self._cores
-        # Those that run nothing there wait for one another, and shall not take cores meanwhile.
+        # Jobs that run nothing on the GPU wait for one another, and must not take cores meanwhile.
         count = len(places) if job.runs else min(self._count, round(len(places) / job.share))
         return self._gpus.setdefault((job.needs, job.runs), ThreadPoolExecutor(count, job.needs))
 

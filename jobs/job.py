@@ -1,8 +1,8 @@
 """
 A job and its result as data: what may travel to another machine, and into a file.
 
-A job names its `kind`; the kind's function turns the job's data into a value. What a function finds
-to be wrong it raises as `Wrong`, what it will not do as `ProgramError`.
+A job names its `kind`; the kind's function turns the job's data into a value. A function raises
+`Wrong` for a wrong result, and `ProgramError` for data that it refuses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Status: TypeAlias = Literal[
 ]  # fmt: skip
 """
 `wrong`: the function says so. `refused`: a `ProgramError`. `crashed`: the process died, the device
-was lost, or an exception that nobody foresaw. `lost`: the workers that had it died.
+was lost, or there was an unexpected exception. `lost`: the workers that had it died.
 """
 STATUSES: tuple[Status, ...] = get_args(Status)
 
@@ -31,9 +31,9 @@ CORES = "cores"
 INTERPRETER = "interpreter"
 LAVAPIPE = "lavapipe"
 GPU = "vulkan:"
-"""How the resources begin of devices that a job may have for itself."""
+"""Start of the names of resources that a job may have for itself."""
 SHARE = 1 / 64
-"""What a job that shares takes of a GPU."""
+"""Share of a GPU that a shared job takes."""
 BESIDE = 1 / 8
 """The same for one that runs nothing there: each of its processes takes some of the memory."""
 SECONDS = 60.0
@@ -78,10 +78,10 @@ class Job:
     Work of a `kind` on `data`: JSON and bytes, in dictionaries and lists.
 
     `needs` is a resource: `cores`, `interpreter`, `lavapipe`, or a GPU as `vulkan:nvidia-h200`. A
-    GPU has no other job meanwhile unless the job says it may be `shared`, as what is not timed. One
-    that `runs` nothing on the GPU, but has the driver compile, may be beside one that is alone. The
-    job may take `seconds`, and `memory` bytes where that is given. Jobs that are `near` each other
-    share what a device's process keeps loaded. `note` comes back with it.
+    GPU runs one job at a time unless jobs say that they may be `shared`, such as jobs that are not
+    timed. One that `runs` nothing on the GPU, but has the driver compile, may be beside one that is
+    alone. The job may take `seconds`, and `memory` bytes where that is given. Jobs that are `near`
+    each other share what a device's process keeps loaded. `note` comes back with it.
     """
 
     kind: str
@@ -105,7 +105,7 @@ class Job:
 
     @property
     def share(self) -> float:
-        """How much of a GPU it takes."""
+        """Share of a GPU that the job takes."""
         if not self.runs:
             return BESIDE
         return 1.0 if self.alone else SHARE
@@ -138,11 +138,16 @@ class Result:
 
 
 def to_bytes(value: Any) -> bytes:
-    """Data as JSON with sorted keys; bytes are `{"bytes": base64}`. Refuses what is no data."""
+    """
+    Data as JSON with sorted keys; bytes are `{"bytes": base64}`. Refuses values that JSON cannot
+    express.
+    """
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_encoded)
     except (TypeError, ValueError) as error:
-        raise ProgramError(f"a job's data is no data: {error}", "", "use JSON and bytes") from error
+        raise ProgramError(
+            f"a job's data cannot be written as JSON: {error}", "", "use JSON and bytes"
+        ) from error
     return text.encode()
 
 

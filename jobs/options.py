@@ -33,16 +33,16 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--store",
         metavar="FILE.db",
-        help="keep results there; what it has is not run again",
+        help="keep results there, and do not run jobs again that it holds",
     )
 
 
 def open_engine(scheduler: str | None, cores: int, device: str | None = None) -> Engine:
     """
-    The engine that `--scheduler` names; `cores` are those of this machine, if it is the one.
+    The engine that `--scheduler` names; `cores` is the number of cores used on this machine.
 
-    `device` is `vulkan:N` where only that GPU of this machine is meant. Raises `ProgramError` for
-    an address at which nobody is, and where Dask is not installed.
+    `device` is `vulkan:N` where only that GPU of this machine is meant. Raises `ProgramError` if
+    there is no scheduler at the address, or Dask is not installed.
     """
     number = (device or "").removeprefix(f"{VULKAN}:")
     if scheduler is None:
@@ -92,7 +92,7 @@ def resource(engine: Engine, device: str | None) -> str:
 
 
 def status_of(main: Callable[[], int]) -> int:
-    """The exit status of a script; what is refused is one message, in a command's words."""
+    """The exit status of a script; an error is printed as one message, as commands do."""
     with as_command():
         try:
             return main()

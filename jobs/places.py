@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.vulkan.worker import START_SECONDS
 LAVAPIPE_VARIABLE = "XDSL_SPIRV_LAVAPIPE"
 """An environment variable that names the folder with a lavapipe and its `run`."""
 SOFTWARE = "llvmpipe"
-"""How the name of lavapipe's device begins."""
+"""Start of the name of lavapipe's device."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from xdsl_spirv.jobs.store import Store
 
 
 class Recorded(Engine):
-    """Answers from a store; what it does not hold is refused."""
+    """Answers from a store; refuses jobs that the store does not hold."""
 
     def __init__(self, store: Store, resource: str, device: str, driver: str):
         self.store, self.resource = store, resource

@@ -1,8 +1,8 @@
 """
 Results in a file: every one that ever came of a job, found by the job's key, device and driver.
 
-The file is SQLite's, and only ever added to. What is there is not run again, so a run that was cut
-short goes on where it was; several processes may write to one file; files of several machines are
+The file is SQLite's, and only ever added to. Jobs whose results are stored are not run again, so an
+interrupted run continues; several processes may write to one file; files of several machines are
 merged.
 """
 
@@ -28,7 +28,7 @@ APPLICATION = 0x78537056
 """Says whose file it is, in SQLite's header."""
 VERSION = 1
 WAIT_SECONDS = 30.0
-"""How long another process's write is waited for."""
+"""Seconds to wait for another process's write."""
 SHORT = 4096
 """Bytes in a job's data that are kept as they are; of longer ones a digest is."""
 
@@ -111,7 +111,7 @@ class Store(Closing):
 
     @contextmanager
     def _guarded(self) -> Generator[None]:
-        """One thread at a time; what goes wrong with the file is one message."""
+        """Lets one thread in at a time; errors of the file become one message."""
         try:
             with self._lock:
                 yield

@@ -43,9 +43,9 @@ own queue has one order for all resources, so that a job that waits there holds 
 URGENT = 1
 """Dask's priority of jobs for GPUs: one that may begin shall not wait behind others for cores."""
 PATIENCE_SECONDS = 60.0
-"""How long a scheduler that is gone is waited for."""
+"""Seconds to wait for a scheduler that is gone."""
 FIRST_SECONDS = 10.0
-"""How long a scheduler is looked for at first."""
+"""Seconds to look for a scheduler at first."""
 
 _crew: Crew | None = None
 _described: dict[str, Any] = {}
@@ -69,7 +69,8 @@ def turns(resource: str) -> str:
 
 def demand(job: Job) -> dict[str, float]:
     """
-    Returns a job's demand of its worker: a turn at a GPU, or a core beside what else it needs.
+    Returns a job's demand of its worker: a turn at a GPU, or a core in addition to the resource it
+    needs.
     """
     if job.alone:
         return {turns(job.needs): 1}
@@ -141,7 +142,7 @@ async def _serve(address: str, cores: int, devices: Sequence[Place], patience: f
 
 
 def no_scheduler(address: str, remedy: str) -> ProgramError:
-    """The error of an address at which nobody answers."""
+    """The error for an address without a scheduler."""
     return ProgramError(f"there is no scheduler at {address}", "", remedy)
 
 

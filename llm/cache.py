@@ -2,8 +2,8 @@
 Compiled programs on disk: a model is compiled once for a device and its options.
 
 A program is a folder in $XDG_CACHE_HOME/xdsl-spirv/programs, or in `programs` of the folder that
-XDSL_SPIRV_CACHE names; XDSL_SPIRV_CACHE=0 keeps nothing. Its name is a digest of what it was made
-from. It appears whole or not at all, and one that cannot be read is made anew.
+XDSL_SPIRV_CACHE names; XDSL_SPIRV_CACHE=0 keeps nothing. Its name is a digest of the inputs of its
+compilation. It appears whole or not at all, and one that cannot be read is made anew.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _drop_oldest(base: Path) -> None:
 
 
 def _contents(model: Path) -> list[Any]:
-    """What tells a file from others, without reading all of it."""
+    """Data that tells this file from others, without reading all of it."""
     digest = hashlib.sha256()
     with model.open("rb") as file:
         status = os.fstat(file.fileno())

@@ -3,7 +3,7 @@ A conversation to the text that a model was trained on: the chat template in its
 
 Templates are programs of Jinja2 by whoever made the file. They run in its sandbox, and are refused
 where they use what they are not given, or leave out what they are: a model that answers half a
-conversation says nothing of it.
+conversation gives no error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Message: TypeAlias = Mapping[str, str]
 """A `role` (system, user, assistant) and its `content`."""
 
 SECONDS = 10.0
-"""How long a template may take: those of models take a millisecond."""
+"""Seconds that a template may take: templates of models take a millisecond."""
 
 KEY = "tokenizer.chat_template"
 
@@ -30,7 +30,7 @@ OF_TEMPLATES = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError),
     *(TimeoutError, ValueError),
 )
-"""What a template's own expressions raise."""
+"""Exceptions that a template's own expressions raise."""
 
 
 class Chat:
@@ -101,18 +101,21 @@ class Chat:
 
 
 def _text_of(metadata: Mapping[str, Any], role: str, tokenizer: Tokenizer) -> str:
-    """What the token with a role is called; "" where the file names none."""
+    """The text of the token with a role; "" if the file does not name one."""
     number: int | None = metadata.get(f"tokenizer.ggml.{role}_token_id")
     return "" if number is None else tokenizer.vocabulary.tokens[number]
 
 
 def _environment() -> Any:
-    """The sandbox, with what templates expect to find there."""
+    """The sandbox, with the functions that templates expect."""
     jinja2 = needed("jinja2")
     sandbox = needed("jinja2.sandbox")
 
     class Missing(jinja2.Undefined):
-        """What a template is not given: it may be asked for, but neither printed nor walked."""
+        """
+        A name that a template uses and does not get: it may be asked for, but neither printed nor
+        walked.
+        """
 
         __str__ = __iter__ = __len__ = jinja2.Undefined._fail_with_undefined_error
 

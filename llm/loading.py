@@ -1,8 +1,8 @@
 """
 Compiles a model's file to a program for a device.
 
-What cannot work is refused before anything long starts: the file's structure, the context and the
-prompt are known to fit from the header alone, the memory from the tensors' sizes. Only then the
+Impossible requests are refused before anything long starts: the file's structure, the context and
+the prompt are known to fit from the header alone, the memory from the tensors' sizes. Only then the
 model is compiled, or its kept program read.
 """
 
@@ -35,10 +35,10 @@ What to compile for where the interpreter runs it: kernels that divide a sum amo
 multiply matrices whole are few and wide numpy operations, ten times as fast as a CPU's kernels.
 """
 STATE_BYTES = 2
-"""Of an element of the keys and values that are kept."""
+"""Bytes of an element of the cached keys and values."""
 
 Note = Callable[[str], None]
-"""Is told what takes long, and what was decided."""
+"""Receives messages about long steps and decisions."""
 
 
 @dataclass(frozen=True)

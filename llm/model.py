@@ -28,7 +28,8 @@ PREFILLED = 512
 
 End = Literal["stop", "limit", "capacity", "interrupted"]
 """
-What ended an answer: a token that says so, the caller's limit, the context's end, or the caller.
+Reason why an answer ended: a token that says so, the caller's limit, the context's end, or the
+caller.
 """
 
 
@@ -103,8 +104,8 @@ class LanguageModel:
         The answer to a prompt: an iterator of text, which comes as it is computed.
 
         `prompt` is what the user says, or a conversation; with `raw` it is text to be continued,
-        without the model's chat template. Raises `FrontendError` or `ProgramError` for what the
-        model cannot be asked, before anything is computed.
+        without the model's chat template. Raises `FrontendError` or `ProgramError` for a prompt or
+        options that the model cannot take, before anything is computed.
         """
         tokens = self.prompts.encode(prompt, self.context, system=system, raw=raw)
         if max_tokens is not None and max_tokens < 1:
@@ -112,7 +113,7 @@ class LanguageModel:
         return Answer(self, tokens, max_tokens, Sampler(sampling or Sampling()), begins=not raw)
 
     def logits(self, tokens: Sequence[int], work: Mapping[str, Work]) -> Array:
-        """The logits of what follows some tokens; `work` counts what had to be computed."""
+        """The logits of the token after `tokens`; `work` counts the computed tokens."""
         if self._read is None:
             self.session.reset()
         read, self._read = self._read or [], None
@@ -132,7 +133,7 @@ class LanguageModel:
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two texts have in common before they differ."""
+    """Number of equal tokens at the start of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -14,7 +14,7 @@ from xdsl_spirv.llm.vocabulary import vocabulary_of
 from xdsl_spirv.runtime.errors import ProgramError
 
 Prompt: TypeAlias = str | Sequence[Message]
-"""What the user says, or a conversation that ends with it."""
+"""The user's text, or a conversation that ends with it."""
 
 
 class Prompts:
@@ -37,8 +37,8 @@ class Prompts:
         """
         The tokens of a prompt, at most `context`; with `raw` of the text as it is.
 
-        Raises `FrontendError` for what the template refuses, `ProgramError` for a prompt that is
-        empty or too long.
+        Raises `FrontendError` for messages that the template refuses, `ProgramError` for a prompt
+        that is empty or too long.
         """
         tokens = self._raw(prompt, system) if raw else self._conversation(prompt, system)
         if len(tokens) > context:

@@ -61,7 +61,7 @@ class Sampler:
         """
         The next token. `logits` are of one position, `[vocabulary]`.
 
-        Raises `ProgramError` for logits that are no numbers.
+        Raises `ProgramError` if no logit is finite.
         """
         best = int(np.argmax(logits))
         if not math.isfinite(logits[best]):
@@ -90,7 +90,7 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
         tokens = tokens[np.argsort(-weights[tokens], kind="stable")][: sampling.top_k]
     probabilities = weights[tokens] / weights[tokens].sum()
     if sampling.top_p is not None and sampling.top_p < 1:
-        # What is left out here has together less than 1 - top_p.
+        # The tokens left out here have together less than 1 - top_p.
         enough = np.flatnonzero(probabilities >= (1 - sampling.top_p) / len(tokens))
         likeliest = enough[np.argsort(-probabilities[enough], kind="stable")]
         count = np.searchsorted(np.cumsum(probabilities[likeliest]), sampling.top_p) + 1

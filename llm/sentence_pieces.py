@@ -1,8 +1,8 @@
 """
-Tokens of the SentencePiece kind: characters, merged by the score of what they become.
+Tokens of the SentencePiece kind: characters, merged by the score of the resulting token.
 
 There are no words: the two neighbours with the best score in the whole text are merged first, the
-leftmost of equals. A character that is no token becomes its bytes.
+leftmost of equals. A character that is not a token becomes its bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 SPACE = "▁"
-"""How tokens write a space."""
+"""The character that stands for a space in tokens."""
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -90,7 +90,7 @@ class SentencePieces:
         return lengths
 
     def _numbers(self, piece: str) -> list[int]:
-        """The token of a piece, or those of its bytes."""
+        """The token of a piece, or the tokens of its bytes."""
         if piece in self._tokens:
             return [self._tokens[piece]]
         data = piece.encode()

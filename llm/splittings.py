@@ -1,9 +1,10 @@
 r"""
-How text is split into words before pairs of bytes are merged, by the name that a GGUF file gives.
+Patterns that split text into words before pairs of bytes are merged, by the name in a GGUF file.
 
 A model was trained on the tokens of one splitting; with another one it still answers, only worse.
-So a name that is not listed is refused. The patterns are those of the models' own `tokenizer.json`;
-several are applied one after the other, each to what the one before left between its matches.
+So a name that is not listed is refused. The patterns are taken from the models' own
+`tokenizer.json`; several are applied one after the other, each to the text that the one before left
+between its matches.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Splitting:
-    """Patterns of words, and what else a family of tokenizers does."""
+    """Patterns of words, and other settings of a family of tokenizers."""
 
     patterns: tuple[str, ...]
     whole: bool = False
@@ -25,7 +26,7 @@ class Splitting:
 
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-"""What English puts behind an apostrophe."""
+"""English endings behind an apostrophe."""
 REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 REST_WITH_SLASH = REST.replace(r"[\r\n]*", r"[\r\n/]*")
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"

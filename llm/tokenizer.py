@@ -1,9 +1,9 @@
 """
 Text to tokens and back, as the model's file says.
 
-A text is cut at the tokens that stand for themselves; what lies between becomes tokens by merging:
-pairs of bytes in order of their rank within words (`byte_pairs.py`), or of characters by score over
-the whole text (`sentence_pieces.py`).
+A text is cut at its special tokens; the text between them becomes tokens by merging: pairs of bytes
+in order of their rank within words (`byte_pairs.py`), or of characters by score over the whole text
+(`sentence_pieces.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GUARDS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 
 
 class Words(Protocol):
-    """How a kind of tokenizer treats text without tokens that stand for themselves."""
+    """Encodes text that contains no special tokens."""
 
     adds_start: bool
 
@@ -77,7 +77,7 @@ class Tokenizer:
         return tokens if tokens[:1] == self.start else [*self.start, *tokens]
 
     def guarded(self, text: str, guard: str) -> str:
-        """The text with `guard` after each character of what would be a control token in it."""
+        """The text with `guard` inserted after each character of every spelled control token."""
         return self._control.sub(lambda match: "".join(c + guard for c in match[0]), text)
 
     def bytes_of(self, token: int) -> bytes:
@@ -107,7 +107,7 @@ class TextStream:
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._added = b" " if begins and tokenizer.vocabulary.adds_space else b""
-        """What the first token with a text has in front that belongs to no text."""
+        """A leading space that the first token adds and that the text does not have."""
 
     def push(self, token: int) -> str:
         """The characters that a token completes."""

@@ -1,9 +1,8 @@
 """
 The vocabulary of a model file: its tokens, and which of them text may never spell.
 
-A GGUF file gives each token a text and a kind. Control tokens (the start of a turn, its end) mean
-something to the model that the user's text must not be able to say, so they are looked for only in
-what the chat template writes.
+A GGUF file gives each token a text and a kind. Control tokens (the start of a turn, its end) must
+not be spelled by the user's text, so they are looked for only in the text of the chat template.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Vocabulary:
     adds_start: bool | None
     """Whether a text begins with the start token; None where the file does not say."""
     adds_space: bool
-    """Whether a text begins with a space that nobody wrote."""
+    """Whether the tokenizer puts a space before a text."""
 
     def of_kinds(self, *kinds: Kind) -> dict[str, int]:
         """The tokens of some kinds: numbers by text."""

@@ -92,7 +92,7 @@ PATTERNS = (
     ),
     Pattern(
         "'is none'",
-        r"(?:\b(?:is|are|was|were) none\b(?! of)|(?<![Tt]here )\bhas none\b)",
+        r"(?<![Tt]here )\b(?:is|are|was|were) none\b(?! of)",
         "repeat the noun: 'is not a schedule', 'has no name'",
     ),
     Pattern(
@@ -164,28 +164,25 @@ SENTENCE = re.compile(
 )
 
 
-def sentences(text: str) -> Iterator[tuple[int, str]]:
-    """Sentences and their lines (from 0). Empty lines, items of lists and table cells end one."""
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each sentence. Empty lines, items of lists and table cells end one."""
     for match in SENTENCE.finditer(text):
         sentence = match.group()
-        lead = len(sentence) - len(sentence.lstrip(" \n-*>|#"))
-        line = text.count("\n", 0, match.start() + lead)
-        yield line, " ".join(sentence[lead:].split())
+        yield match.end() - len(sentence.lstrip(" \n-*>|#")), match.end()
 
 
 def problems(text: str, title: bool = False) -> Iterator[tuple[int, Pattern, str]]:
-    """The first pattern that each sentence of a text matches; code in backticks is left out."""
-    code = re.compile(r"`[^`]*`|\[[^\]]*\]\((?=[^)]*\))|\{[^{}]*\}")
-    kept = code.sub(lambda m: m.group() if m.group()[0] == "[" else "x", text)
-    for line, sentence in sentences(kept):
+    """The line, first pattern and text of each sentence that matches one; code is not searched."""
+    code = re.compile(r"`[^`]*`|\]\([^)]*\)|\{[^{}]*\}")
+    searched = code.sub(lambda match: re.sub(r"\S", "x", match.group()), text)
+    for start, end in sentences(searched):
+        sentence = " ".join(searched[start:end].split())
         for pattern in PATTERNS:
-            if title and not pattern.titles:
-                continue
-            if pattern.starts and sentence.endswith("?"):
+            if (title and not pattern.titles) or (pattern.starts and sentence.endswith("?")):
                 continue
             search = re.match if pattern.starts else re.search
             if search(pattern.regex, sentence):
-                yield line, pattern, sentence
+                yield text.count("\n", 0, start), pattern, " ".join(text[start:end].split())
                 break
 
 
