@@ -1,5 +1,6 @@
 """
-Kernels that are no contraction, on a Vulkan device in GPU time: gigabytes a second beside PyTorch.
+Kernels that are not contractions, on a Vulkan device in GPU time: gigabytes a second beside
+PyTorch.
 
     python benchmarks/families.py --target nvidia-h200 -o benchmarks/results/h200-families.json
 

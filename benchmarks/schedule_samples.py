@@ -46,7 +46,9 @@ RUNS = 9
 
 
 def schedules(product: Product, target: str) -> list[str]:
-    """The likely schedules of a product and some of the others; none of what is no contraction."""
+    """
+    The likely schedules of a product and some of the others; none of what is not a contraction.
+    """
     one, device = contraction(product), load(target)
     if one is None:
         return []

@@ -7,8 +7,9 @@ Random sizes through every structure that a contraction on matrices may have, on
 Of `--count` that are drawn, those are run whose schedule contains `--only`.
 
 Schedules are given, not chosen: panels with tiles ahead, staged fragments, slices of K, results by
-rows or by functions of elements, and all of them mixed, for sizes that are no multiple of anything.
-Operands are small integers, so that every sum is exact, and so is the comparison with numpy.
+rows or by functions of elements, and all of them mixed, for sizes that are not multiples of
+anything. Operands are small integers, so that every sum is exact, and so is the comparison with
+numpy.
 """
 
 from __future__ import annotations

@@ -94,13 +94,13 @@ def compile_module(
 
     `source` is a module, which is consumed, or an .mlir file. With several `functions` the program
     has all of them; their weights and states of one name are one. `weights` gives values to
-    arguments by name; constants that kernels read become weights too. `operators` are those of the
-    model's nodes by name, for `layers`; `limits` bars paths for some layers; `observe` is called
-    before the first pass and after each one, with its name and the module. With more than one of
-    `jobs`, kernels are lowered by so many processes (on Linux, and if nobody observes).
+    arguments by name; constants that kernels read become weights too. `operators` maps names of
+    nodes to the model's operators, for `layers`; `limits` bars paths for some layers; `observe` is
+    called before the first pass and after each one, with its name and the module. With `jobs` above
+    1, kernels are lowered by so many processes (on Linux, if there is no observer).
 
-    Raises `ProgramError` for what no program can hold, `TargetError` for an unknown target, and
-    xDSL's errors for invalid IR and for what a pass refuses.
+    Raises `ProgramError` for a module that no program can hold, `TargetError` for an unknown
+    target, and xDSL's errors for invalid IR and for operations that a pass refuses.
     """
     device = load(target)
     ctx = context()
@@ -181,7 +181,7 @@ def _program(
 
 
 def _keep_only(module: ModuleOp, chosen: Sequence[str]) -> None:
-    """Erase the other functions that nobody calls: nobody runs them either."""
+    """Erase the other functions that are not called: they cannot be run either."""
     for other in host_functions(module):
         if other.sym_name.data not in chosen:
             other.detach()
@@ -193,7 +193,10 @@ def _argument_names(host: FuncOp) -> set[str]:
 
 
 def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array]) -> None:
-    """Give each function the weights that are its arguments; the first one refuses what is none."""
+    """
+    Give each function the weights that are its arguments; the first one refuses names of no
+    argument.
+    """
     if not weights:
         return
     from xdsl_spirv.compiler.weights import give_weights
@@ -207,7 +210,7 @@ def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array])
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of a function before its operations become dispatches."""
+    """Facts about a function before its operations become dispatches."""
 
     weights: dict[str, Array]
     states: dict[str, Array]
@@ -234,7 +237,7 @@ class _Facts:
 
 
 def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> Function:
-    """A function of the manifest; what its weights and states hold is added to `values`."""
+    """A function of the manifest; the contents of its weights and states are added to `values`."""
     host = function.host
     dispatches = marked(host.buffers, [launch.dispatch for launch in host.launches])
     buffers = tuple(_filled(buffer, function.values, values) for buffer in host.buffers)
@@ -272,7 +275,7 @@ def _only_number(array: Array) -> int | float | None:
     number = int(number) if isinstance(number, bool) else number
     if not isinstance(number, int | float) or number != number or abs(number) == float("inf"):
         return None
-    # A zero with a sign is none.
+    # -0.0 is not treated as zero.
     return None if number == 0 and str(number).startswith("-") else number
 
 
@@ -349,6 +352,9 @@ def target_for(passes: Iterable[ModulePass]) -> str:
 
 
 def subgroup_size_for(passes: Iterable[ModulePass]) -> int:
-    """Invocations of a subgroup for what these passes make: as their target has it; 32 without."""
+    """
+    Number of invocations of a subgroup for kernels of these passes: as their target has it; 32
+    without.
+    """
     name = target_for(passes)
     return load(name).subgroup_size if name else 32

@@ -3,9 +3,9 @@ Computes at compile time what a host function derives from its weights and const
 
 The interpreter does it, so a folded operation gives what the unfolded one would have given as a
 reference. A transposed weight or the slice that an unrolled loop takes becomes a weight of its own;
-indexes become constants, and slices at them static. A result that is much larger than what it is
-made of (a broadcast) stays an operation: it would cost more to read than to make. So does what
-turns quantized weights into floats: integer kernels read them as they are.
+indexes become constants, and slices at them static. A result that is much larger than its operands
+(a broadcast) stays an operation: it would cost more to read than to make. The conversion of
+quantized weights to floats also stays: integer kernels read them as they are.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def fold(ctx: Context, module: ModuleOp, function: FuncOp) -> None:
     """
     Replace what a function computes from weights and constants by weights.
 
-    A weight that nobody reads any more is no argument any more.
+    A weight that is not read any more is removed from the arguments.
     """
     from xdsl_spirv.compiler.folder import Folder
     from xdsl_spirv.upstream.held_tensors import let_print

@@ -111,7 +111,7 @@ class Folder:
         return constant_array(value)
 
     def _evaluate(self, op: Operation, values: Sequence[SSAValue]) -> list[Any] | None:
-        """The results on known operands; None for what the interpreter does not execute."""
+        """The results on known operands; None if the interpreter does not execute the operation."""
         from xdsl_spirv.interpreter.errors import InterpreterError
 
         try:
@@ -156,7 +156,7 @@ class Folder:
         """
         Give every known value that something unknown reads a constant or a weight.
 
-        What an operation reads that stays one counts as read, too.
+        Operands of an operation that stays count as read, too.
         """
         folded = dict.fromkeys(self.folded)
         for op in reversed(self.folded):

@@ -69,7 +69,7 @@ SAME_BUFFER = (
 """Operations whose result is their first operand, seen as another type: the same bytes in order."""
 
 PASSIVE = ("tensor.empty", "memref.dealloc", "memref.alloca_scope", "arith.constant")
-"""Operations that nobody on the host has to execute: no launch reads what they make."""
+"""Operations that the host does not have to execute: no launch reads what they make."""
 
 HOST = "the host function"
 
@@ -148,7 +148,7 @@ def read_host(
     The buffers and launches of a lowered host function.
 
     `sizes` are the arguments and dimensions that a kernel is passed, by the name of its module;
-    `names` are those of the function's dynamic sizes, which its source says.
+    `names` are the names of the function's dynamic sizes.
 
     Raises `ProgramError` at an operation that is left for the host to compute.
     """
@@ -198,7 +198,7 @@ def _refuse_computation(function: func.FuncOp) -> None:
 
 
 def on_host(op: Operation) -> bool:
-    """Whether an operation may stay in a host function: nobody has to compute it."""
+    """Whether an operation may stay in a host function: it needs no execution."""
     kinds = (*SAME_BUFFER, arith.ConstantOp, memref.AllocOp, gpu.LaunchFuncOp, func.ReturnOp)
     return isinstance(op, kinds) or op.name in PASSIVE
 
@@ -261,7 +261,7 @@ class _HostReader:
         element: str | None = None,
         shaped: SSAValue | None = None,
     ) -> None:
-        """A buffer; what `shaped` says of its sizes counts where that is the same memory."""
+        """A buffer; its sizes are taken from `shaped` if that is the same memory."""
         shaped = shaped or value
         type = shaped.type
         if not isinstance(type, TensorType | MemRefType):
@@ -356,7 +356,7 @@ class _HostReader:
 
 
 def _passed(operand: SSAValue, dimension: int) -> Size:
-    """A dimension of what a kernel is launched with, or the number that it is."""
+    """The size of a dimension of a kernel's argument, or the number that the argument is."""
     if isinstance(operand.type, IndexType):
         return number(operand)
     return extent(operand, dimension)
@@ -373,8 +373,8 @@ def _is_nothing(value: SSAValue) -> bool:
 
 def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
     """
-    The allocation behind each returned tensor, and what the result is called; none for a state,
-    whose new value is in its own memory.
+    The allocation behind each returned tensor, and the name of the result; states are left out, as
+    their new values are in their own memory.
     """
     last = function.body.block.last_op
     results: dict[SSAValue, Result] = {}

@@ -1,10 +1,10 @@
 """
 The second half of a lowering: from outlined dispatches to the bytes of their kernels.
 
-Up to `outline-dispatches` a module is looked at as a whole. What follows takes one kernel at a
-time, and may be done by several processes: each is a fork that keeps its part of the kernels, runs
-the same passes, and sends back bytes and texts instead of IR. Only kernels that are alike can
-become one (`spirv-share-kernels`), so these stay together.
+Up to `outline-dispatches` a module is looked at as a whole. The rest takes one kernel at a time,
+and may be done by several processes: each is a fork that keeps its part of the kernels, runs the
+same passes, and sends back bytes and texts instead of IR. Only kernels that are alike can become
+one (`spirv-share-kernels`), so these stay together.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _fork(
             pickle.dump(_part(module, ctx, passes, part), answer, pickle.HIGHEST_PROTOCOL)
         status = 0
     finally:
-        # Whatever was raised, the parent will raise; what it does at its end is not done here.
+        # The parent raises the error again; the exit handlers of the parent must not run here.
         os._exit(status)
 
 

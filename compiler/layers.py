@@ -146,9 +146,9 @@ def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
 
 def _moved(dispatch: DispatchOp) -> list[Attribute]:
     """
-    The types of what a dispatch reads and writes.
+    The types of the values that a dispatch reads and writes.
 
-    Of a tensor that it updates in place these are the slices that it inserts, of one that it reads
+    For a tensor that it updates in place, these are the inserted slices; for a tensor that it reads
     a slice of dynamic sizes of, the slice.
     """
     moved: list[Attribute] = []
@@ -207,7 +207,7 @@ def _contraction(op: Operation) -> Contraction | None:
 def _types(
     dispatch: DispatchOp, contraction: Contraction | None, attention: AttentionOp | None
 ) -> str:
-    """`f16 x f16 -> f32` of what multiplies, else the results' element types."""
+    """`f16 x f16 -> f32` of a product or attention, else the results' element types."""
     if contraction is not None:
         a, b, result = contraction.types
         return f"{a} x {b} -> {result}"
@@ -218,7 +218,7 @@ def _types(
 
 
 def _kinds(body: Iterable[Operation]) -> str:
-    """Kinds of operations, each once, of a dispatch that is no contraction."""
+    """Kinds of operations, each once, of a dispatch that is not a contraction."""
     kinds: dict[str, None] = {}
     for op in body:
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):

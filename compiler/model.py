@@ -1,7 +1,8 @@
 """
 A model from whatever file a user has: ONNX, or MLIR with the weights beside it or in it.
 
-What compiles, runs and explains takes an `ImportedModel`, so that no command knows the formats.
+Commands that compile, run and explain take an `ImportedModel`, so that no command knows the
+formats.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def compile_model(
 
 
 def buffers_of(model: ImportedModel) -> list[Buffer]:
-    """The inputs, as what `--input` has to give."""
+    """The inputs that `--input` has to give."""
     function = host_function(model.module, model.function)
     names = names_of(function)
     shapes = {

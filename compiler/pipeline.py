@@ -33,7 +33,7 @@ def _as_needed(name: str, target: str) -> PassOnDemand:
     try:
         features = load(target).features
     except TargetError:
-        # Whoever runs the list refuses the target, with a place.
+        # The target is refused, with a place, when the list of passes runs.
         return member
     granted = {content for f, known in GRANTED[name].items() if f in features for content in known}
     return replace(member, needs=[need for need in member.needs or () if need not in granted])

@@ -79,8 +79,8 @@ def argument_name(value: SSAValue, index: int) -> str:
     """
     The name by which a host function's argument is known outside.
 
-    Of several whose names differ in a number at the end (`%w_0`, `%w_1`), which xDSL does not keep,
-    they are `w`, `w_1`, as xDSL prints them.
+    Arguments whose names differ in a number at the end (`%w_0`, `%w_1`), which xDSL does not keep,
+    are named as xDSL prints them: `w`, `w_1`.
     """
     noted, hint, block = _noted(value, index, NAME), value.name_hint, value.owner
     if noted or hint is None or not isinstance(block, Block):
@@ -147,14 +147,14 @@ class Names:
                 return name
         owner = extent.value.owner
         raise ProgramError(
-            "a size depends on what a kernel computes",
+            "a size depends on a value that a kernel computes",
             place(owner) if isinstance(owner, Operation) else "the host function",
-            "let all sizes follow from those of the inputs",
+            "let all sizes follow from the sizes of the inputs",
         )
 
 
 def names_of(function: FuncOp) -> Names:
-    """The names of a function's dynamic sizes, and what must hold of them."""
+    """The names of a function's dynamic sizes, and the conditions on them."""
     arguments = function.body.block.args
     keys = [
         (argument.index, dimension)
@@ -202,7 +202,7 @@ def names_of(function: FuncOp) -> Names:
 
 
 class _Equalities:
-    """Which dynamic sizes are equal to each other and to numbers."""
+    """Dynamic sizes that are equal to each other or to numbers."""
 
     def __init__(self, keys: Sequence[Key]):
         self.parents = {key: key for key in keys}

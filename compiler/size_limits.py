@@ -3,8 +3,8 @@ Derives limits of sizes that follow from a caller's numbers, so that operations 
 
     tensor.insert_slice %new into %cache[0, %past] [8, %n]     past + n <= 2048
 
-What holds whatever the numbers are is left out; the rest is checked before a program runs. Sizes of
-tensors alone need no such check: they are those of arrays that exist.
+Conditions that hold for all numbers are left out; the rest is checked before a program runs. Sizes
+of tensors alone need no such check: they are the sizes of existing arrays.
 """
 
 from __future__ import annotations

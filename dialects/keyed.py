@@ -44,7 +44,7 @@ class LocatedAttribute(ParametrizedAttribute, ABC):
 
 @dataclass(frozen=True)
 class Key:
-    """How the value of a key is read, written and checked, and whether the key may be missing."""
+    """Reads, prints and checks the value of a key, and gives its default."""
 
     parse: Callable[[AttrParser], Attribute]
     print: Callable[[Printer, Any], None]
@@ -52,7 +52,7 @@ class Key:
     """The value where the key is missing; None for a key that must be there."""
 
     refusal: Callable[[Any], str | None] = lambda value: None
-    """What is wrong with a value, in words that follow the key: `is 0, must be at least 1`."""
+    """The fault of a value, in words that follow the key: `is 0, must be at least 1`."""
 
     always_printed: bool = False
     """Whether a default value is printed, too."""

@@ -27,7 +27,8 @@ def place(op: Operation) -> str:
 
 
 SHARED = (ConstantOp, EmptyOp, FillOp)
-"""What several nodes share once equal operations are one: it says nothing about whose work is done.
+"""Operations that several nodes share after equal operations were merged: they do not tell which
+node an operation belongs to.
 """
 
 
@@ -38,7 +39,7 @@ def node_of(op: Operation) -> str | None:
 
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
-    """The nodes that an operation comes from, or those in its regions, in their order."""
+    """The nodes that an operation or the operations in its regions come from, in order."""
     inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
     nodes = [node_of(inner) for inner in inside if not isinstance(inner, SHARED)]
     names = tuple(dict.fromkeys(name for name in nodes if name is not None))

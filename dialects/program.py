@@ -1,6 +1,6 @@
 """
-Attributes of a host function and its arguments: the model's names and types, and what is known of
-an argument in every run.
+Attributes of a host function and its arguments: the model's names and types, and facts about an
+argument that hold in every run.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
 NAME = "program.name"
-"""What the model calls an argument or a result."""
+"""The model's name of an argument or a result."""
 
 TYPE = "program.type"
 """The element type that the model says; MLIR's integers have no sign."""
 
 SIZES = "program.sizes"
-"""What the dimensions of an argument are called, nothing for static ones."""
+"""The names of an argument's dimensions, empty for static ones."""
 
 FLOATS = "program.floats"
 """The widest float that a model computes in: what is wider in its module is the importer's choice.

@@ -45,7 +45,7 @@ class BlockFormat:
     """
     `loops` number the elements of a block, outermost first: a letter and how often it runs.
 
-    `block` is a block in a file, `cut` makes the planes that are no field of it from its fields.
+    `block` is a block in a file, `cut` makes the planes that are not a field of it from its fields.
     """
 
     name: str

@@ -56,7 +56,7 @@ Model = Any
 
 @stage("reading the model")
 def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
-    """Read and check a file; raises `FrontendError` if it is no model."""
+    """Read and check a file; raises `FrontendError` if it is not a model."""
     onnx = _onnx()
     name = os.fspath(path)
     try:
@@ -190,7 +190,8 @@ def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
     """
     Turn inputs into constants.
 
-    Raises `FrontendError` for a name that is no input's, and for a value that is none of its type.
+    Raises `FrontendError` for a name that is not an input's, and for a value that is none of its
+    type.
     """
     if not values:
         return
@@ -252,7 +253,7 @@ def fix_dimensions(
     One whose size `dims` says is None stays open.
 
     Raises `FrontendError` for a name that belongs to no dimension, for a size that contradicts the
-    file or another one, and for an input that is no tensor.
+    file or another one, and for an input that is not a tensor.
     """
     sizes = {name: size for name, size in dims.items() if size is not None}
     kept = dims.keys() - sizes.keys()

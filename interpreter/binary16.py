@@ -120,7 +120,7 @@ class WidenedValues:
         return widener(F16) if wanted else narrow
 
     def adapt(self, op: Operation, function: Function, first: int) -> Function:
-        """The meaning of `op` on values that may be held; `first` arguments are no operands."""
+        """The meaning of `op` on values that may be held; `first` arguments are not operands."""
         computed = COMPUTED.get(type(op))
         result = self.held(op.results[0]) if len(op.results) == 1 else False
         if computed is not None and self._is_half(op.results[0]) and self.enabled:

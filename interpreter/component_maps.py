@@ -39,7 +39,7 @@ USES = {
 def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | None:
     """
     (lanes, components) of the components that each invocation holds, counted row by row; None where
-    the mapping is no data or says nothing about such matrices.
+    the mapping is not data or says nothing about such matrices.
     """
     if mapping in RULES or form.scope != Scope.Subgroup:
         return None

@@ -78,7 +78,7 @@ class Flow:
         semantics = None if op is None else TABLE.get(type(op))
         if op is None or semantics is None or semantics.kind != "terminator":
             name = "an empty block" if op is None else op.name
-            raise InterpreterError(f"{name} ends a block but is no branch", op)
+            raise InterpreterError(f"{name} ends a block but is not a branch", op)
         steps.ops.append(op)
         terminate = self.compiler.terminator(op, semantics.stage(op, self))
         watch = self.watches.get(op)

@@ -108,7 +108,7 @@ class Layout:
             return type.element_type
         if isinstance(type, MatrixType):
             return type.column_type
-        raise InterpreterError(f"{type} is no array, vector or matrix, and has no elements")
+        raise InterpreterError(f"{type} is not an array, vector or matrix, and has no elements")
 
     def count(self, type: Attribute) -> int:
         """The elements of an array, vector or matrix; a runtime array has none of its own."""
@@ -122,7 +122,9 @@ class Layout:
             case RuntimeArrayType():
                 return 0
             case _:
-                raise InterpreterError(f"{type} is no array, vector or matrix, and has no elements")
+                raise InterpreterError(
+                    f"{type} is not an array, vector or matrix, and has no elements"
+                )
 
     def stride(self, type: Placed) -> int:
         """Bytes from one element of an array, vector or matrix to the next."""

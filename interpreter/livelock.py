@@ -103,7 +103,7 @@ def _who(stopped: Sequence[Stopped]) -> str:
 
 
 def _first(value: Any, stopped: Stopped) -> Any:
-    """A value in the first lane that has stopped; None of what is no number."""
+    """A value in the first lane that has stopped; None of what is not a number."""
     if not isinstance(value, np.ndarray) or value.ndim != 3:
         return None
     array: Array = np.broadcast_to(value, stopped.batch.shape)  # pyright: ignore

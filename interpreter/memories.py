@@ -135,6 +135,6 @@ def physical(pointer: Any) -> Array:
     if isinstance(pointer, Pointers):
         return by_case(pointer, None, lambda one, lanes: physical(one))
     raise InterpreterError(
-        "a pointer into a variable that is no memory of bytes has no address",
+        "a pointer into a variable that is not memory of bytes has no address",
         remedy="take addresses of buffers and of Workgroup memory",
     )

@@ -146,7 +146,7 @@ class Pointer:
     def items(self, size: int, mask: Mask = None) -> Array:
         """
         The number of the element of `size` bytes that is pointed at, in its row. An address that is
-        no multiple is refused in active lanes.
+        not a multiple is refused in active lanes.
         """
         if self.scale % size == 0 and self.base % size == 0:
             factor, offset = self.scale // size, self.base // size
@@ -156,8 +156,8 @@ class Pointer:
         rest = address % size != 0
         if (rest if mask is None else rest & mask).any():
             raise InterpreterError(
-                f"a pointer into {self.memory.label or 'memory'} is no multiple of {size} bytes, "
-                "the size of what it points to",
+                f"a pointer into {self.memory.label or 'memory'} is not a multiple of {size} "
+                "bytes, the size of what it points to",
                 remedy="check the strides and offsets of the types",
             )
         return address // size

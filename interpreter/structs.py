@@ -75,7 +75,7 @@ def _write_struct(
         raise _refused(path, f"is a struct of {', '.join(names)}", "give a mapping of its members")
     unknown = sorted(set(map(str, values)) - set(names))
     if unknown:
-        raise _refused(f"{path}{unknown[0]}", "is no member", f"members: {', '.join(names)}")
+        raise _refused(f"{path}{unknown[0]}", "is not a member", f"members: {', '.join(names)}")
     for number, name in enumerate(names):
         if name not in values:
             raise _refused(f"{path}{name}", "has no value", f"give all of: {', '.join(names)}")

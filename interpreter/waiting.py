@@ -228,7 +228,7 @@ class Watch:
             for argument, operand in zip(header.args, carried, strict=True)
             if argument in decisive.needed
         ]
-        # A clock goes on by itself: it is no read for whose change others must run.
+        # A clock goes on by itself: it is not a read for whose change others must run.
         self.carried += decisive.clocks
         for value in decisive.clocks:
             compiler.preserve(value)

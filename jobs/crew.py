@@ -181,4 +181,4 @@ class Crew:
 def nobody_offers(resource: str, offered: Iterable[str]) -> ProgramError:
     """The error of a resource that is not there."""
     names = ", ".join(sorted({CORES, INTERPRETER, *offered}))
-    return ProgramError(f"nobody offers {resource!r}", f"offered: {names}", "name one of them")
+    return ProgramError(f"no worker offers {resource!r}", f"offered: {names}", "name one of them")

@@ -11,11 +11,11 @@ Kernels written in Python.
 
     scale.launch(2, x, y, 100)["y"]
 
-The function runs once, when it is decorated; what it does with its parameters is written down as a
-module of the `spirv` dialect (`scale.module`, `scale.text`, `scale.binary`). Python's `for`, `if`
-and functions work as ever and decide what is written; `k.range`, `k.when` and `k.otherwise` are
-loops and branches of the kernel. Types are inferred: a number takes the type of what it meets, and
-two types that differ are refused rather than converted.
+The function runs once, when it is decorated; its operations on the parameters become a module of
+the `spirv` dialect (`scale.module`, `scale.text`, `scale.binary`). Python's `for`, `if` and
+functions work as ever and decide what is written; `k.range`, `k.when` and `k.otherwise` are loops
+and branches of the kernel. Types are inferred: a number takes the type of the value that it is
+combined with, and two types that differ are refused rather than converted.
 """
 
 from xdsl_spirv.kernels.control import otherwise, range, when

@@ -8,7 +8,7 @@ Loops and branches of a kernel.
             y[i] = 0.0
 
 Values that a loop changes are variables (`k.variable`). The bodies are written down once, so
-`break`, `continue` and `return` cannot depend on what the device computes; `kernel` refuses them.
+`break`, `continue` and `return` cannot depend on values of the device; `kernel` refuses them.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def workgroup_id(dimension: int = 0) -> Value:
 
 
 def workgroup_count(dimension: int = 0) -> Value:
-    """How many workgroups were launched, u32."""
+    """Number of workgroups of the launch, u32."""
     return _position(BuiltIn.NumWorkgroups, dimension)
 
 
@@ -61,7 +61,7 @@ def subgroup_id() -> Value:
 
 
 def subgroup_size() -> Value:
-    """How many invocations a subgroup has, u32."""
+    """Number of invocations in a subgroup, u32."""
     return _position(BuiltIn.SubgroupSize, None)
 
 

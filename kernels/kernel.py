@@ -51,7 +51,7 @@ class Kernel(HasBinary):
     parameters: Mapping[str, Parameter]
     module: ModuleOp = field(repr=False)
     subgroup_size: int | None = None
-    """What its subgroups must have; None where any will do."""
+    """The subgroup size that the kernel requires; None if any size will do."""
     _lines: Lines = field(default_factory=Lines, repr=False)
 
     @property
@@ -85,7 +85,7 @@ class Kernel(HasBinary):
         as they are afterwards, `result["y"]`. Options of `kernels.launch` are given by name:
         `device`, `checks`.
 
-        Raises `KernelError` for arguments that do not fit, and what the device raises.
+        Raises `KernelError` for arguments that do not fit, and the device's own errors.
         """
         options = {n: named.pop(n) for n in OPTIONS if n in named and n not in self.parameters}
         given = self._bound(arguments, named)
@@ -110,7 +110,7 @@ class Kernel(HasBinary):
         given = dict(zip(self.parameters, arguments, strict=False))
         for name, value in named.items():
             if name not in self.parameters or name in given:
-                cause = "is given twice" if name in given else "is no parameter"
+                cause = "is given twice" if name in given else "is not a parameter"
                 raise KernelError(f"{name!r} {cause}", wanted, "")
             given[name] = value
         for name, parameter in self.parameters.items():
@@ -135,7 +135,7 @@ def kernel(
     """
     Makes a kernel of a function: `@kernel(workgroup=64)`, `@kernel(workgroup=(8, 8))`.
 
-    What each parameter is stands where its default would: `buffer`, `push`, `specialization`.
+    The default of each parameter gives its kind: `buffer`, `push`, `specialization`.
     `subgroup_size` is what its subgroups must have, where the code counts on it.
 
     Raises `KernelError` for a function that cannot be one.
@@ -149,7 +149,7 @@ def kernel(
 
     def decorate(function: Callable[..., None]) -> Kernel:
         if not inspect.isfunction(function):
-            raise KernelError(f"{function!r} is no function of Python", "", "write one with def")
+            raise KernelError(f"{function!r} is not a function of Python", "", "write one with def")
         _refuse_early_exits(function)
         parameters = _parameters(function)
         tracer = Tracer(function.__name__, size)
@@ -218,7 +218,7 @@ def _parameters(function: Callable[..., None]) -> dict[str, Parameter]:
             )
         parameters[parameter.name] = said
     if not any(isinstance(p, BufferType) for p in parameters.values()):
-        raise KernelError("the kernel has no buffer", name, "nothing could be seen of what it does")
+        raise KernelError("the kernel has no buffer", name, "its effect could not be seen")
     return parameters
 
 
@@ -244,7 +244,7 @@ def _refuse_early_exits(function: Callable[..., None]) -> None:
 
 
 def _bind(tracer: Tracer, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """What the function is called with."""
+    """The arguments that the function is called with."""
     bound: dict[str, Any] = {}
     pushed = [(n, p.type) for n, p in parameters.items() if isinstance(p, PushType)]
     bound |= _push_constants(tracer, pushed)

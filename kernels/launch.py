@@ -1,7 +1,7 @@
 """
 Run a kernel, whoever made it: on the interpreter, with or without checks, or on a device.
 
-What it asks for is read off its binary: which buffers, of which types, which push constants and
+Its interface is read from its binary: which buffers, of which types, which push constants and
 specialization constants. Nothing that it needs has a default.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 OPTIONS = ("device", "checks", "subgroup_size", "entry")
-"""Options of a launch, beside what the kernel is given."""
+"""Options of a launch, in addition to the kernel's arguments."""
 
 
 class HasBinary(ABC):
@@ -54,7 +54,7 @@ class HasBinary(ABC):
 
 
 Launchable: TypeAlias = HasBinary | Operation | bytes | str | os.PathLike[str]
-"""What `launch` takes for a kernel."""
+"""Types that `launch` accepts as a kernel."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def binary_of(kernel: Any) -> bytes:
     if isinstance(kernel, HasBinary):
         return kernel.binary
     raise KernelError(
-        f"a {type(kernel).__name__} is no kernel",
+        f"a {type(kernel).__name__} is not a kernel",
         "",
         "give a kernel, a module, a binary, or a file's path",
     )
@@ -194,7 +194,7 @@ def _index(binary: bytes) -> Module:
 
 
 def _arrays(resources: list[Resource], given: Any) -> dict[Any, Array]:
-    """Copies of what is given, by place."""
+    """Copies of the given arrays, by place."""
     known = by_name(resources)
     if isinstance(given, Mapping):
         named: dict[Any, Any] = {}

@@ -1,6 +1,6 @@
 """
-Which line of Python each instruction comes from: the innermost one outside of this package. Those
-lines go into the binary as its source, so that reports can quote them.
+Finds the line of Python that each instruction comes from: the innermost one outside of this
+package. The lines go into the binary as its source, so that reports can quote them.
 """
 
 from __future__ import annotations

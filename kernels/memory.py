@@ -9,9 +9,9 @@ Memory of a kernel: buffers, push constants, specialization constants, Workgroup
         taps=k.specialization(k.u32, 3),
     ): ...
 
-What a parameter is stands where its default would: `buffer` is a storage buffer at set 0 and the
-binding that its place among the buffers is, `push` a member of the block of push constants,
-`specialization` a constant that a launch may change.
+A parameter's default gives its kind: `buffer` is a storage buffer at set 0 and the binding that its
+place among the buffers is, `push` a member of the block of push constants, `specialization` a
+constant that a launch may change.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ConstantType:
 
 def _scalar(type: Any, what: str) -> Type:
     if not isinstance(type, Type) or type.lanes != 1:
-        raise KernelError(f"{type!r} is no type of {what}", "", "write a scalar type, as k.f32")
+        raise KernelError(f"{type!r} is not a type of {what}", "", "write a scalar type, as k.f32")
     return type
 
 
@@ -102,11 +102,11 @@ def buffer(element: Type, *sizes: int | None, read_only: bool = False) -> Memory
     it is.
     """
     if not isinstance(element, Type) or element.is_boolean:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise KernelError(f"{element!r} is no type of a buffer's elements", "", "write k.f32")
+        raise KernelError(f"{element!r} is not a type of a buffer's elements", "", "write k.f32")
     for place, size in enumerate(sizes):
         if not (size is None and place == 0) and not _is_size(size):
             raise KernelError(
-                f"{size!r} is no size of a buffer",
+                f"{size!r} is not a size of a buffer",
                 "",
                 "write integers above 0; the first may be None, for as many as there are",
             )
@@ -117,7 +117,7 @@ def push(type: Type) -> Value:
     """A parameter that is a push constant, a number: `n=push(u32)`."""
     pushed = PushType(_scalar(type, "a push constant"))
     if pushed.type.is_boolean:
-        raise KernelError("a push constant is no truth value", "", "push a u32, compare with 0")
+        raise KernelError("a push constant is not a truth value", "", "push a u32, compare with 0")
     return cast(Value, pushed)
 
 
@@ -147,7 +147,10 @@ class Memory:
 
     @property
     def length(self) -> Value | int:
-        """How many elements the first dimension has: of an open one what the launch binds."""
+        """
+        Number of elements in the first dimension; the size of the bound buffer if it is open.
+
+        """
         if self.sizes[0] is not None:
             return self.sizes[0]
         count = Value(current().add(ArrayLengthOp(self.base, 0)), u32)
@@ -236,7 +239,7 @@ def shared(element: Type, *sizes: int) -> Memory:
     """
     tracer = current()
     if not sizes or not all(map(_is_size, sizes)) or prod(sizes) > WORD:
-        raise KernelError(f"{sizes} are no sizes of Workgroup memory", "", "write shared(f32, 64)")
+        raise KernelError(f"{sizes} are not sizes of Workgroup memory", "", "write shared(f32, 64)")
     name = free_symbol(tracer.module, tracer.code.lines.assigned() or "shared")
     pointer = PointerType(ArrayType(prod(sizes), element.attribute), StorageClass.Workgroup)
     address = tracer.declare(GlobalVariableOp(name, pointer))

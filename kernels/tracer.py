@@ -1,6 +1,4 @@
-"""
-The kernel that is being written down, and errors in what is written.
-"""
+"""The kernel that is being written down, and errors in it."""
 
 from __future__ import annotations
 
@@ -60,7 +58,7 @@ class Tracer:
     branch: tuple[Any, ...] | None = None
     """The last `when` of this block, for an `otherwise` behind it."""
     fault: str | None = None
-    """What went wrong where nothing could be raised."""
+    """An error from a place where no exception could be raised."""
 
     def __post_init__(self) -> None:
         self.module = ModuleOp([], AddressingModel.Logical, MemoryModel.GLSL450)
@@ -122,7 +120,7 @@ def three(size: Any, what: str) -> tuple[int, int, int]:
     """Up to three integers above 0 as three; raises `KernelError` for anything else."""
     parts: tuple[Any, ...] = tuple(size) if isinstance(size, tuple | list) else (size,)
     if not 1 <= len(parts) <= 3 or not all(_is_count(part) for part in parts):
-        raise KernelError(f"{size!r} is no {what}", "", "give one to three integers above 0")
+        raise KernelError(f"{size!r} is not a {what}", "", "give one to three integers above 0")
     x, y, z = (*map(index, parts), 1, 1)[:3]
     return x, y, z
 

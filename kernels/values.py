@@ -1,5 +1,5 @@
 """
-Values of a kernel, and what Python's operators do with them.
+Values of a kernel, and the meaning of Python's operators on them.
 
 Each operator is one instruction, chosen by the type. A Python number becomes a constant of the type
 that it meets; two values of different types are refused, and so is what has no meaning for a value
@@ -187,7 +187,7 @@ class Value:
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Value:
-        """Operators of numpy's numbers; what else numpy would compute is refused."""
+        """Operators of numpy's numbers; other functions of numpy are refused."""
         symbol = _UFUNCS.get(ufunc.__name__)
         if symbol is None or method != "__call__" or len(inputs) != 2:
             raise KernelError(
@@ -259,17 +259,19 @@ def constant(value: float | bool | np.number[Any] | np.bool_, type: Type) -> Val
     value = _plain(value)
     if type.is_boolean:
         if type.lanes != 1 or not isinstance(value, bool):
-            raise KernelError(f"{value!r} is no {type}", "", "write True or False")
+            raise KernelError(f"{value!r} is not a value of {type}", "", "write True or False")
         code = current().code
         return Value(code.constant(BoolAttr.from_bool(value)), type)
     if not isinstance(value, int | float) or isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise KernelError(f"{value!r} is no {type}", "", "give a number")
+        raise KernelError(f"{value!r} is not a value of {type}", "", "give a number")
     if not type.is_float:
         low = -(1 << (type.width - 1)) if type.is_signed else 0
         high = (1 << (type.width - 1 if type.is_signed else type.width)) - 1
         if isinstance(value, float) or not low <= value <= high:
             raise KernelError(
-                f"{value} is no {type.element}", "", f"give an integer from {low} to {high}"
+                f"{value} is not a value of {type.element}",
+                "",
+                f"give an integer from {low} to {high}",
             )
     return Value(current().code.number(value, type.attribute), type)
 

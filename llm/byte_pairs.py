@@ -79,7 +79,7 @@ def _tokenizer(
     for left, *right in merges:
         if not right or not {left, *right, left + right[0]} <= tokens.keys():
             raise FrontendError(
-                f"the merge {' '.join([left, *right])!r} is of texts that are no tokens",
+                f"the merge {' '.join([left, *right])!r} consists of texts that are not tokens",
                 f"{place}, tokenizer.ggml.merges",
                 "download or convert it again",
             )

@@ -91,7 +91,7 @@ class Tokenizer:
                 return self._words.decode(self.vocabulary.tokens[token])
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text that begins with these tokens; bytes that are no UTF-8 become U+FFFD."""
+        """The text that begins with these tokens; bytes that are not UTF-8 become U+FFFD."""
         stream = self.stream(begins=True)
         return "".join(map(stream.push, tokens)) + stream.finish()
 
@@ -133,7 +133,7 @@ def guard_for(texts: Iterable[str]) -> str:
 
 
 def _refuse_surrogates(text: str) -> None:
-    """Python keeps bytes of a command line that are no UTF-8 as characters that no text has."""
+    """Python keeps bytes of a command line that are not UTF-8 as characters that no text has."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

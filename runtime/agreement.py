@@ -133,7 +133,7 @@ def _interface(m: Module, entry: EntryPoint, kernel: Kernel) -> Interface:
         elif type_.storage == "PushConstant":
             push = max(push, size)
         elif type_.storage in ("StorageBuffer", "Uniform", "UniformConstant"):
-            cause = f"{m.spell(i.result)} is no storage buffer: a program has no other resources"
+            cause = f"{m.spell(i.result)} is not a storage buffer: a program has no other resources"
             raise ProgramError(cause, kernel.binary, REMEDY)
     return Interface(_workgroup_size(m, entry, kernel), blocks, push)
 

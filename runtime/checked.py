@@ -44,7 +44,7 @@ def _folder() -> Path | None:
 
 
 def _keep(folder: Path, name: str) -> None:
-    """That it cannot be written is no error."""
+    """That it cannot be written is not an error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         kept = os.listdir(folder)

@@ -55,7 +55,7 @@ NAMES_OF_CODES = {code: name for name, code, _ in _TABLE}
 
 
 def check_element_type(name: str, place: str = "") -> None:
-    """Raises `ProgramError` if `name` is no element type that a buffer can have."""
+    """Raises `ProgramError` if `name` is not an element type that a buffer can have."""
     if name not in _DTYPES:
         raise ProgramError(
             f"{name} is not an element type a buffer can have",
@@ -91,7 +91,9 @@ def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
             raise TypeError
         return np.array(value, dtype).tobytes()
     except (OverflowError, TypeError, ValueError):
-        raise ProgramError(f"{value} is no {name}", place, "give a number of its type") from None
+        raise ProgramError(
+            f"{value} is not a value of {name}", place, "give a number of its type"
+        ) from None
 
 
 def as_element_type(array: Array, name: str) -> Array | None:

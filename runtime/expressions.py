@@ -38,7 +38,9 @@ def is_name(size: Number) -> bool:
 
 
 def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
-    """The number that a size is; raises `ProgramError` for what is no expression of `values`."""
+    """
+    The number that a size is; raises `ProgramError` for what is not an expression of `values`.
+    """
     if isinstance(size, int):
         return size
     return _Reader(size, values, place).whole()
@@ -49,7 +51,7 @@ def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tup
     A function from sizes, in the order of their names, to the numbers that expressions are.
 
     It is what `evaluate` gives, for as often as a program runs. Raises `ProgramError` for what is
-    no expression of the names.
+    not an expression of the names.
     """
     ones = dict.fromkeys(names, 1)
     for text in texts:
@@ -99,7 +101,7 @@ class _Reader:
 
     def _wrong(self) -> ProgramError:
         shown = self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
-        return ProgramError(f"{shown!r} is no size", self.place, "compile the program again")
+        return ProgramError(f"{shown!r} is not a size", self.place, "compile the program again")
 
     def _next(self, *wanted: str) -> str | None:
         return self.tokens.pop() if self.tokens and self.tokens[-1] in wanted else None

@@ -55,7 +55,7 @@ class Folder:
             if stat.S_ISLNK(os.lstat(path).st_mode):
                 raise ProgramError("the program holds a link", str(path), REMEDY)
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise ProgramError("the program holds something that is no file", str(path), REMEDY)
+            raise ProgramError("the program holds something that is not a file", str(path), REMEDY)
         # What has taken the file's place since is neither followed nor waited for.
         flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with open(os.open(path, os.O_RDONLY | flags | getattr(os, "O_BINARY", 0)), "rb") as file:

@@ -52,7 +52,9 @@ def _check_buffer(buffer: Buffer, place: str) -> None:
         raise ProgramError(f"{buffer.name!r} has {buffer.bytes} bytes", f"{place}.shape", REMEDY)
     if (buffer.offset or 0) % ALIGNMENT:
         raise ProgramError(
-            f"the offset {buffer.offset} is no multiple of {ALIGNMENT}", f"{place}.offset", REMEDY
+            f"the offset {buffer.offset} is not a multiple of {ALIGNMENT}",
+            f"{place}.offset",
+            REMEDY,
         )
     if buffer.first is not None:
         scalar_bytes(buffer.first, buffer.type, f"{place}.first")

@@ -69,7 +69,7 @@ def parse(
     """
     Parse and verify the MLIR file `source`, by another parser if one is given.
 
-    Raises `ProgramError` if it cannot be read, and xDSL's errors if it is no valid module.
+    Raises `ProgramError` if it cannot be read, and xDSL's errors if it is not a valid module.
     """
     path = Path(source)
     try:

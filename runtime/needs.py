@@ -221,7 +221,7 @@ class Needs:
 
     @staticmethod
     def of(spirv: bytes) -> Needs:
-        """Raises `SPIRVDecodeError` for what is no SPIR-V module."""
+        """Raises `SPIRVDecodeError` for what is not a SPIR-V module."""
         from xdsl_spirv.serialization.raw.binary import decode
 
         module = decode(spirv)

@@ -380,7 +380,7 @@ def _manifest_of(text: bytes, place: str) -> Manifest:
 
 
 def _check_version(data: object, place: str) -> None:
-    """Refuses what is no manifest, and one of a version that is not known."""
+    """Refuses what is not a manifest, and one of a version that is not known."""
     header = cast(Mapping[str, object], data) if isinstance(data, Mapping) else {}
     schema, version = header.get("schema"), header.get("version")
     if schema != SCHEMA:

@@ -210,7 +210,7 @@ def fingerprint(program: Program) -> str:
 
 
 def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> dict[str, Array]:
-    """The states of a file; raises `ProgramError` for what is no state of the program."""
+    """The states of a file; raises `ProgramError` for what is not a state of the program."""
     from safetensors import SafetensorError, safe_open
 
     from xdsl_spirv.runtime.weights import load_weights

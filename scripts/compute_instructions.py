@@ -84,7 +84,7 @@ GROUPS: Sequence[Group] = (
         "which buffer an entry point binds is decided by its descriptors here, not by its pointers",
         r"DescriptorHeapEXT",
     ),
-    Group("graphs", "a graph of tensor operations is no kernel (SPV_ARM_graph)", r"GraphARM"),
+    Group("graphs", "a graph of tensor operations is not a kernel (SPV_ARM_graph)", r"GraphARM"),
     Group("motion estimation", "Intel's video units", r"SubgroupAvc.*"),
     Group(
         "FPGAs",

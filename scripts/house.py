@@ -83,7 +83,9 @@ def _assigned(node: ast.AST) -> Iterator[str]:
 
 
 def _parses(node: ast.ClassDef) -> bool:
-    """Whether an operation or a base reads its own syntax; `parse` of a directive is no `cls`'s."""
+    """
+    Whether an operation or a base reads its own syntax; `parse` of a directive does not take `cls`.
+    """
     methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef)]
     return any(m.name == "parse" and m.args.args[0].arg == "cls" for m in methods)
 

@@ -17,7 +17,7 @@ The `onnx` package's own node tests: what becomes of each of its cases, against 
 | `rounded` | beyond the case's tolerances, by no more than 4 steps of the largest element |
 | `mismatch` | executed, with another result |
 | `slow` | not done within `--timeout` seconds |
-| `crash` | an exception that is no message to the user |
+| `crash` | an exception that is not a message to the user |
 
 Cases are compiled for `--target` (lavapipe) and run on the interpreter; `--target reference`
 executes them as imported, on whole arrays. Exit status 1 if any status is not the expected one.

@@ -24,7 +24,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """
     Writes beside the target, then renames. Raises `OSError`; the old file stays then.
 
-    What is no file (a pipe, `/dev/stdout`) is written to; a link stays one.
+    What is not a file (a pipe, `/dev/stdout`) is written to; a link stays one.
     """
     target = Path(path)
     if target.exists() and not target.is_file():

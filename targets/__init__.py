@@ -19,7 +19,7 @@ from xdsl_spirv.speech import did_you_mean, spoken
 SCHEMA_VERSION = 1
 
 MAX_BYTES = 1 << 20
-"""Of a target file; the largest here has 20 kB."""
+"""Limit of the size of a target file; the largest here has 20 kB."""
 
 ELEMENT_TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 """Element types of a cooperative-matrix property: integers say their signedness."""
@@ -70,7 +70,7 @@ CORRECTIONS = (
     *("two stages", "few K tiles", "slices", "slices of few K tiles", "idle units", "rounds"),
     *("large tile", "wide tile", "subgroups", "direct", "direct, few K tiles", "rows"),
 )
-"""What factors of an estimate may stand for (`passes/schedule/cost.py`)."""
+"""Terms of an estimate that a correction may scale (`passes/schedule/cost.py`)."""
 
 SCALAR_RESULTS = 64
 """Elements of a result in an invocation's registers, where a target's file says nothing."""
@@ -191,19 +191,19 @@ class Target:
     measured_copy: int | None
     """The same where it was measured; None where a default stands in its place."""
     corrections: Mapping[str, float]
-    """Factors of an estimate by what they stand for, of `CORRECTIONS`; learned of measurements."""
+    """Factors of terms of an estimate (`CORRECTIONS`), learned from measurements."""
     store_rates: Mapping[str, float]
     """
     TB/s in which results leave registers: `rows` where they are stored so, `fragments 32` where
-    rows of fragments have 32 bytes. What is not there costs nothing.
+    rows of fragments have 32 bytes. A missing entry costs nothing.
     """
     streams: Mapping[str, float]
+    """TB/s by types in which tiles read weights that no cache holds, unless they say otherwise."""
     merged_parts: Mapping[str, float]
     """
     Above `most` parts of an attention, of `elements` at least, half as many by larger workgroups
     are faster; empty where nothing was measured.
     """
-    """TB/s by types in which tiles read weights that no cache holds, unless they say otherwise."""
     rates: Mapping[str, float]
     """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
     even_fragments: bool
@@ -211,11 +211,14 @@ class Target:
     keep_loops: bool
     """Whether loops are marked as not to be unrolled: where the driver's compiler pays for it."""
     idle_subgroups: bool
-    """Whether a subgroup may leave a loop out; lavapipe crashes in what loops inside read."""
+    """
+    Whether a subgroup may skip a loop; lavapipe crashes where loops inside of a skipped one read
+    memory.
+    """
     exact_division: bool
     """Whether quotients are correctly rounded; Vulkan allows 2.5 units in the last place."""
     selected_halves: bool
-    """Whether a product of a half is right where a select of it is multiplied beside it."""
+    """False if the driver miscompiles multiplying an f16 by a select of the same value."""
     scalar_results: int
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     features: frozenset[str]

@@ -57,7 +57,7 @@ def faulty(data: dict[str, Any]) -> Any:
             raise ProgramError("no such thing", "somewhere", "do otherwise")
         case "lose the device":
             raise DeviceLostError("the device was lost")
-        case "return what is no data":
+        case "return what is not data":
             return object()
         case what:
             raise KeyError(what)

@@ -144,7 +144,7 @@ def check_dialect(data: bytes) -> str:
     The dialect there and back: `refused`, `decoded` (and not encoded) or `encoded`.
 
     Raises `AssertionError` for a refusal without a cause and a place, or if what we encode cannot
-    be decoded again, and whatever else is raised that is no error of ours.
+    be decoded again, and whatever else is raised that is not an error of ours.
     """
     try:
         module = decode_module(data)
@@ -219,7 +219,7 @@ def check(data: bytes) -> str:
     Bytes and text there and back; says how far they came: `refused`, `partly`, `wholly`.
 
     Raises `AssertionError` if something comes back changed, and whatever else reading raises that
-    is no `SPIRVDecodeError`.
+    is not a `SPIRVDecodeError`.
     """
     try:
         module = decode(data)

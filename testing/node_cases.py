@@ -34,7 +34,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """A model of one operator, its inputs and results; what is no array is left out, or None."""
+    """
+    A model of one operator, its inputs and results; what is not an array is left out, or None.
+    """
 
     model: bytes
     inputs: dict[str, Array]
@@ -92,7 +94,9 @@ def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
 
 
 def array_of(value: Any) -> Any:
-    """An array of a case, some of which are tensors of the format; None for what is no array."""
+    """
+    An array of a case, some of which are tensors of the format; None for what is not an array.
+    """
     if hasattr(value, "data_type"):
         return import_module("onnx.numpy_helper").to_array(value)
     if value is None or isinstance(value, list | dict):
@@ -172,7 +176,7 @@ def first_difference(case: Case, results: list[Any]) -> Outcome | None:
     rounded: Outcome | None = None
     for number, (result, truth) in enumerate(zip(results, case.expected, strict=True)):
         if truth is None:
-            return "mismatch", f"result {number} is to be no array"
+            return "mismatch", f"result {number} should not be an array"
         if result.shape != truth.shape or result.dtype != truth.dtype:
             words = f"{result.dtype}{result.shape}, not {truth.dtype}{truth.shape}"
             return "mismatch", f"result {number}: {words}"

@@ -17,7 +17,7 @@ from xdsl_spirv.tools import report
 from xdsl_spirv.tools.main import main
 
 NUMBER = re.compile(r"(?<![\w.:/-])-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?(?!\w|\.\d|:)")
-"""A number that is no part of a name, of a shape or of a place."""
+"""A number that is not part of a name, of a shape or of a place."""
 
 
 def json_and_text(*words: str, status: int = 0) -> tuple[Any, str]:

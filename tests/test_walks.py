@@ -53,7 +53,7 @@ class Walk:
 
 
 def sections(text: str) -> dict[str, str]:
-    """The text under each heading; what stands in a fenced block is no heading."""
+    """The text under each heading; what stands in a fenced block is not a heading."""
     found, heading, fence = {"": ""}, "", ""
     for line in text.splitlines(keepends=True):
         ticks = re.match("```+|", line)

@@ -36,7 +36,7 @@ def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
         name, _, size = text.rpartition("=")
         if not name or not (size.isdecimal() or size == OPEN):
             raise ProgramError(
-                f"--dim {text} is no dimension", "", f"write --dim NAME=SIZE, or NAME={OPEN}"
+                f"--dim {text} is not a dimension", "", f"write --dim NAME=SIZE, or NAME={OPEN}"
             )
         dims[name] = None if size == OPEN else int(size)
     return dims
@@ -48,7 +48,7 @@ def states_of(arguments: argparse.Namespace) -> dict[str, str] | None:
     for text in getattr(arguments, "states", ()):
         name, is_pair, output = text.partition("=")
         if not is_pair or not name or not output:
-            raise ProgramError(f"--state {text} is no pair", "", "write --state INPUT=OUTPUT")
+            raise ProgramError(f"--state {text} is not a pair", "", "write --state INPUT=OUTPUT")
         states[name] = output
     return states or None
 
@@ -60,7 +60,9 @@ def constants_of(arguments: argparse.Namespace) -> dict[str, Array]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ProgramError(
-                f"--constant {text} is no constant", "", "write --constant NAME=NUMBER, or =x.npy"
+                f"--constant {text} is not a constant",
+                "",
+                "write --constant NAME=NUMBER, or =x.npy",
             )
         is_file = value.endswith(".npy")
         constants[name] = read_array(value) if is_file else _number(f"--constant {text}", value)
@@ -73,7 +75,7 @@ def _number(text: str, value: str) -> Array:
             return np.array(kind(value))
         except (ValueError, OverflowError):
             continue
-    raise ProgramError(f"{text}: {value!r} is no number", "", "or give a .npy file")
+    raise ProgramError(f"{text}: {value!r} is not a number", "", "or give a .npy file")
 
 
 def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dict[str, Array]:

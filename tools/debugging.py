@@ -121,7 +121,7 @@ def _break(at: str, invocation: str | None, act: Callable[[Stop, Any], None]) ->
     first, _, second = invocation.partition(":")
     if not first.isdecimal() or not second.isdecimal():
         raise ProgramError(
-            f"--invocation {invocation} is no invocation", "", "write two numbers, as in 0:17"
+            f"--invocation {invocation} is not an invocation", "", "write two numbers, as in 0:17"
         )
     workgroup, lane = int(first), int(second)
 

@@ -97,7 +97,7 @@ def _wrong_with(manifest: Path) -> str:
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     except (ValueError, KeyError, TypeError):
-        return "is no manifest: it names no ICD.library_path"
+        return "is not a manifest: it names no ICD.library_path"
     # A name without a folder is looked for where libraries are.
     if "/" in str(library) and not (manifest.parent / str(library)).exists():
         return f"names the library {library}, which does not exist"

@@ -15,7 +15,7 @@ def parse_grid(text: str) -> tuple[int, int, int]:
     parts = text.replace(",", "x").split("x")
     if len(parts) > 3 or not all(map(_is_count, parts)):
         raise ProgramError(
-            f"--grid {text} is no grid",
+            f"--grid {text} is not a grid",
             "",
             f"write one to three numbers from 1 to {MOST}, as in 4, 4x2 or 4,2,1",
         )

@@ -40,7 +40,9 @@ def worker_options(command: argparse.ArgumentParser) -> None:
 def worker(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv worker`: performs jobs until the scheduler stays away, which is status 1."""
     if arguments.cores < 1:
-        raise ProgramError(f"--cores {arguments.cores} is no number of jobs", "", "give 1 or more")
+        raise ProgramError(
+            f"--cores {arguments.cores} is not a number of jobs", "", "give 1 or more"
+        )
     try:
         from xdsl_spirv.jobs.worker import work
     except ImportError as error:
@@ -73,7 +75,7 @@ def results(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv results`: what a store holds, by kind, device and status."""
     _existing([*arguments.merge, *([] if arguments.merge else [arguments.store])])
     for path in arguments.merge:
-        # What is no store, or a damaged one, is refused before this one is made.
+        # What is not a store, or a damaged one, is refused before this one is made.
         with Store(path) as other:
             deque(other.records(), maxlen=0)
     with Store(arguments.store) as store:

@@ -83,7 +83,7 @@ def _push_constants(arguments: argparse.Namespace) -> PushConstants:
             equals = ""
         if not equals or not name:
             raise ProgramError(
-                f"--push {text} is no value", "", "write NAME=VALUE, as in n=3 or scale=[1, 0.5]"
+                f"--push {text} is not a value", "", "write NAME=VALUE, as in n=3 or scale=[1, 0.5]"
             )
     return push_constants
 

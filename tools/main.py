@@ -205,7 +205,7 @@ class _Command(argparse.ArgumentParser):
         if unknown and not chosen:
             meant = OTHERWISE.get(unknown[0])
             remedy = did_you_mean(meant if meant in options else unknown[0], options)
-            remedy = f"{unknown[0]} is no option{remedy and f': {remedy}'}"
+            remedy = f"{unknown[0]} is not an option{remedy and f': {remedy}'}"
         if chosen and remedy:
             message = message.partition(" (choose from")[0]
         said = f"{message}; {remedy}" if remedy else message
@@ -222,7 +222,7 @@ def parser() -> _Command:
     common.add_argument(
         "--progress",
         action="store_true",
-        help="say what takes long also where standard error is no terminal",
+        help="say what takes long also where standard error is not a terminal",
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
     for name, (help, options, function) in COMMANDS.items():
@@ -297,7 +297,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _display(wanted: bool) -> Display | None:
-    """Who shows what takes long; None where standard error is no terminal and nobody asked."""
+    """Who shows what takes long; None where standard error is not a terminal and nobody asked."""
     if not wanted and not sys.stderr.isatty():
         return None
     from xdsl_spirv.tools.progress import display_on

@@ -89,7 +89,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
     try:
         numbers = tuple(map(float, text.split("/")))
     except ValueError:
-        raise _refuse(f"{name}={text} is no number") from None
+        raise _refuse(f"{name}={text} is not a number") from None
     if name == "std" and 0 in numbers:
         raise _refuse("std=0 divides by nothing")
     return numbers
@@ -157,7 +157,7 @@ def _tokens(path: str, buffer: Buffer, tokenizer: str | None) -> Array:
         known = library.Tokenizer.from_file(tokenizer)
     except Exception as error:  # It raises plain `Exception`.
         raise ProgramError(
-            f"it is no tokenizer: {error}", tokenizer, "give a tokenizer.json"
+            f"it is not a tokenizer: {error}", tokenizer, "give a tokenizer.json"
         ) from error
     tokens = np.array(known.encode(text).ids, dtype_of(buffer.type))
     return tokens.reshape((1,) * (len(buffer.shape) - 1) + (-1,))

@@ -496,7 +496,7 @@ def constants(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="an input of an ONNX file that is the same in every run: a number, or a .npy file; it "
-        "decides shapes and branches, and is no input any more (repeat)",
+        "decides shapes and branches, and is no longer an input (repeat)",
     )
 
 
@@ -586,7 +586,7 @@ def jobs_of(arguments: argparse.Namespace) -> int:
 
     jobs: int | None = arguments.jobs
     if jobs is not None and jobs < 1:
-        raise ProgramError(f"--jobs {jobs} is no number of processes", "", "give 1 or more")
+        raise ProgramError(f"--jobs {jobs} is not a number of processes", "", "give 1 or more")
     return jobs or usable_processors()
 
 

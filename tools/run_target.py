@@ -97,7 +97,7 @@ class SPIRVRun(Target):
 
         grid = tuple(int(n) if n.isdecimal() else 0 for n in self.grid.split("x"))
         if len(grid) != 3 or min(grid) < 1:
-            raise InterpreterError(f"{self.grid} is no grid", "spirv-run", "write grid=4x1x1")
+            raise InterpreterError(f"{self.grid} is not a grid", "spirv-run", "write grid=4x1x1")
         subject = KernelSubject.of(module, options, grid, self.length)
         contents = self._inputs([(input.dtype, input.shape) for input in subject.inputs])
         return subject.run(module, contents)

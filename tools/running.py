@@ -138,13 +138,15 @@ def execute_with_state(
 
 def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.time is not None and arguments.time < 1:
-        raise ProgramError(f"--time {arguments.time} is no number of runs", "", "give at least 1")
+        raise ProgramError(
+            f"--time {arguments.time} is not a number of runs", "", "give at least 1"
+        )
     if arguments.statistics and arguments.device == INTERPRETER:
         raise ProgramError(
             "no driver compiles for the interpreter", "--statistics", "use --device vulkan"
         )
     if arguments.timeout is not None and arguments.timeout <= 0:
-        raise ProgramError(f"--timeout {arguments.timeout:g} is no time", "", "give seconds")
+        raise ProgramError(f"--timeout {arguments.timeout:g} is not a time", "", "give seconds")
     if arguments.profile and not arguments.time:
         raise ProgramError("there are no times to write", "--profile", "give --time N, too")
     if arguments.time and arguments.device == INTERPRETER:

@@ -97,7 +97,7 @@ class Terminal(cmd.Cmd):
         return f"{SHORT.get(word, word)} {rest}".strip()
 
     def default(self, line: str) -> None:
-        """A word that is no command."""
+        """A word that is not a command."""
         word = line.split()[0]
         remedy = did_you_mean(word, self._commands(), "help lists them")
         if word.partition("{")[0] in self.session.passes:
@@ -120,7 +120,7 @@ class Terminal(cmd.Cmd):
 
     def _number(self, text: str, default: int) -> int:
         if text and not text.isdecimal():
-            raise ProgramError(f"{text!r} is no number", "", "give a whole number")
+            raise ProgramError(f"{text!r} is not a number", "", "give a whole number")
         return int(text or default)
 
     # ---- commands: forth and back

@@ -55,7 +55,7 @@ def _version(text: str | None) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,2})", text)
     if match is None:
-        raise ProgramError(f"{text!r} is no version of SPIR-V", "", "write it like 1.6")
+        raise ProgramError(f"{text!r} is not a version of SPIR-V", "", "write it like 1.6")
     return int(match[1]), int(match[2])
 
 

@@ -227,7 +227,7 @@ Number = TypeVar("Number", int, float)
 
 def _positive(value: Number, option: str) -> Number:
     if value <= 0:
-        raise ProgramError(f"{option} {value:g} is no number", "", "give more than 0")
+        raise ProgramError(f"{option} {value:g} is not a number", "", "give more than 0")
     return value
 
 
@@ -236,7 +236,7 @@ def _share(text: str) -> float:
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
-        raise ProgramError(f"--until-gain {text} is no share", "", "write it as 1%") from None
+        raise ProgramError(f"--until-gain {text} is not a share", "", "write it as 1%") from None
 
 
 def _sources(arguments: argparse.Namespace) -> list[Source]:
@@ -261,7 +261,7 @@ def _matmul(contraction: str) -> str:
     shape = SHAPE.fullmatch(contraction.replace(" ", ""))
     if shape is None or not {shape[4], shape[5] or shape[4], shape[6]} <= set(TYPES):
         raise ProgramError(
-            f"--contraction {contraction} is no contraction",
+            f"--contraction {contraction} is not a contraction",
             f"types: {', '.join(TYPES)}",
             "write MxNxK:type->result, as in 4096x4096x4096:f16->f32",
         )

@@ -197,7 +197,7 @@ def _(text, xs):
 
 @app.cell
 def _(binary, xs):
-    # Bytes that are no module at all: the last instruction is cut off in the middle.
+    # Bytes that are not a module at all: the last instruction is cut off in the middle.
     try:
         xs.decode(binary[:-6])
     except Exception as error:

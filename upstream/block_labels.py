@@ -13,7 +13,7 @@ _is_default = Block.is_default_block_name
 
 
 def _names_nothing_after(name: str) -> bool:
-    """Whether a label is no name hint: `bbN`, or no valid one."""
+    """Whether a label is not a name hint: `bbN`, or no valid one."""
     return _is_default(name) or not Block.is_valid_name(name)
 
 

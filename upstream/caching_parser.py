@@ -20,7 +20,7 @@ from xdsl.parser import Parser
 T = TypeVar("T")
 
 PROPERTIES = re.compile(r'<\{(?:[^"{}\\\n]|"[^"\\\n]*")*\}>')
-"""Properties without braces in them; what else may hold one is left to the parser itself."""
+"""Properties without braces in them; the parser itself reads all other properties."""
 
 FUNCTION_TYPE = re.compile(r"\([^()\n]*\) -> (?:\([^()\n]*\)|[^()\n]+)(?=\n)")
 """At the end of a line, where the generic form has it; no type in it has parentheses."""

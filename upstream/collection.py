@@ -14,7 +14,7 @@ def without_collection() -> Generator[None]:
     """
     Runs its block without garbage collection; also as a decorator.
 
-    Little of what is made while IR is read or lowered is garbage before it is finished: decoding
+    Few of the objects made while IR is read or lowered become garbage before the end: decoding
     takes half the time without collections, compiling a model a tenth less, for a few megabytes.
     """
     enabled = gc.isenabled()
@@ -29,7 +29,7 @@ def without_collection() -> Generator[None]:
 @contextmanager
 def lasting() -> Generator[None]:
     """
-    No collection inside, and none afterwards looks at what was alive at the end.
+    Turns collection off inside, and excludes objects alive at the end from later collections.
 
     For imports: nothing that modules define is garbage, and looking at it once takes a fifth of
     the time that compiling a small module takes.

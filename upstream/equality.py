@@ -18,6 +18,6 @@ def is_same(one: Operation | Region, other: Operation | Region) -> bool:
 
 
 def _types(op: Operation) -> list[Attribute]:
-    """Of an operation's results and of the arguments of its blocks."""
+    """Types of an operation's results and of its blocks' arguments."""
     arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
     return [value.type for value in (*op.results, *arguments)]

@@ -2,8 +2,8 @@
 Holds the elements of a tensor attribute as an array, which is printed as a resource.
 
 xDSL 0.74 keeps a `dense_resource`'s elements as hexadecimal text, four copies of a large weight
-between a file and a program, for as long as the process lives. The pull request: resources are
-bytes, which are read and printed as text but kept as what they are.
+between a file and a program, for as long as the process lives. The pull request: resources are kept
+as bytes, and only read and printed as text.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
     """
     The elements of a tensor, by reference: an attribute is equal to no other one's.
 
-    It prints as `dense_resource<key> : type`, and so is parsed as one of xDSL's own resources. Of
-    two tensors of one key in a process, the one printed last is in the text's resources.
+    It prints as `dense_resource<key> : type`, and so is parsed as one of xDSL's own resources. If
+    two tensors in a process have the same key, the text's resources hold the one printed last.
     """
 
     name = "held_tensor"
@@ -94,7 +94,7 @@ def resource_bytes(value: DenseResourceAttr) -> bytes | None:
 
 
 def has_data(value: Attribute) -> bool:
-    """Whether the elements of a constant are known: all but those of a resource without data."""
+    """Whether the elements of a constant are known: False only for a resource without data."""
     if not isinstance(value, DenseResourceAttr):
         return True
     return bool(_RESOURCES.lookup(value.resource_handle.data))

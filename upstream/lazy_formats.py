@@ -3,10 +3,10 @@ Declarative assembly formats are parsed when an operation is first parsed or pri
 
 xDSL parses an operation's format when its class is made. The `spirv` dialect has some 300 of them,
 of which a module uses 30: a quarter of the time that importing the dialect takes. The dialects of
-xDSL that a matmul needs have 140. The pull request:
-`get_accessors_from_op_def` keeps the text, and `FormatProgram.from_str` runs in a cached property
-of what it returns. A format with a mistake is then reported when it is used, so a test of the
-dialect uses every one (tests/dialects/test_declarations.py).
+xDSL that a matmul needs have 140. The pull request: `get_accessors_from_op_def` keeps the text, and
+`FormatProgram.from_str` runs in a cached property of its result. A format with a mistake is then
+reported when it is used, so a test of the dialect uses every one
+(tests/dialects/test_declarations.py).
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ operation, and lacks most named operations. The pull request: those
 here replace and complete the ones of xDSL; until then the universe puts them into its
 `linalg` dialect.
 
-Named operations that are sums over loops are a line of a table each. A line has the loops, and what
-walks the dimensions of the two inputs and of the result. `oh+kh` is a window:
-`oh * stride + kh * dilation`. A contraction multiplies its inputs, a quantized one after a zero
-point is taken from each, a pooling takes only the size of its window from the second.
+Named operations that are sums over loops are a line of a table each. A line has the loops, and the
+loops that index the dimensions of the two inputs and of the result. `oh+kh` is a window: `oh *
+stride + kh * dilation`. A contraction multiplies its inputs, a quantized one after a zero point is
+taken from each, a pooling takes only the size of its window from the second.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ QUANTIZED: dict[str, tuple[str, str, str, str]] = {
         "depthwise_conv_2d_nhwc_hwcm",
     )
 }
-"""Those whose inputs have a zero point each, a scalar."""
+"""Operations whose inputs have a zero point each, a scalar."""
 
 _WINDOWS: dict[str, tuple[tuple[str, str, str, str], str]] = {
     "nhwc": (
@@ -185,7 +185,7 @@ _POOLED: dict[str, tuple[type[Operation], type[Operation]]] = {
     "min": (arith.MinSIOp, arith.MinimumfOp),
     "min_unsigned": (arith.MinUIOp, arith.MinimumfOp),
 }
-"""What a pooling does with integers and with floats."""
+"""The operation of a pooling on integers and on floats."""
 
 
 def pooled(types: Sequence[Attribute], kind: str) -> Region:
@@ -412,7 +412,10 @@ class MappedContraction(NamedOperation):
 
 
 def with_maps(parser: Parser, parse: Any) -> Any:
-    """An operation with `indexing_maps = [...]` in front of what `parse` reads, and its `cast`."""
+    """
+    An operation with `indexing_maps = [...]` in front of the text that `parse` reads, and its
+    `cast`.
+    """
     maps: Attribute | None = None
     if parser.parse_optional_keyword("indexing_maps"):
         parser.parse_punctuation("=")
@@ -438,7 +441,7 @@ def print_maps(maps: Attribute, printer: Printer) -> None:
 
 
 def _mapped(name: str, line: Sequence[str] | None) -> type[Operation]:
-    """The operation `linalg.NAME` whose default maps are those of a line of the table."""
+    """The operation `linalg.NAME` with the default maps of a line of the table."""
     default = None
     if line is not None:
         loops, *indices = (dims.split() for dims in line)
@@ -480,7 +483,7 @@ ElementwiseOperation.get_default_indexing_maps = _elementwise_maps
 
 
 class GenericOp(ops.GenericOp):
-    """Reads `linalg.generic` with any number of results; what is read is xDSL's own operation."""
+    """Reads `linalg.generic` with any number of results; the result is xDSL's own operation."""
 
     @classmethod
     def parse(cls, parser: Parser) -> ops.GenericOp:
@@ -526,7 +529,7 @@ def _iterator(parser: Parser, kind: Attribute) -> IteratorTypeAttr:
     if isinstance(kind, IteratorTypeAttr):
         return kind
     if not isinstance(kind, StringAttr) or kind.data not in set(IteratorType):
-        parser.raise_error(f"{kind} is no iterator type: use one of {', '.join(IteratorType)}")
+        parser.raise_error(f"{kind} is not an iterator type: use one of {', '.join(IteratorType)}")
     return IteratorTypeAttr(IteratorType(kind.data))
 
 
@@ -564,7 +567,7 @@ class ExtendedLinalg(DialectOnDemand):
 
     @property
     def operations(self) -> Iterator[type[Operation]]:
-        """xDSL's own, and those of the tables."""
+        """xDSL's own operations, and the operations of the tables."""
         return iter([*self._operations, *map(self._operation, self.makers)])
 
     def declaring(self, name: str) -> Iterable[Declaration]:

@@ -3,9 +3,9 @@ Verifies what xDSL 0.74 does not: that a value is made before it is used, and ar
 that loops and dimensions are there.
 
 A module whose operation reads its own result, one further down, or one inside of another operation
-verifies in xDSL; passes that follow values then never end. So does a `linalg.index` of a loop that
-is not there, a `tensor.dim` of such a dimension, a permutation that repeats one. The pull request:
-MLIR's dominance verification, and verifiers of these operations.
+verifies in xDSL; passes that follow values then never end. The same holds for a `linalg.index` of a
+loop that is not there, a `tensor.dim` of such a dimension, a permutation that repeats one. The pull
+request: MLIR's dominance verification, and verifiers of these operations.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _verify_permutation(op: Operation) -> None:
     assert isinstance(op, TransposeOp)
     order = op.permutation.get_values()
     if sorted(order) != list(range(len(order))):
-        raise VerifyException(f"{op.name!r}: {list(order)} is no permutation")
+        raise VerifyException(f"{op.name!r}: {list(order)} is not a permutation")
 
 
 CHECKS: Mapping[type[Operation], Callable[[Operation], None]] = {

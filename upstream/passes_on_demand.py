@@ -39,7 +39,7 @@ class PassOnDemand:
     """Imports the pass."""
 
     needs: Collection[str] | None = None
-    """Whoever has none of these `contents` is not changed by the pass; None: nobody can tell."""
+    """The pass does not change modules without any of these `contents`; None: this is not known."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -85,7 +85,7 @@ class Names(dict[int, tuple[Attribute, set[str]]]):
 
 def contents(module: Operation, names: Names | None = None) -> set[str]:
     """
-    The names of what is in a module.
+    The names of a module's contents.
 
     These are the names of operations (`scf.for`, and `several scf.for` if there are), of attributes
     and types (`bf16`, `schedule.loops`), of integer types as they are written (`i64`), and the

@@ -82,7 +82,7 @@ class FloatClassOperation(IRDLOperation, ABC):
 
 @irdl_op_definition
 class IsNaNOp(FloatClassOperation):
-    """Whether it is no number."""
+    """Whether it is not a number."""
 
     name = "math.isnan"
 

@@ -3,7 +3,7 @@ A correction of xDSL's lexer: a string literal is UTF-8 text wherever its bytes 
 
 xDSL 0.74 prints "é" as "\\C3\\A9" and reads that as bytes, which no place for a string takes: a
 module with the name of a folder called josé could not be read back. It also takes exponential time
-for a literal that does not end. `install` replaces the one method that is wrong; bytes that are no
+for a literal that does not end. `install` replaces the one method that is wrong; bytes that are not
 UTF-8 remain bytes. The pull request is this method and its pattern.
 """
 

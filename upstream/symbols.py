@@ -2,8 +2,8 @@
 Finds a symbol without a walk through the module where many are looked up.
 
 xDSL's lookup reads a module's operations until it meets the symbol: with as many calls as
-functions, that is the square of their number. Who looks up many symbols of a module that stays as
-it is (its verifier, the decoder) has them at hand meanwhile. The pull request: MLIR's `SymbolTable`
+functions, that is the square of their number. A verifier or decoder, which looks up many symbols of
+a module that does not change, keeps a table meanwhile. The pull request: MLIR's `SymbolTable`
 class, which a verifier builds once.
 """
 
@@ -18,7 +18,7 @@ from xdsl.traits import SymbolOpInterface, SymbolTable
 
 
 class _Table:
-    """The symbols of one operation, and what came first of its kind."""
+    """The symbols of one operation, and the first operation of each kind."""
 
     def __init__(self, op: Operation):
         self.symbols: dict[str, Operation] = {}

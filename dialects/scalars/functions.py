@@ -44,8 +44,8 @@ class ScalarFunction:
     `meaning` is numpy's; with an error it is computed in binary64 and rounded once. `sequence`
     writes the instructions for types of `widths` bits: smaller values are extended to 32 bits
     before and rounded after, larger ones are refused. `image` bounds the exact function. A device
-    errs by `ulps` of binary32, or of the result's type if that is less precise: a number, or what
-    the operand's magnitude makes of it; and by `absolute`. 0 says that it errs by nothing.
+    errs by `ulps` of binary32, or of the result's type if that is less precise: a number, or a
+    function of the operand's magnitude; and by `absolute`. 0 means that it is exact.
     """
 
     op: type[Operation]
@@ -64,7 +64,7 @@ class ScalarFunction:
 
 ANY = (8, 16, 32, 64)
 FLOATS = (32, 64)
-"""What instructions of GLSL.std.450 take that are no transcendental functions."""
+"""Widths of floats that instructions of GLSL.std.450 take, except its transcendental functions."""
 
 AWAY_FROM_ONE = 2.0**-21
 """Vulkan's absolute error of `Log` and `Log2` between 1/2 and 2."""

@@ -3,8 +3,8 @@ The least and the greatest value that a function takes while its operands vary i
 
     rising(np.exp, (low, high)) = exp(low), exp(high)
 
-They are values of the exact function, in binary64; what a device errs by comes on top. NaN says
-that the function may give anything.
+They are values of the exact function, in binary64, without the error of a device. NaN says that the
+function may give anything.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def round_half_away(a: Array) -> Array:
 
 
 def count_bits(a: Array) -> Array:
-    """How many bits are set, in the operand's type."""
+    """Number of set bits, in the operand's type."""
     return np.bitwise_count(_unsigned(a)).astype(a.dtype)
 
 

@@ -1,11 +1,12 @@
 """
 Sequences of instructions for `math`: as accurate as models need, on every Vulkan device.
 
-Vulkan lets `Sin` be wrong by 2^-11, `Atan` by 4096 ulp, and says nothing of `Tanh` near 0, so these
-and what GLSL.std.450 lacks are polynomials (fitted here, in the weighted least-squares sense that
-ends at the minimax one) without cancellation. Where Vulkan's own bounds do (`Exp`: 3 + 2|x| ulp,
-`Log`: 3 ulp, `InverseSqrt`: 2 ulp) its instruction is used. Everything is computed in binary32;
-f16 and bf16 are converted around it. docs/passes.md states the errors that tests measure.
+Vulkan lets `Sin` be wrong by 2^-11, `Atan` by 4096 ulp, and gives no bound for `Tanh` near 0, so
+these and functions that GLSL.std.450 lacks are polynomials (fitted here, in the weighted
+least-squares sense that ends at the minimax one) without cancellation. Where Vulkan's own bounds do
+(`Exp`: 3 + 2|x| ulp, `Log`: 3 ulp, `InverseSqrt`: 2 ulp) its instruction is used. Everything is
+computed in binary32; f16 and bf16 are converted around it. docs/passes.md states the errors that
+tests measure.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ HALF_PI = (1.5703125, 4.837512969970703e-4, 7.549790126404332e-08)
 """pi / 2 in three parts, the first two of few bits, so that small multiples of them are exact."""
 
 MOST_ANGLE = 2.0**19
-"""Beyond it the multiples are not exact, and sine, cosine and tangent are no number."""
+"""Beyond it the multiples are not exact, and sine, cosine and tangent are not numbers."""
 
 
 # Functions that GLSL.std.450 computes well enough
@@ -318,8 +319,8 @@ def copysign(v: Values, x: SSAValue, sign: SSAValue) -> SSAValue:
 
 def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     """
-    exp2(y log2|x|) with pow's sign: negative x to an odd power is negative, to a power that is no
-    integer no number unless x is infinite; x^0, 1^y and (-1)^infinity are 1.
+    exp2(y log2|x|) with pow's sign: negative x to an odd power is negative, to a power that is not
+    an integer no number unless x is infinite; x^0, 1^y and (-1)^infinity are 1.
     """
     a, one, zero = v.magnitude(x), v.number(1.0), v.number(0.0)
     size = v.op(glsl.GLExp2Op, v.mul(y, v.op(glsl.GLLog2Op, a)))

@@ -1,5 +1,5 @@
 """
-How `spirv` instructions on scalars or vectors of one type are written, one after the other.
+Writes `spirv` instructions on scalars or vectors of one type, one after the other.
 
 There is no arithmetic in bfloat16: values are converted to binary32 and back around it.
 """

@@ -1,6 +1,4 @@
-"""
-How contractions are to be computed, and what stands between `linalg` and `spirv`.
-"""
+"""Schedules of contractions, and the operations between `linalg` and `spirv`."""
 
 from xdsl.ir import Dialect
 

@@ -1,9 +1,9 @@
 """
 Scaled dot-product attention as one operation, and how it is to be computed, as data in the IR.
 
-Scores, softmax and values are three loops nests of which the first two make a matrix that nobody
-else reads; as one operation it need never exist. What it means is written once, here, in the
-operation's docstring; the interpreter, the error bound and the lowering follow it.
+Scores, softmax and values are three loop nests; the first two make a matrix that only the third
+reads. As one operation that matrix need never exist. The operation's docstring defines its meaning;
+the interpreter, the error bound and the lowering follow it.
 """
 
 from __future__ import annotations
@@ -65,21 +65,23 @@ fragments, or as it lies in pieces as wide as an invocation can load.
 RESCALE = ("always", "seldom", "late")
 
 PROBABILITIES = ("memory", "registers", "converted")
-"""How probabilities become the first operand of the second product."""
+"""Ways in which probabilities become the first operand of the second product."""
 
 AHEAD = ("none", "values", "keys", "both", "scores", "all")
-"""What is read, or computed, before it is needed."""
+"""Values that are read or computed before they are needed."""
 
 IN_REGISTERS = {"ahead": "none", "key_parts": 1, "order": "queries"}
-"""What a schedule can say only where probabilities stay in registers, and what it says if not."""
+"""Fields that need probabilities in registers, with their values in other schedules."""
 
 ORDERS = ("queries", "batch")
-"""What workgroups that follow one another differ in."""
+"""The loop in which workgroups that follow one another differ."""
 
 READ_AHEAD = {"values": ("values", "keys", "scores", "all"), "keys": ("keys", "both", "all")}
 
 LOOPS = ("m", "n", "d", "e")
-"""The loops after those of the batch: queries, keys, the head of queries and keys, of values."""
+"""
+The loops after the loops of the batch: queries, keys, the head of queries and keys, of values.
+"""
 
 
 @irdl_attr_definition
@@ -90,16 +92,16 @@ class AttentionAttr(KeyedAttr):
     A workgroup computes `query_tile` rows of the result, each of its `subgroups` as many of them;
     keys are taken `key_tile` at a time. `q`, `k` and `v` say where fragments come from: `rows`, by
     cooperative loads from the operand as it lies, or `direct`, packed. With `rescale = seldom` a
-    row's maximum is replaced, and what was summed so far rescaled, only when scores exceed it by
-    more than a few powers of two; with `always` for each tile of keys.
+    row's maximum is replaced, and the sums so far are rescaled, only when scores exceed it by more
+    than a few powers of two; with `always` this is done for each tile of keys.
 
-    With `probabilities = memory` they go through Workgroup memory, with `registers` they stay where
-    they are, as components of accumulators that are in the same places as those of A. Then `ahead`
-    says what is read before it is needed: the tile's `values` before its softmax, the next tile's
-    `keys` too, or `both`, its values as well; `key_parts` subgroups share their rows, each with
-    other tiles of keys, and workgroups that follow one another differ in their `queries`, or first
-    in the `batch`. With `probabilities = converted` the device has
-    instructions that reduce rows, compute elements by their places and convert accumulators.
+    With `probabilities = memory` they go through Workgroup memory; with `registers` they stay in
+    place, as components of accumulators that lie where the components of A lie. Then `ahead` says
+    what is read before it is needed: the tile's `values` before its softmax, the next tile's `keys`
+    too, or `both`, its values as well; `key_parts` subgroups share their rows, each with other
+    tiles of keys, and workgroups that follow one another differ in their `queries`, or first in the
+    `batch`. With `probabilities = converted` the device has instructions that reduce rows, compute
+    elements by their places and convert accumulators.
 
         #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
           instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
@@ -238,7 +240,7 @@ class AttentionSizes:
 
     @property
     def batch(self) -> Size:
-        """How many matrices of scores there are."""
+        """Number of matrices of scores."""
         return prod(self.loops[: -len(LOOPS)])
 
     @property
@@ -257,8 +259,8 @@ class AttentionOp(IRDLOperation):
 
     `loops` are the sizes of the batch's loops, then of m, n, d and e; `maps` lead from them to the
     dimensions of q, k, v, the result and, if there is one, the mask. With `cap = c` the scaled
-    product x becomes c * tanh(x) before the mask is added. With `causal = c` the scores with
-    n > m + c are -inf, with `window = w` those with n < m + w. The softmax of a row of which every
+    product x becomes c * tanh(x) before the mask is added. With `causal = c` the scores with n > m
+    + c are -inf, with `window = w` the scores with n < m + w. The softmax of a row of which every
     score is -inf is NaN, as the formula has it; with `nan_to_zero` every p that is NaN is 0.
 
     A loop, `causal` or `window` may be known only when the program runs: then it is DYNAMIC (the
@@ -270,8 +272,8 @@ class AttentionOp(IRDLOperation):
     0, 0 and -3.4e38. The map of the result then leads to the dimensions between.
 
     Scores and softmax are f32 at least; p is rounded to v's element type before it multiplies.
-    `narrow` says that the source rounds scores to that type too, which nobody has to do, but which
-    decides how far results may lie from the formula. On memrefs there is no result.
+    `narrow` says that the source rounds scores to that type too: a lowering need not do so, but
+    results may then lie further from the formula. On memrefs there is no result.
     """
 
     name = "schedule.attention"
@@ -361,7 +363,7 @@ class AttentionOp(IRDLOperation):
 
     @property
     def batch(self) -> int:
-        """How many matrices of scores there are, if that is known."""
+        """Number of matrices of scores, if that is known."""
         return prod(self.sizes[: -len(LOOPS)])
 
     @property
@@ -389,7 +391,7 @@ class AttentionOp(IRDLOperation):
     def verify_(self) -> None:
         loops = self.loops.get_values()
         if len(loops) < len(LOOPS) or any(size < 1 and size != DYNAMIC for size in loops):
-            raise VerifyException(f"loops are those of a batch, {', '.join(LOOPS)}, all positive")
+            raise VerifyException(f"loops are a batch's, then {', '.join(LOOPS)}, all positive")
         if DYNAMIC in loops[-2:]:
             raise VerifyException("d and e must be known")
         if self.given.count(DYNAMIC) != len(self.numbers):
@@ -397,7 +399,7 @@ class AttentionOp(IRDLOperation):
                 f"{len(self.numbers)} numbers for {self.given.count(DYNAMIC)} that are DYNAMIC"
             )
         if len(self.maps) != (5 if self.mask else 4):
-            raise VerifyException("maps are those of q, k, v, the result and the mask if any")
+            raise VerifyException("maps are for q, k, v, the result and the mask if any")
         if (self.result is not None) != isinstance(self.out.type, TensorType):
             raise VerifyException("it has a result if it writes a tensor, and only then")
         self._verify_maps(loops)
@@ -415,7 +417,7 @@ class AttentionOp(IRDLOperation):
             if value is self.out and self.parts is not None:
                 expected = (self.parts.value.data, shape[-1])
                 if (shape[0], loops[e] + 2) != expected:
-                    raise VerifyException(f"{expected[0]} parts of {loops[e]} + 2 are no {shape}")
+                    raise VerifyException(f"{expected[0]} parts of {loops[e]} + 2 are not {shape}")
                 shape = (*shape[1:-1], shape[-1] - 2)
             _check_map(name, value.type, shape, map.data, loops, never)
 
@@ -497,7 +499,7 @@ class AttentionMergeOp(IRDLOperation):
         assert isinstance(self.parts.type, TensorType | MemRefType)
         shape = self.parts.type.get_shape()
         if len(loops) < 2 or len(shape) != len(loops) + 1 or shape[-1] != loops[-1] + 2:
-            raise VerifyException(f"parts of {tuple(loops)} are no {self.parts.type}")
+            raise VerifyException(f"parts of {tuple(loops)} do not fit {self.parts.type}")
         if self.map.data.num_dims != len(loops):
             raise VerifyException(f"{self.map.data} does not lead from {len(loops)} loops")
         if (self.result is not None) != isinstance(self.out.type, TensorType):

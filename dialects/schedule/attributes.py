@@ -1,9 +1,9 @@
 """
-How a contraction is to be computed, as data in the IR.
+The schedule of a contraction, as data in the IR.
 
-A schedule is an attribute on the contraction. It says everything that the lowering may not decide
-by itself; what a target can do with it is checked by `passes/schedule/fit.py`, not here. Each
-operand has a path of its own, because the best kernels treat A and B differently.
+A schedule is an attribute on the contraction. It holds every decision that the lowering may not
+take by itself; `passes/schedule/fit.py` checks that a target can do it. Each operand has a path of
+its own, because the best kernels treat A and B differently.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ CONSIDERED = "schedule.considered"
 
 SUMMED = "schedule.summed"
 """
-The attribute of a sum over rows of what a kernel also multiplies: the number of the argument by
-which it is multiplied. The sum has an argument of its own, of the same memory.
+The attribute of a sum over rows of an operand that the kernel also multiplies: the number of the
+argument by which it is multiplied. The sum has an argument of its own, of the same memory.
 """
 
 INSTRUCTIONS = ("coopmat", "dot", "fma")
@@ -204,16 +204,16 @@ class ContractionAttr(KeyedAttr):
 
     `workgroup_tile` is the M x N part of the result that a workgroup computes and the K depth it
     stages at a time; `subgroups` is the grid (rows, columns) into which its subgroups divide the
-    tile, and where there is a third number, into how many slices they divide each K tile: those of
-    a slice sum up by themselves, and all slices at the end, through Workgroup memory;
-    `a` and `b` are the operands' paths, staged or direct; `stages` is how many K tiles are in
-    flight: with 2 of them one is read into registers while the one before is multiplied; with
-    `first = store` it is stored in Workgroup memory before the next one is read, not after, which
-    takes fewer registers; `raster` says along which dimension of the result neighbouring workgroups
-    lie, and `group` makes it that many rows (or columns) of tiles at a time, across them first:
-    `rows<8>`; `result = rows` has each subgroup's part of the result pass through Workgroup memory,
-    to be stored row by row; with `components` invocations compute and store their own components at
-    the result's edges, with `elements` an instruction calls a function for each element.
+    tile, and where there is a third number, into how many slices they divide each K tile: subgroups
+    of a slice sum up by themselves, and all slices at the end, through Workgroup memory; `a` and
+    `b` are the operands' paths, staged or direct; `stages` is how many K tiles are in flight: with
+    2 of them one is read into registers while the one before is multiplied; with `first = store` it
+    is stored in Workgroup memory before the next one is read, not after, which takes fewer
+    registers; `raster` says along which dimension of the result neighbouring workgroups lie, and
+    `group` makes it that many rows (or columns) of tiles at a time, across them first: `rows<8>`;
+    `result = rows` has each subgroup's part of the result pass through Workgroup memory, to be
+    stored row by row; with `components` invocations compute and store their own components at the
+    result's edges, with `elements` an instruction calls a function for each element.
     """
 
     name = "schedule.contraction"

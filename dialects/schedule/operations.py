@@ -74,7 +74,7 @@ kernel writes what it inserts there, and leaves the rest as it is.
 @irdl_op_definition
 class DispatchOp(IRDLOperation):
     """
-    One kernel's computation, on tensors: a root operation with what is fused to it.
+    One kernel's computation, on tensors: a root operation with the operations fused to it.
 
     The block's arguments are the operands, tensors and numbers that the caller gives; the body
     takes nothing else from outside, so that equal dispatches are equal text. Tensors made inside
@@ -316,9 +316,9 @@ class EachElementOp(IRDLOperation):
     """
     A function of row, column and element, applied to every element of a cooperative matrix.
 
-    Of an argument of the matrix's type the function sees the element of the same place, and any
-    other as it is: a buffer, or a value on which all invocations of the scope agree. In which order
-    elements come, and which invocation computes them, is the device's affair.
+    For an argument of the matrix's type the function gets the element of the same place, and any
+    other argument as it is: a buffer, or a value on which all invocations of the scope agree. The
+    device chooses the order of the elements and the invocations that compute them.
 
         %r = schedule.each_element %m(%bias, %first) : !spirv.coopmatrix<...> (memref<...>, index)
             -> !spirv.coopmatrix<...> {
@@ -360,7 +360,9 @@ class EachElementOp(IRDLOperation):
 
 
 def seen_by_function(matrix: Attribute, argument: Attribute) -> Attribute:
-    """What a function of a matrix's elements sees of an argument: of a like matrix its element."""
+    """
+    Type of the function's argument for an argument of the operation; its element for such a matrix.
+    """
     if isinstance(argument, CooperativeMatrixType) and argument == matrix:
         return argument.element_type
     return argument

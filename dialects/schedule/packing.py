@@ -1,5 +1,5 @@
 """
-How an operand of a contraction lies once it is packed, and the operations that pack it.
+The layout of a packed operand of a contraction, and the operations that pack it.
 
 A packed operand has its fragments, or the panels of a K tile, one after the other, so that a
 subgroup or a workgroup reads one piece of memory.
@@ -56,7 +56,7 @@ def _parse_map(parser: AttrParser) -> AffineMapAttr:
 @irdl_attr_definition
 class PackingAttr(KeyedAttr):
     """
-    How an operand of a contraction lies in memory once it is packed into fragments or panels.
+    Memory layout of a contraction's operand that is packed into fragments or panels.
 
     `map` leads from the loops, in the order batch, M or N, K, to the operand's dimensions; `sizes`
     are the loops', DYNAMIC (the least i64) where numbers of the operation say them, and `groups`
@@ -130,7 +130,7 @@ class PackingAttr(KeyedAttr):
         )
 
     def sized(self, numbers: Sequence[Size]) -> PackedSizes:
-        """How large it is, where the numbers of the operation are these."""
+        """The sizes, with these numbers for the dynamic ones."""
         known = [size.data for size in self.sizes]
         if known.count(DYNAMIC) != len(numbers):
             raise UnknownSizeError(f"{known.count(DYNAMIC)} sizes of a packing are open")
@@ -139,7 +139,7 @@ class PackingAttr(KeyedAttr):
 
     @property
     def extents(self) -> tuple[int, int, int]:
-        """How many there are of batch, M or N, and K before zeros are added, if that is known."""
+        """Sizes of batch, M or N, and K before zeros are added, if they are known."""
         batch, outer, inner = static(self.sized(()).extents)
         return batch, outer, inner
 
@@ -182,14 +182,14 @@ class PackingAttr(KeyedAttr):
 
 @dataclass(frozen=True)
 class PackedSizes:
-    """How large a packed operand is."""
+    """Sizes of a packed operand."""
 
     packing: PackingAttr
     sizes: tuple[Size, ...]
 
     @property
     def extents(self) -> tuple[Size, Size, Size]:
-        """How many there are of batch, M or N, and K before zeros are added."""
+        """Sizes of batch, M or N, and K before zeros are added."""
         batch, outer, inner = (
             prod(self.sizes[loop] for loop in loops) for loops in self.packing.loops
         )

@@ -1,9 +1,9 @@
 """
 Schedules without matrices, as data in the IR.
 
-`loops` divides everything that is no contraction among invocations, `window` exchanges neighbours
-of sliding windows in registers, `rows` streams the other operand of few rows through registers
-once, `attention_lanes` computes an attention by multiply-adds.
+`loops` divides everything that is not a contraction among invocations, `window` exchanges
+neighbours of sliding windows in registers, `rows` streams the other operand of few rows through
+registers once, `attention_lanes` computes an attention by multiply-adds.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ REDUCERS = ("invocation", "subgroup", "workgroup")
 @irdl_attr_definition
 class LoopsAttr(KeyedAttr):
     """
-    The schedule of a dispatch that is no contraction.
+    The schedule of a dispatch that is not a contraction.
 
     `workgroup` is how many invocations a workgroup has, `workgroups` how many of them are launched;
     they take rows (points of the loops that reductions do not share) in turn until none is left.
     `elements` is how many neighbouring elements an invocation computes at a time, and loads and
     stores as a vector where they lie side by side. `reduce` is who computes a reduction: an
-    invocation by itself, the invocations of a subgroup, or those of a workgroup; a row's other
-    loops are divided among the same ones. With `rows` more than 1 a workgroup reduces `rows` times
-    `elements` neighbouring rows side by side: neighbouring invocations belong to neighbouring rows,
-    for arrays in which those lie side by side, and a row has `workgroup / rows` invocations.
+    invocation by itself, the invocations of a subgroup, or the invocations of a workgroup; a row's
+    other loops are divided among the same ones. With `rows` more than 1 a workgroup reduces `rows`
+    times `elements` neighbouring rows side by side: neighbouring invocations belong to neighbouring
+    rows, for arrays in which those lie side by side, and a row has `workgroup / rows` invocations.
     With `tile` more than 1, elements go through a square of so many by so many in Workgroup memory,
-    for results that lie along another loop than what they are computed from, as a transpose's.
+    for results that lie along another loop than their operands, as a transpose's.
 
         #schedule.loops<workgroup = 64, workgroups = 16, elements = 4, reduce = invocation>
     """
@@ -103,7 +103,7 @@ class WindowAttr(KeyedAttr):
 
     It loads the row of the input that they slide over once, and every further element of a window
     comes from another invocation by a rotation. `outputs` is how many filters an invocation applies
-    to what it holds, `subgroups` how many subgroups a workgroup has.
+    to its elements, `subgroups` how many subgroups a workgroup has.
 
         #schedule.window<outputs = 4, subgroups = 4>
     """
@@ -118,7 +118,7 @@ class WindowAttr(KeyedAttr):
 
 
 MOST_BYTES = 16
-"""Of a load."""
+"""Most bytes of a load."""
 
 MOST_DIGITS = 3
 """More than binary32 has."""
@@ -133,11 +133,11 @@ class RowsAttr(KeyedAttr):
     other invocations of a subgroup, and `subgroups[1]` subgroups, have other columns. An invocation
     takes K in units of one load, of at most `bytes`, of the operand that streams, and `steps` units
     at a time, so that as many loads are under way. Its columns are the first of `groups` groups,
-    which it computes one after the other: where that is all it has of K, what it read of the rows
-    stays in registers, and the loads of `ahead` groups are under way while one is computed. With
-    `digits` the rows' elements become integers of so many bytes where the other operand's are small
-    integers, of which packed dot products are computed. `within` lanes share each unit: all of them
-    load it, and each computes other elements of it.
+    which it computes one after the other: if such a group is all that an invocation has of K, the
+    elements of the rows stay in registers, and the loads of `ahead` groups are under way while one
+    is computed. With `digits` the rows' elements become integers of so many bytes where the other
+    operand's are small integers, of which packed dot products are computed. `within` lanes share
+    each unit: all of them load it, and each computes other elements of it.
 
         #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>
     """

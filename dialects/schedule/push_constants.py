@@ -11,8 +11,8 @@ bits than 32 is passed as a word.
     spirv.GlobalVariable @f_sizes {schedule.sizes = [array<i64: 0, 1>]} :
       !spirv.ptr<!spirv.struct<(i32 [0]), Block>, PushConstant>
 
-says that the first member is dimension 1 of argument 0. Whoever launches the kernel fills the block
-from the shapes of what it binds; of an argument of type `index`, dimension 0 is the number itself.
+says that the first member is dimension 1 of argument 0. The caller fills the block from the shapes
+of the buffers that it binds; for an argument of type `index`, dimension 0 is the number itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUMBERS = "schedule.numbers"
 """The attribute of a block of push constants, and of a launch."""
 
 NUMBER_BYTES = 4
-"""Of a member of the block."""
+"""Bytes of a member of the block."""
 
 
 def mark_numbers(variable: GlobalVariableOp) -> None:

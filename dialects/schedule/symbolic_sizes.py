@@ -1,5 +1,5 @@
 """
-Sizes that are known only when a program runs, as expressions in those of its buffers.
+Sizes that are known only when a program runs, as expressions of its buffers' dimensions.
 
 A `Size` is an `int` where it is known, and else a `SymbolicSize`: a polynomial over `Extent`s, the
 dynamic dimensions of tensors and buffers, and over quotients and minima of such polynomials. Sums,
@@ -26,14 +26,14 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 TYPICAL = 512
-"""What a dynamic size is taken for where a choice must be made."""
+"""The size that choices assume for a dynamic size."""
 
 TYPICAL_SIZE = "schedule.typical_size"
 """The attribute of a module whose dynamic sizes are typically of another number."""
 
 
 class UnknownSizeError(ArithmeticError):
-    """A symbolic size was asked for what depends on its value."""
+    """An operation needs the value of a symbolic size."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Extent:
     value: SSAValue
     dimension: int
     name: str = field(default="", compare=False)
-    """What the model calls it, for messages."""
+    """The model's name of the size, for messages."""
 
     @property
     def typical(self) -> int:
@@ -366,7 +366,7 @@ def surely_below(a: Size, b: Size) -> bool:
 
 
 def _is_natural(size: Size) -> bool:
-    """Whether a size is certainly 0 or more: a sum of products of what is."""
+    """Whether a size is certainly 0 or more: a sum of products of natural numbers."""
     return all(
         factor >= 0 and all(atom.is_natural for atom in atoms) for atoms, factor in _terms(size)
     )

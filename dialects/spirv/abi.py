@@ -1,5 +1,5 @@
 """
-Attributes of what a module needs, what a target offers, and how an entry point is launched.
+Attributes for the needs of a module, the features of a target, and the launch of an entry point.
 
 These are MLIR's own attributes in MLIR's spelling. None is an instruction: the version, capability
 and extension triple becomes the header and the first instructions of a binary; the others speak to
@@ -198,7 +198,7 @@ class LinkageAttributesAttr(KeyedAttr):
 @irdl_attr_definition
 class EntryPointABIAttr(KeyedAttr):
     """
-    How a kernel is launched: `#spirv.entry_point_abi<workgroup_size = [32, 1, 1]>`.
+    Launch parameters of a kernel: `#spirv.entry_point_abi<workgroup_size = [32, 1, 1]>`.
 
     On a function, under the name `spirv.entry_point_abi`.
     """
@@ -313,7 +313,7 @@ class CooperativeMatrixPropertiesAttr(KeyedAttr):
 
 @irdl_attr_definition
 class ResourceLimitsAttr(KeyedAttr):
-    """A device's limits; what is not given has Vulkan's smallest allowed value."""
+    """A device's limits; a missing limit has Vulkan's smallest allowed value."""
 
     name = "spirv.resource_limits"
     max_compute_shared_memory_size: IntAttr

@@ -43,7 +43,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, MatrixType, S
 
 
 class BinaryArithmetic(BinaryOperation, ABC):
-    """Component by component; `FLOATING` and `MATRICES` say on what."""
+    """Computes component by component; `FLOATING` and `MATRICES` give the operand types."""
 
     FLOATING: ClassVar[bool]
     MATRICES: ClassVar[bool] = False

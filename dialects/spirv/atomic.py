@@ -102,7 +102,7 @@ class AtomicOperation(SPIRVOp, ABC):
 
     @property
     def _value_type(self) -> Attribute:
-        """The pointee, or what the values say where the pointer is untyped."""
+        """The pointee, or the type of the values if the pointer is untyped."""
         type_ = self.operands[0].type
         if isinstance(type_, PointerType):
             return type_.pointee

@@ -389,7 +389,7 @@ def literal_words(value: IntegerAttr | FloatAttr, type: Attribute) -> list[int]:
         is_signed = type.signedness.data is Signedness.SIGNED
         return integer_words(value.value.data, type.width.data, is_signed)
     if isinstance(value, IntegerAttr) or not isinstance(type, AnyFloat):
-        raise ValueError(f"{value} is no constant of type {type}")
+        raise ValueError(f"{value} is not a constant of type {type}")
     try:
         packed = type.pack((value.value.data,))
     except OverflowError:

@@ -16,7 +16,7 @@ from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
 
 
 class ControlBarrier(SPIRVOp, ABC):
-    """A barrier, or a half of one: for whom it is, and what it does for memory."""
+    """A barrier, or a half of one: its execution scope, and its effect on memory."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "execution": "execution_scope",

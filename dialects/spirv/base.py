@@ -1,9 +1,9 @@
 """
-How an operation of the `spirv` dialect says which SPIR-V instruction it is.
+Base of the `spirv` dialect's operations: connects an operation with its SPIR-V instruction.
 
-An operation states its name, its operands and properties, and the rules its verifier checks. What
-the instruction's opcode is, in which order its words stand, which capabilities enable it: that is
-in the grammar table (`grammar/core.json`), found by the instruction's name.
+An operation states its name, its operands and properties, and the rules its verifier checks. The
+instruction's opcode, the order of its words and the capabilities that enable it are in the
+grammar table (`grammar/core.json`), found by the instruction's name.
 
 The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue`
 is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450); a grammar operand's field is its name in
@@ -41,13 +41,13 @@ class SPIRVOp(PlacedOperation, ABC):
 
     BY_SIGNATURE: ClassVar[bool] = False
     """
-    Whether the class's own rules look at types and properties only, not at what defines an operand
-    or stands around the operation: they are then checked once for each signature
+    Whether the class's own rules look at types and properties only, and not at the operands'
+    producers or the surrounding operations: they are then checked once for each signature
     (upstream/signatures.py).
     """
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """The capabilities that depend on the operation's types, each with what needs it."""
+        """The capabilities that depend on the operation's types, each with its reason."""
         return ()
 
 

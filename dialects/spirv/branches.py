@@ -1,5 +1,5 @@
 """
-Branches between the blocks of a function, and what they pass to the blocks' arguments.
+Branches between the blocks of a function, and the values they pass to the blocks' arguments.
 
 OpPhi is a block's argument: a branch gives the values. A branch stays in its region, so it cannot
 leave a selection or a loop except by the merge block.
@@ -73,7 +73,7 @@ def _print_successor(printer: Printer, block: Block, operands: Sequence[SSAValue
 
 
 def _verify_successor(op: Operation, block: Block, operands: Sequence[SSAValue]) -> None:
-    """What is passed to a block must be what its arguments take."""
+    """The values passed to a block must have the types of its arguments."""
     if block.parent is not op.parent_region():
         raise VerifyException(
             "a branch cannot leave its selection, loop or function: branch to the merge block"

@@ -235,7 +235,7 @@ class CompositeInsertOp(SPIRVOp):
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
-    """What stands at a path in a composite, as far as the operations that made it say."""
+    """The member at a path in a composite, if the operations that made it tell."""
     while path:
         constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:

@@ -353,7 +353,7 @@ class SpecConstantCompositeOp(ConstantSymbol):
     """
     OpSpecConstantComposite: `spirv.SpecConstantComposite @v (@x, @y) : vector<2xi32>`.
 
-    Of a cooperative matrix it has one constituent (CM-08).
+    A cooperative matrix has one constituent (CM-08).
     """
 
     name = "spirv.SpecConstantComposite"
@@ -572,7 +572,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
 
 
 class SPIRVConstants(ConstantMaterializationInterface):
-    """Makes a `spirv.Constant` of what a folder gives."""
+    """Makes a `spirv.Constant` of a folder's result."""
 
     def materialize_constant(self, value: Attribute, type: Attribute) -> ConstantOp | None:
         try:

@@ -1,7 +1,7 @@
 """
 The families' bases: what their operands may be, and the syntax that follows from it.
 
-A family checks types in `verify_`, in words: what the instruction takes, what it was given. The
+A family checks types in `verify_`, in words: the instruction's types, then the given ones. The
 declarative types only tie operands and results that have one type, because MLIR's syntax prints
 that type once. Custom directives are the pieces of MLIR's syntax that declarative formats have no
 word for.

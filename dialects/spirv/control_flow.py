@@ -406,7 +406,7 @@ class SelectionOfConstant(RewritePattern):
 def _taken_path(
     blocks: Sequence[Block],
 ) -> Sequence[tuple[Block, Sequence[SSAValue]]] | None:
-    """The blocks from the header to the merge block, with what is passed to each."""
+    """The blocks from the header to the merge block, with the values passed to each."""
     block, passed = blocks[0], ()
     path: list[tuple[Block, Sequence[SSAValue]]] = [(block, passed)]
     following = _decided(block.last_op)

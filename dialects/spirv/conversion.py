@@ -1,7 +1,7 @@
 """
 Conversions (SPIR-V 3.42.11): between numerical types, component by component, and of bits.
 
-Those that SPV_KHR_cooperative_matrix names convert cooperative matrices too (CM-19).
+The conversions that SPV_KHR_cooperative_matrix names convert cooperative matrices too (CM-19).
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class UConvertOp(WidthConversion, IntegerFoldable):
 
 @irdl_op_definition
 class QuantizeToF16Op(UnaryOperation):
-    """f32 rounded to what f16 can hold, still f32."""
+    """f32 rounded to a value of f16, still f32."""
 
     name = "spirv.QuantizeToF16"
     FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}

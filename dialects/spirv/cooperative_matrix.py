@@ -312,7 +312,7 @@ class CooperativeMatrixMulAddOp(SPIRVOp):
 @irdl_op_definition
 class CooperativeMatrixLengthOp(SPIRVOp):
     """
-    How many components of a matrix of this type one invocation holds (CM-18).
+    Number of components of a matrix of this type that one invocation holds (CM-18).
 
     `spirv.KHR.CooperativeMatrixLength : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>`
     """

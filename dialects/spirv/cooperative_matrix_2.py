@@ -38,7 +38,7 @@ def called(op: Operation, name: SymbolRefAttr) -> FuncOp | None:
     """
     The function that an operation names; None outside of a module.
 
-    Raises VerifyException where the symbol is none.
+    Raises VerifyException if the symbol is not a function.
     """
     if op.parent_op() is None:
         return None
@@ -196,9 +196,9 @@ class CooperativeMatrixPerElementOp(SPIRVOp):
     """
     A function of row, column, component and further arguments, applied to every component.
 
-    `spirv.NV.CooperativeMatrixPerElementOp %m, @relu(%x) : !spirv.coopmatrix<...>, f32 -> ...`.
-    Of an argument that is a matrix of the same shape, scope and use, the function may take the
-    component of the same place.
+    `spirv.NV.CooperativeMatrixPerElementOp %m, @relu(%x) : !spirv.coopmatrix<...>, f32 -> ...`. If
+    an argument is a matrix of the same shape, scope and use, the function may take its component of
+    the same place.
     """
 
     name = "spirv.NV.CooperativeMatrixPerElementOp"

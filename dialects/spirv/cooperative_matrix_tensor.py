@@ -1,7 +1,7 @@
 """
 Cooperative matrices moved through tensor layouts (SPV_NV_cooperative_matrix2).
 
-What stands behind the layout says which addressing operands there are:
+The text behind the layout says which addressing operands there are:
 `spirv.NV.CooperativeMatrixLoadTensor %p, %m, %layout view(%v) decode(@f) ["Aligned", 16] : types`.
 Elements that a view clips away keep the value they have in `%m`. None is MLIR's.
 """

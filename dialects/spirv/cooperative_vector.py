@@ -1,5 +1,5 @@
 """
-SPV_NV_cooperative_vector: long vectors times matrices in memory, and what training accumulates.
+SPV_NV_cooperative_vector: long vectors times matrices in memory, and accumulation for training.
 
 The numbers that describe the matrix come from constant instructions and stand in parentheses:
 `spirv.NV.CooperativeVectorMatrixMul %x, %w[%at] (input_interpretation = Float16NV, ..., m = 16, k =

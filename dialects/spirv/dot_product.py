@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.spirv.enums import Capability, PackedVectorFormat
 
 
 class DotSignedness(Enum):
-    """How the components of the two vectors extend to the result's width (DOT-15)."""
+    """Extension of the two vectors' components to the result's width (DOT-15)."""
 
     SIGNED = "S"
     UNSIGNED = "U"

@@ -2,8 +2,8 @@
 Folders: what operations give where their operands are constants.
 
 A class says what it computes of Python's numbers (`COMPUTE`); the result is cut to its width as
-SPIR-V says. What is undefined (a division by zero, a shift beyond the width) is not folded. Of
-floats only what has one exact result is folded.
+SPIR-V says. Undefined results (a division by zero, a shift beyond the width) are not folded. Floats
+are folded only if there is one exact result.
 """
 
 from __future__ import annotations

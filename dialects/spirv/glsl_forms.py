@@ -218,7 +218,7 @@ class GLPointerForm(GLTyped, ABC):
         super().__init__(operands=[operand, pointer], result_types=[SSAValue.get(operand).type])
 
     def written(self) -> Attribute:
-        """The type of what is written, of any signedness."""
+        """The type of the written value, of any signedness."""
         return self.operand.type
 
     def verify_(self) -> None:

@@ -47,11 +47,13 @@ class GroupInstruction(SPIRVOp, ABC):
     """
     Reads other invocations of its group.
 
-    What the interpreter checks when it is executed is said here: the class attributes are rules.
+    The class attributes name the rules that the interpreter checks when it executes it.
     """
 
     UNIFORM: ClassVar[tuple[str, str] | None] = None
-    """The rule by which the second operand is the same in all of the group, and what it is."""
+    """
+    The rule by which the second operand is the same in all of the group, and the operand's name.
+    """
 
     CLUSTER: ClassVar[str] = "GROUP-02"
     """The rule that a cluster's size keeps."""

@@ -87,7 +87,8 @@ class GenericPtrMemSemanticsOp(SPIRVOp):
 
 class SaturatingConversion(NumericConversion, ABC):
     """
-    Converts between signed and unsigned integers; what does not fit becomes the nearest that does.
+    Converts between signed and unsigned integers; a value that does not fit becomes the nearest
+    that does.
     """
 
     def verify_(self) -> None:

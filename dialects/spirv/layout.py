@@ -147,7 +147,7 @@ def size_in_bytes(
     """
     The size of a value of `type`, padding at the end of a struct included.
 
-    A runtime array counts as 0 (so a struct that ends in one has the size of what stands before
+    A runtime array counts as 0 (so a struct that ends in one has the size of the members before
     it). `lengths` gives the values of the specialization constants that arrays name. Raises
     VerifyException for types without a layout, such as a cooperative matrix.
     """

@@ -55,7 +55,7 @@ CONVERSIONS = frozenset(
 USE_CONVERSIONS = frozenset(
     {Capability.CooperativeMatrixConversionsNV, Capability.CooperativeMatrixConversionsEXT}
 )
-"""What lets a conversion turn an accumulator into an A or a B."""
+"""Capabilities that let a conversion turn an accumulator into an A or a B."""
 
 POINTER_USERS = frozenset(
     {
@@ -89,8 +89,8 @@ def check_module(module: Operation) -> None:
     """
     Check every rule that needs the module.
 
-    Raises `VerifyException` with the rule's id. What depends on declared capabilities is checked
-    only where the module declares any.
+    Raises `VerifyException` with the rule's id. Rules that depend on declared capabilities are
+    checked only if the module declares any.
     """
     constants = specialization_constants(module)
     triple = module.properties.get("vce_triple")
@@ -136,7 +136,7 @@ def is_kernel(declared: frozenset[Capability]) -> bool:
 
 
 def _declared(triple: Attribute | None) -> frozenset[Capability]:
-    """The capabilities a triple states; what they imply is not among them."""
+    """The capabilities a triple states, without the ones they imply."""
     if not isinstance(triple, VerCapExtAttr):
         return frozenset()
     return frozenset(c.data for c in triple.capabilities)
@@ -146,7 +146,7 @@ def specialization_constants(module: Operation) -> Mapping[str, Attribute | None
     """
     Symbol -> default value of each of the module's specialization constants.
 
-    Of one that an operation on others gives it is the type: what it is, a launch decides.
+    A constant computed from others maps to its type: only a launch knows its value.
     """
     constants: dict[str, Attribute | None] = {}
     # They stand directly in a module.
@@ -246,7 +246,7 @@ def cm_11_layout_constant(
     if default is not None and default not in allowed:
         refuse(
             "CM-11",
-            f"the default of the layout {layout} is {default}, which is no layout",
+            f"the default of the layout {layout} is {default}, which is not a layout",
             "use 0 for row-major or 1 for column-major",
         )
 
@@ -311,7 +311,7 @@ IN_A_MODULE = frozenset(
         "EXT.SpecConstantCompositeReplicate KHR.ConstantData KHR.SpecConstantData"
     ).split()
 )
-"""What may stand directly in a module."""
+"""Operations that may stand directly in a module."""
 
 
 @irdl_op_definition

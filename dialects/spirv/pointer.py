@@ -1,5 +1,5 @@
 """
-Pointers compared, subtracted and formed from bytes; copies and sizes of what they point to.
+Pointers compared, subtracted and formed from bytes; copies and sizes of the memory they point to.
 
 None of these is MLIR's. Both operands' types are written, since one of two compared pointers may be
 untyped.
@@ -150,7 +150,7 @@ class CopyMemorySizedOp(MemoryCopying):
     """
     OpCopyMemorySized: `spirv.CopyMemorySized %to, %from, %bytes ["Aligned", 4] : T1, T2, i32`.
 
-    Of two memory operands the first is the target's, as in spirv.CopyMemory.
+    The first of two memory operands is the target's, as in spirv.CopyMemory.
     """
 
     name = "spirv.CopyMemorySized"

@@ -6,8 +6,8 @@ Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
 `["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`.
 
 The traits are those that stock passes ask for. An operation without one is taken to do anything: it
-stays, and nothing is moved or merged across it. That holds of atomics, barriers, calls, and of what
-ends an invocation or leaves a construct.
+stays, and nothing is moved or merged across it. The same holds for atomics, barriers, calls, and
+operations that end an invocation or leave a construct.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ VARYING: Mapping[StorageClass, Capability] = {
     StorageClass.Workgroup: Capability.VariablePointers,
     StorageClass.PhysicalStorageBuffer: Capability.PhysicalStorageBufferAddresses,
 }
-"""What pointers into a storage class need to be computed, not only formed in place."""
+"""
+Capabilities that are needed to compute pointers into a storage class, not only to form them in
+place.
+"""
 
 
 def pointer_type(value: SSAValue) -> PointerType:

@@ -1,8 +1,8 @@
 """
 Carriers: instructions, types and decorations that the dialect has no declaration for.
 
-A carried instruction keeps its name and its operands in the grammar's order, so that nothing of a
-module is lost; what it means, the dialect does not say. An operand is a value, a symbol, a type, a
+A carried instruction keeps its name and its operands in the grammar's order, so that a module is
+kept in full; the dialect does not know its meaning. An operand is a value, a symbol, a type, a
 constant of the module, an extended instruction set, or a literal: a word, or a string.
 
     %r = spirv.Raw "OpImageRead"(%image, %at, 0) : (!spirv.raw<...>, vector<2xi32>) -> vector<4xf32>
@@ -326,7 +326,7 @@ class RawGlobalOp(ConstantSymbol):
     @property
     def constant_type(self) -> Attribute:
         if self.type is None:
-            raise VerifyException(f"{self.instruction.data} is no constant")
+            raise VerifyException(f"{self.instruction.data} is not a constant")
         return self.type
 
     @classmethod

@@ -1,10 +1,10 @@
 """
 The static rules of the four extensions, one function for each, named after the rule.
 
-A function takes what it checks, returns nothing where the rule holds, and otherwise raises a
-`VerifyException` that says the rule's id, what breaks it and what to do instead. Operations call
-the functions from their verifiers. Rules that need more than one operation are in
-`module.py`. The ids are those of docs/rules.md.
+A function takes the values to check, returns None if the rule holds, and otherwise raises a
+`VerifyException` with the rule's id, the cause and the remedy. Operations call the functions from
+their verifiers. Rules that need more than one operation are in `module.py`. docs/rules.md defines
+the ids.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ def cm_17_length(result: Attribute, type_: Attribute) -> None:
 
 
 MATRIX_PARTS = ("rows", "columns", "scope", "use")
-"""What a cooperative matrix type has besides its component type."""
+"""Parts of a cooperative matrix type besides its component type."""
 
 
 def cm_19_conversion(

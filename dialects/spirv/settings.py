@@ -2,7 +2,7 @@
 Numbers, Booleans and enumerants that SPIR-V takes from constant instructions, as properties.
 
 Several of them stand in parentheses by name, `(m = 16, memory_layout = RowMajorNV, transpose =
-false)`, a number that is no i32 with its type; in the place of each a specialization constant's
+false)`, a number that is not an i32 with its type; in the place of each a specialization constant's
 `@name` may stand.
 """
 
@@ -27,7 +27,7 @@ from xdsl.printer import Printer
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 
 Setting: TypeAlias = "int | bool | str | EnumerationAttr[Any] | SymbolRefAttr"
-"""What a constructor takes for one: a string is a specialization constant's name."""
+"""A constructor's argument for a setting: a string is a specialization constant's name."""
 
 Kind: TypeAlias = "type[int | bool | EnumerationAttr[Any]]"
 
@@ -74,7 +74,7 @@ def _parse_setting(parser: Parser, kind: Kind) -> Attribute:
         return setting(number)
     type = parser.parse_type()
     if not isinstance(type, IntegerType):
-        parser.raise_error(f"{type} is no type of integers")
+        parser.raise_error(f"{type} is not a type of integers")
     return IntegerAttr(number, type)
 
 

@@ -195,8 +195,8 @@ class ExecutionModeOp(SPIRVOp):
     """
     OpExecutionMode: `spirv.ExecutionMode @main "LocalSize", 32, 1, 1`.
 
-    What OpExecutionModeId takes ids for may be a specialization constant's `@name`, or a type:
-    `spirv.ExecutionMode @main "LocalSizeId", @x, 1, 1`.
+    An operand that OpExecutionModeId takes as an id may be a specialization constant's `@name`, or
+    a type: `spirv.ExecutionMode @main "LocalSizeId", @x, 1, 1`.
     """
 
     name = "spirv.ExecutionMode"
@@ -252,7 +252,7 @@ class ModuleVariable(SPIRVOp, ABC):
     @property
     @abstractmethod
     def object_type(self) -> Attribute | None:
-        """The type of what the variable holds; None where an untyped one does not say."""
+        """The type of the variable's value; None if an untyped one does not say."""
 
     @property
     def storage_class(self) -> StorageClass:
@@ -277,7 +277,10 @@ class ModuleVariable(SPIRVOp, ABC):
         return placement
 
     def _print_placement(self, printer: Printer, *hidden: str) -> None:
-        """What `_parse_placement` reads, then the other properties but the hidden ones."""
+        """
+        Prints the text that `_parse_placement` reads, then the other properties but the hidden
+        ones.
+        """
         unseen = {"sym_name", "type", "initializer", "built_in", *hidden}
         if self.initializer is not None:
             printer.print_string(" initializer(")

@@ -1,5 +1,5 @@
 """
-Group instructions from before SPIR-V 1.3, and what extensions add to the later ones.
+Group instructions from before SPIR-V 1.3, and extensions of the later ones.
 
 OpGroup* (capability Groups, and SPV_KHR_uniform_group_instructions) and OpSubgroup*KHR need all
 invocations of the group to arrive (uniform control flow), so none is speculatable. MLIR has

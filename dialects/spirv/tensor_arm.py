@@ -2,7 +2,7 @@
 SPV_ARM_tensors: tensors as resources, read and written by elements or runs of elements.
 
 The type is MLIR's, `!spirv.arm.tensor<1x16xf32>`; the instructions are not. Graphs of tensors
-(SPV_ARM_graph) are no compute and are carried only.
+(SPV_ARM_graph) are not compute and are carried only.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class TensorAccess(SPIRVOp, ABC):
 def _mask(
     operands: TensorOperands, outside: Value | None, available: Scope | None, visible: Scope | None
 ) -> dict[str, Attribute]:
-    """The properties, with the bits of what is given."""
+    """The properties, with the bits of the given operands."""
     properties: dict[str, Attribute] = {}
     if outside is not None:
         operands |= TensorOperands.OutOfBoundsValueARM

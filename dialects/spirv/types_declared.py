@@ -223,7 +223,7 @@ class TensorLayoutType(DeclaredType):
     """
     OpTypeTensorLayoutNV: `!spirv.NV.tensor_layout<2, Undefined>`.
 
-    Dimensions, and what an element outside of the tensor is.
+    Number of dimensions, and the value of elements outside of the tensor.
     """
 
     name = "spirv.NV.tensor_layout"

@@ -86,7 +86,7 @@ class Header:
     def values(self) -> dict[str, Any]:
         """The values by key, which come first."""
         if self.data[:4] != MAGIC:
-            raise FrontendError("this is no GGUF file", self.place, "give a GGUF file")
+            raise FrontendError("this is not a GGUF file", self.place, "give a GGUF file")
         self.offset = 4
         (version,) = self.numbers("I", 1)
         if version not in VERSIONS:
@@ -116,7 +116,7 @@ class Header:
         if all(type(part) is wanted for part, wanted in zip(nested, types, strict=False)):
             return
         raise FrontendError(
-            f"{key} is no {' of '.join(t.__name__ for t in types)}",
+            f"{key} is not of type {' of '.join(t.__name__ for t in types)}",
             self.place,
             AGAIN,
         )
@@ -140,7 +140,7 @@ class Header:
             return self.data[start : self.offset].decode()
         except UnicodeDecodeError as error:
             raise FrontendError(
-                "a string of the header is no UTF-8",
+                "a string of the header is not UTF-8",
                 f"{self.place}, byte {start + error.start}",
                 AGAIN,
             ) from error

@@ -113,7 +113,7 @@ def written(
 
 def _odd(s: Scalars, x: Number) -> Number:
     """
-    A f64 in f32; what is no f32 has the last bit set, so that it lies on no middle.
+    A f64 in f32; what is not an f32 has the last bit set, so that it lies on no middle.
 
     Rounding it again is then as good as rounding once.
     """

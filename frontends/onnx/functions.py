@@ -48,7 +48,7 @@ def import_nodes(nodes: Nodes, weights: Weights) -> None:
 
 
 def results_of(nodes: Nodes) -> dict[str, Tensor]:
-    """The outputs by name; raises `FrontendError` for what is no tensor of the declared type."""
+    """The outputs by name; raises `FrontendError` for what is not a tensor of the declared type."""
     outputs = nodes.model.graph.output
     results = [nodes.values[value.name] for value in outputs]
     _refuse_sequences(outputs, results)

@@ -487,7 +487,7 @@ def whole_numbers(t: Tensor) -> Any:
     if numbers is None or not t.element.is_float:
         return t.known
     if not np.array_equal(numbers, np.trunc(numbers)):
-        raise TypeError(f"{numbers} are no whole numbers")
+        raise TypeError(f"{numbers} are not whole numbers")
     return np.array([int(n) for n in numbers.flat], object).reshape(numbers.shape)
 
 

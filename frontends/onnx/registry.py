@@ -47,7 +47,7 @@ REFUSED = {
         ("it reads text, or counts words", "cut the model there, and do it on the host"),
     ),
     "Gradient": ("it asks for derivatives", "export the model for inference"),
-    "ai.onnx.ml": ("it is no operator on tensors of numbers", "run it on the host"),
+    "ai.onnx.ml": ("it is not an operator on tensors of numbers", "run it on the host"),
     "MelWeightMatrix": ("it is computed when the model runs", "make its operands constants"),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }

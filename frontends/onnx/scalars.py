@@ -176,7 +176,7 @@ class Scalars:
         return self._insert(arith.CmpiOp(x.value, other.value, predicate), BOOL)
 
     def select(self, condition: Number, then: Operand, otherwise: Operand) -> Number:
-        """One of two numbers, of which one at least is no Python number."""
+        """One of two numbers, of which one at least is not a Python number."""
         element = next(v.element for v in (then, otherwise) if isinstance(v, Number))
         a, b = self.number(then, element), self.number(otherwise, element)
         return self._insert(arith.SelectOp(condition.value, a.value, b.value), element)

@@ -6,7 +6,7 @@ Which inputs and outputs of a model are one state of a session, and what follows
 
 The model's own names say it: an input with `past` in its name goes on as the output with `present`
 in that place. How many tokens came before is a number, `past`, that callers give. What follows from
-it and from the number of new tokens is no input: masks of all tokens, and their positions.
+it and from the number of new tokens is not an input: masks of all tokens, and their positions.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _mapped(tensor: Any, folder: Path | None) -> Array:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise _refusal(tensor, f"is outside of the model's folder: {path}")
     if not path.is_file():
-        raise _refusal(tensor, f"is in {path}, which is no file")
+        raise _refusal(tensor, f"is in {path}, which is not a file")
     bits, dtype = _width(tensor)
     start, count = int(entries.get("offset") or 0), math.prod(tensor.dims)
     size = (count * bits + 7) // 8

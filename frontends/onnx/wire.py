@@ -1,5 +1,5 @@
 """
-Reads the parts of a file whose format leaves room for anything: names that are no text, unknown
+Reads the parts of a file whose format leaves room for anything: names that are not text, unknown
 types.
 """
 
@@ -15,7 +15,7 @@ STRING = 9
 
 
 def refuse_strange(model: Any, place: str) -> None:
-    """Refuse names that are no UTF-8, and unknown element types; raises `FrontendError`."""
+    """Refuse names that are not UTF-8, and unknown element types; raises `FrontendError`."""
     onnx: Any = import_module("onnx")
     known = set(onnx.TensorProto.DataType.values())
     waiting = [model]
@@ -40,7 +40,7 @@ def refuse_strange(model: Any, place: str) -> None:
 def _refuse_bytes(text: str | bytes, place: str) -> None:
     if isinstance(text, bytes):
         raise FrontendError(
-            f"the model is not valid: a name is no UTF-8: {text[:40]!r}", place, "export it again"
+            f"the model is not valid: a name is not UTF-8: {text[:40]!r}", place, "export it again"
         )
 
 
@@ -48,5 +48,7 @@ def _refuse_number(number: int, known: set[int], name: str, place: str) -> None:
     if number not in known:
         whose = f" of {name!r}" if name else ""
         raise FrontendError(
-            f"the model is not valid: {number} is no element type{whose}", place, "export it again"
+            f"the model is not valid: {number} is not an element type{whose}",
+            place,
+            "export it again",
         )

@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.numbers import Array
 
 def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: str) -> Pointer:
     """
-    The pointer, with addresses rounded down where they are no multiple of `size`, which is
+    The pointer, with addresses rounded down where they are not multiples of `size`, which is
     reported.
     """
     if pointer.scale % size == 0 and pointer.base % size == 0:
@@ -34,7 +34,7 @@ def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: 
     wrong = checker.find_active(
         "ALIGN-01",
         op,
-        f"{what} at an address that is no multiple of its {size} bytes",
+        f"{what} at an address that is not a multiple of its {size} bytes",
         address % size != 0,
         checker.batch.mask,
         values={"address": address},
@@ -61,7 +61,7 @@ def check_aligned_operand(
     checker.find_active(
         "ALIGN-02",
         op,
-        f"the memory operand says Aligned {size}, but the address is no multiple of that",
+        f"the memory operand says Aligned {size}, but the address is not a multiple of that",
         address % size != 0,
         checker.batch.mask,
         values={"address": address},

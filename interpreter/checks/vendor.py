@@ -214,7 +214,7 @@ def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -
     )
 
 
-# Tensors: what lies outside of one is no error, and what stands for it may be undefined, too.
+# Tensors: what lies outside of one is not an error, and what stands for it may be undefined, too.
 
 
 @checked(tensor_arm.TensorReadOp)

@@ -105,7 +105,7 @@ class Placement:
         total = stride * self.pointee_bytes
         if (total % self.size).any():
             raise InterpreterError(
-                f"{self.op.name}: a Stride of {total.flat[0]} bytes is no multiple of the "
+                f"{self.op.name}: a Stride of {total.flat[0]} bytes is not a multiple of the "
                 f"component's {self.size}",
                 self.op,
             )

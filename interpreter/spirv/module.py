@@ -130,7 +130,7 @@ def _number(value: Attribute, context: Context) -> int:
         return int(context.specialize(value).item())
     if isinstance(value, IntegerAttr):
         return value.value.data
-    raise InterpreterError(f"{value} is no number of invocations")
+    raise InterpreterError(f"{value} is not a number of invocations")
 
 
 def _workgroup_size_constant(op: Operation, context: Context) -> Array | None:

@@ -109,7 +109,7 @@ def copy_sized(op: ops.CopyMemorySizedOp, context: Context) -> Function:
     def call(batch: Batch, to: Any, origin: Any, size: Array) -> None:
         if isinstance(to, VariablePointer) or isinstance(origin, VariablePointer):
             raise InterpreterError(
-                f"{op.name} of a variable that is no memory of bytes",
+                f"{op.name} of a variable that is not memory of bytes",
                 op,
                 "make it an untyped variable, or copy it whole by spirv.CopyMemory",
             )

@@ -149,7 +149,7 @@ class Evaluator:
             return self.context.specialize(attribute)
         if isinstance(attribute, ConstantRefAttr):
             return constant_value(attribute.value, attribute.type, self.context)
-        raise InterpreterError(f"{attribute} is no constant")
+        raise InterpreterError(f"{attribute} is not a constant")
 
     def _composite(self, constituents: Sequence[Attribute], form: Form) -> Any:
         parts = [self.operand(constituent) for constituent in constituents]
@@ -185,7 +185,7 @@ def operation_named_by(op: RawGlobalOp, context: Context) -> Operation:
     try:
         cls = _operations().get(name)
         if cls is None:
-            raise VerifyException(f"{name} is no operation of the dialect")
+            raise VerifyException(f"{name} is not an operation of the dialect")
         definition = cls.get_irdl_definition()
         numbers = [word.data for word in layout if isinstance(word, IntAttr)]
         rest = [ArrayAttr([IntegerAttr(n, i32) for n in numbers])] if numbers else []
@@ -226,5 +226,5 @@ def _constant(attribute: Attribute, context: Context) -> SSAValue:
         return ConstantOp(attribute.value, attribute.type).result
     constant = context.symbol(attribute) if isinstance(attribute, SymbolRefAttr) else None
     if not isinstance(attribute, SymbolRefAttr) or not isinstance(constant, ConstantSymbol):
-        raise VerifyException(f"{attribute} is no constant")
+        raise VerifyException(f"{attribute} is not a constant")
     return ReferenceOfOp(attribute, constant.constant_type).result

@@ -85,7 +85,7 @@ def column_readers(source: SSAValue, columns: int) -> ColumnReaders:
     """
     What the operations behind the one that computes `source`, so many columns, make of it.
 
-    Raises `NotFused` where an element asks for columns that are no group of neighbours.
+    Raises `NotFused` where an element asks for columns that are not a group of neighbours.
     """
     try:
         reader, results = _results_behind(source)

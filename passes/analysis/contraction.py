@@ -304,7 +304,7 @@ def fill_of(value: SSAValue) -> int:
 
 
 def pads_with_zeros(op: tensor.PadOp) -> bool:
-    """Whether a padding is known to be of zeros, and to be no cropping."""
+    """Whether a padding is known to be of zeros, and to be not a cropping."""
     return padding_of(op) == 0
 
 

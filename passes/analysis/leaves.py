@@ -136,7 +136,9 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
         case _ if op.name == "arith.constant":
             pass
         case _:
-            raise NotFused(f"an operand comes from {op.name}, which is no element-wise operation")
+            raise NotFused(
+                f"an operand comes from {op.name}, which is not an element-wise operation"
+            )
 
 
 def leaf_of(placed: Placed, sizes: Sequence[Size]) -> Leaf:

@@ -29,7 +29,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 from xdsl_spirv.passes.analysis.loops_nests import Nest, all_reductions_of
 
 Axis: TypeAlias = int | None
-"""A loop's number; None for an index that is no single loop."""
+"""A loop's number; None for an index that is not a single loop."""
 Access: TypeAlias = tuple[Array, tuple[Axis, ...]]
 """An array and the loops at whose indices it is read."""
 

@@ -3,7 +3,7 @@ Reads the bodies of operations on tensors.
 
 Of a contraction's body: accumulator + one factor of each input. A factor is what is computed from
 its input before the multiplication. One that only extends the input to the result's type belongs to
-the contraction; any other (a cast that is no extension, a zero point, a scale) is elementwise.
+the contraction; any other (a cast that is not an extension, a zero point, a scale) is elementwise.
 
 Of operations that compute each element of their result by itself: one form for all of them.
 

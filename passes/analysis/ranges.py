@@ -276,7 +276,7 @@ def _to_float(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _to_integer(op: Operation, operands: Sequence[Range]) -> Range:
-    """Toward zero; what does not fit is no value that anybody may read."""
+    """Toward zero; what does not fit is not a value that anybody may read."""
     x = operands[0]
     if numbers.isinf(x.low) or numbers.isinf(x.high):
         return everything(op.results[0].type)

@@ -145,13 +145,13 @@ def band(condition: Node, hides: bool) -> Band:
         case Node("arith.cmpi", detail, (left, right)):
             predicate = dict(detail)["predicate"].value.data
         case _:
-            raise NotTraced("a mask that is no comparison")
+            raise NotTraced("a mask that is not a comparison")
     left, right = _sum_of(left), _sum_of(right)
     relation = SIGNED.get(predicate)
     if predicate in UNSIGNED and _is_natural(left) and _is_natural(right):
         relation = UNSIGNED[predicate]
     if relation is None:
-        raise NotTraced("a mask that is no order")
+        raise NotTraced("a mask that is not an order")
     if not hides:
         relation = OPPOSITE[relation]
     names = sorted({*left, *right} - {""})

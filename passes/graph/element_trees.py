@@ -38,7 +38,7 @@ from xdsl_spirv.passes.analysis.sizes import extent, extents
 from xdsl_spirv.passes.analysis.sizes import number as size_of
 
 MOST_NODES = 400
-"""A formula longer than that is no part of a pattern."""
+"""A formula longer than that is not part of a pattern."""
 
 
 class NotTraced(ValueError):

@@ -182,8 +182,8 @@ def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
     What a contraction's kernel makes by itself: also a constant around an operand.
 
     A padding whose elements are computed on before they are multiplied is none: what surrounds the
-    operand then is no constant that the kernel could read. An operand whose elements are all equal
-    is memory like any other.
+    operand then is not a constant that the kernel could read. An operand whose elements are all
+    equal is memory like any other.
     """
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
@@ -304,7 +304,9 @@ def _rounds(op: linalg.ops.GenericOp) -> bool:
 
 
 def _has_kernel(value: SSAValue, block: Block) -> bool:
-    """Whether a value is computed of several ones, for one reader, by what is no dispatch yet."""
+    """
+    Whether a value is computed of several ones, for one reader, by what is not a dispatch yet.
+    """
     owner = value.owner
     if not isinstance(owner, linalg.ops.GenericOp) or SCHEDULE in owner.attributes:
         return False

@@ -51,7 +51,7 @@ def is_cheap(value: SSAValue) -> bool:
 
 
 def is_computed(value: SSAValue) -> bool:
-    """Whether a value is a scalar that is no constant."""
+    """Whether a value is a scalar that is not a constant."""
     scalar = not isinstance(value.type, TensorType | MemRefType)
     return scalar and not isinstance(value.owner, arith.ConstantOp)
 

@@ -1,5 +1,5 @@
 """
-Which operations that are no contraction become one kernel.
+Which operations that are not contractions become one kernel.
 
     %m = max over a row of %x
     %e = exp(%x - %m)                     one dispatch: a group of invocations for each row,
@@ -227,7 +227,7 @@ def drop_unused_results(op: Operation) -> None:
 
 
 def _is_candidate(op: Operation, group: Group) -> bool:
-    """Whether only the group reads an operation's results, and it is no kernel yet."""
+    """Whether only the group reads an operation's results, and it is not a kernel yet."""
     if op.parent_block() is not group.block or SCHEDULE in op.attributes:
         return False
     if not isinstance(op, (LinalgStructuredOperation, *MOVES)) or _is_cheap(op):

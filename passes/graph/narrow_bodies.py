@@ -280,7 +280,7 @@ def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
         case FloatAttr(value=value):
             return arith.ConstantOp(FloatAttr(_single(value.data), f32))
         case _:
-            raise AssertionError(f"{op.value} is no number")
+            raise AssertionError(f"{op.value} is not a number")
 
 
 def _single(value: float) -> float:

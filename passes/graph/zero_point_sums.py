@@ -244,7 +244,8 @@ class _Quantized:
         before, empty = empty_of(shape, self.type)
         fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
         ops: list[Operation] = [zero, *before, empty, fill]
-        # A window's size is no dimension of the operand; that of a tensor without contents says it.
+        # A window's size is not a dimension of the operand; that of a tensor without contents says
+        # it.
         named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
         windows = [at for at in range(len(kept), count) if at not in named]
         inputs, maps = [self.values[operand.input]], [renamed]

@@ -429,7 +429,7 @@ class AttentionCode(FragmentNumbers):
 
     @abstractmethod
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
-        """-inf where a key is no key, or comes after what the row may see."""
+        """-inf where a key is not a key, or comes after what the row may see."""
 
     @abstractmethod
     def _of_places(self, element: Callable[[Index, Index], SSAValue]) -> Fragment:

@@ -35,7 +35,7 @@ class ConvertedAttentionCode(AttentionCode):
     # Scores
 
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
-        """-inf where a key is no key, or comes after what the row may see."""
+        """-inf where a key is not a key, or comes after what the row may see."""
         b, plan = self.b, self.plan
         _, keys, _, _ = plan.op.extents
         first = b.plus(key, j * self.n)

@@ -85,7 +85,7 @@ class MemoryAttentionCode(AttentionCode):
         return self.b.add(arith.SIToFPOp(integer, f32))
 
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
-        """-inf where a key is no key, or comes after what the row may see."""
+        """-inf where a key is not a key, or comes after what the row may see."""
         b, plan = self.b, self.plan
         _, keys, _, _ = plan.op.extents
         first = b.plus(key, j * self.n)

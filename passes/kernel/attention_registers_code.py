@@ -172,7 +172,7 @@ class RegisterAttentionCode(FragmentNumbers):
         return state
 
     def _masked_tiles(self, lower: Index, upper: Index, state: State) -> State:
-        """Those at an edge: they read for themselves, as their rows may be no rows."""
+        """Those at an edge: they read for themselves, as their rows may be not rows."""
         if not self.plan.hides:
             return state
         if self.key_parts > 1:
@@ -339,7 +339,7 @@ class RegisterAttentionCode(FragmentNumbers):
     def _masked(
         self, scores: list[list[list[SSAValue]]], tile: Index
     ) -> list[list[list[SSAValue]]]:
-        """-inf where a key is no key, or outside of what the row may see."""
+        """-inf where a key is not a key, or outside of what the row may see."""
         window, first = self.plan.sizes.window, self.b.times(tile, self.keys)
         limits = self._limits(tile)
         lows = None

@@ -145,7 +145,9 @@ class SharedDigits:
 
 
 class KeptDigits(RowDigits):
-    """A unit's digits as they were written; what is no quad is made of the elements once more."""
+    """
+    A unit's digits as they were written; what is not a quad is made of the elements once more.
+    """
 
     def __init__(self, shared: SharedDigits, row: int, unit: Index, elements: Elements):
         self.shared, self.row, self.number, self._make = shared, row, unit, elements

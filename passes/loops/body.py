@@ -1,5 +1,6 @@
 """
-The body of a dispatch that is no contraction, on buffers: moves of elements are views and copies.
+The body of a dispatch that is not a contraction, on buffers: moves of elements are views and
+copies.
 
     tensor.insert_slice %part into %whole      linalg.copy %whole to %r
                                         ->     %v = memref.subview %r; memref.copy %part to %v

@@ -127,8 +127,8 @@ def _check(
         refuse(
             PASS,
             collective,
-            f"workgroup = {schedule.workgroup.data} is no multiple of the {size} invocations of a "
-            f"subgroup: {-(-schedule.workgroup.data // size) * size} would be",
+            f"workgroup = {schedule.workgroup.data} is not a multiple of the {size} invocations of "
+            f"a subgroup: {-(-schedule.workgroup.data // size) * size} would be",
         )
 
 

@@ -152,7 +152,7 @@ class _Match:
             narrow,
         )
         if self.finite and not self._sees_some(queries):
-            raise NotTraced("a row may see nothing, and its mask is no infinity")
+            raise NotTraced("a row may see nothing, and its mask is not infinity")
         return attention.renamed({queries: "m"})
 
     def _queries(self) -> str:
@@ -214,7 +214,7 @@ class _Match:
         mask = uncast(y)
         value, place = (mask.value, mask.place) if mask.value else (y.value, y.place)
         if value is None:
-            raise NotTraced("a mask that is no tensor")
+            raise NotTraced("a mask that is not a tensor")
         operand = stored(value, place)
         if not isinstance(
             element_type(operand[0]), Float16Type | BFloat16Type | Float32Type
@@ -244,11 +244,11 @@ class _Match:
             or not is_zero(first.init)
             or element_type(first.a) != element_type(self.last.b)
         ):
-            raise NotTraced("scores are no product")
+            raise NotTraced("scores are not a product")
         *_, d = first.groups
         loops = loops_at(first.maps[2], place)
         if len(d) != 1 or element_type(first.a) != element_type(first.b):
-            raise NotTraced("scores are no product of queries and keys")
+            raise NotTraced("scores are not a product of queries and keys")
         depth = first.sizes[d[0]]
         if is_dynamic(depth):
             raise NotTraced("the size of queries is known only when the program runs")
@@ -262,7 +262,7 @@ class _Match:
         if "n" in _loops_of(q[1]) or rows in _loops_of(k[1]):
             q, k = k, q
         if _loops_of(q[1]) & {"n", "e"} or _loops_of(k[1]) & {rows, "e"}:
-            raise NotTraced("scores are no product of queries and keys")
+            raise NotTraced("scores are not a product of queries and keys")
         return q, k
 
     def _scaled(self, value: SSAValue, place: Place) -> Operand:

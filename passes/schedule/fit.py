@@ -195,8 +195,8 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
         yield from _packing(name, tile.packing, plan)
     elif tile.unpacking is not None and tile.shape[1] % (size := tile.unpacking.size):
         yield (
-            f"{name}: K = {tile.shape[1]} of a tile is no multiple of the {size} elements that are "
-            f"unpacked together: {ceil_div(tile.shape[1], size) * size} is"
+            f"{name}: K = {tile.shape[1]} of a tile is not a multiple of the {size} elements that "
+            f"are unpacked together: {ceil_div(tile.shape[1], size) * size} is"
         )
     elif packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
         yield f"{name}: staged row by row, but the operand is packed"
@@ -258,7 +258,7 @@ def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
         groups = [order.group for order in orders_of(tile.fragment, tile.unpacking.sizes)]
         yield (
             f"{name}: direct, but the operand is unpacked: K = {plan.slice_depth} of a subgroup's "
-            f"tile is no multiple of the {min(groups)} elements that its invocations share out"
+            f"tile is not a multiple of the {min(groups)} elements that its invocations share out"
             if groups
             else f"{name}: direct, but the operand is unpacked {size} elements at a time, which "
             f"{target.name}'s fragments do not share out: use staged"
@@ -353,7 +353,7 @@ def _rows(plan: Plan) -> Iterator[str]:
     if not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
         yield f"result = rows: {contraction.m} x {contraction.n} is not made of {m} x {n} fragments"
     elif not plan.stored_directly or len(results) != 1:
-        yield "result = rows: it is no single result that fragments are stored to"
+        yield "result = rows: it is not a single result that fragments are stored to"
     elif not moves_together(
         contraction.layout_of_result(results[0].map, results[0].shape),
         bit_width(results[0].element_type) // 8,

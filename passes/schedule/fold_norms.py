@@ -105,7 +105,7 @@ class _Norm:
 
     @staticmethod
     def of(dispatch: DispatchOp) -> _Norm | None:
-        """None for what is no norm of static shape in f32."""
+        """None for what is not a norm of static shape in f32."""
         if len(dispatch.outputs) != 1 or dispatch.updates:
             return None
         (value,) = dispatch.yielded

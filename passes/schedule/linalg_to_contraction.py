@@ -80,7 +80,7 @@ def _simplified(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
 
 
 def _reads_computed(op: LinalgStructuredOperation) -> bool:
-    """Whether an operand is no argument: only then it may repeat or unpack another value."""
+    """Whether an operand is not an argument: only then it may repeat or unpack another value."""
     return any(isinstance(value.owner, Operation) for value in op.inputs)
 
 

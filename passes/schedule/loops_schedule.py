@@ -1,5 +1,5 @@
 """
-A schedule for everything that is no contraction, from its shapes and the target's numbers.
+A schedule for everything that is not a contraction, from its shapes and the target's numbers.
 
 Without a long reduction each invocation computes elements by itself. With one, whoever keeps the
 device busy computes a row: an invocation where there are many rows, else a subgroup, and a whole
@@ -95,7 +95,7 @@ CACHED = 1 << 23
 
 def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsAttr:
     """
-    The schedule of a dispatch that is no contraction.
+    The schedule of a dispatch that is not a contraction.
 
     Its `grid` and `block` are what is launched. Refuses, naming the operation, what has no lowering
     to loops.

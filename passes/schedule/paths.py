@@ -92,7 +92,9 @@ def _most_rows(contraction: Contraction, target: Target) -> int:
 
 
 def no_window(contraction: Contraction) -> str:
-    """Why a contraction is no depthwise convolution, by its sizes alone; empty where it is one."""
+    """
+    Why a contraction is not a depthwise convolution, by its sizes alone; empty where it is one.
+    """
     if contraction.batch == 1:
         return "no depthwise convolution: there is no channel by itself"
     if typical(contraction.m) > MOST_FILTERS:

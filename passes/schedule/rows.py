@@ -462,7 +462,7 @@ class RowsPlan:
             yield f"columns are taken of parts in turns, but {self.side_by_side} are in one load"
         elif not is_multiple(self.columns, count) or self.tile_columns % count:
             yield (
-                f"{self.columns} columns in tiles of {self.tile_columns} are no groups of the "
+                f"{self.columns} columns in tiles of {self.tile_columns} are not groups of the "
                 f"{count} that are read together"
             )
 

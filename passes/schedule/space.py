@@ -105,7 +105,7 @@ def neighbours(
         try:
             neighbour = plan(contraction, changed(), target)
         except VerifyException:
-            continue  # Its tile is no multiple of its instruction.
+            continue  # Its tile is not a multiple of its instruction.
         if (
             neighbour.schedule != schedule
             and _is_resident(neighbour)

@@ -98,7 +98,7 @@ def parse_schedule(text: str) -> ContractionAttr:
     try:
         schedule = Parser(context, text).parse_attribute()
     except (ParseError, VerifyException) as error:
-        raise TargetError(f"{text!r} is no schedule: {error}") from error
+        raise TargetError(f"{text!r} is not a schedule: {error}") from error
     if not isinstance(schedule, ContractionAttr):
         raise TargetError(f"{text!r} is no #schedule.contraction")
     return schedule

@@ -126,7 +126,7 @@ def _order(contraction: Contraction) -> tuple[int, ...] | None:
     """
     The dimensions of B with those of K last, each loop of it walking one.
 
-    None where B lies along K already, is no weight, or not what streams.
+    None where B lies along K already, is not a weight, or not what streams.
     """
     weight, map = contraction.b, contraction.maps[1]
     few, many = typical(contraction.m), typical(contraction.n)

@@ -213,7 +213,7 @@ class KernelCode(SpirvEmitter):
         if type.get_shape()[dimension] != DYNAMIC_INDEX:
             return None
         if op.source not in self.arguments:
-            refuse(PASS, op, "it asks for the size of what is no argument of the kernel")
+            refuse(PASS, op, "it asks for the size of what is not an argument of the kernel")
         return self.arguments[op.source], dimension
 
     def size(self, op: memref.DimOp) -> SSAValue:

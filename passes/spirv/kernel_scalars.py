@@ -78,7 +78,7 @@ def on_floats(compute: Sequence) -> Compute:
 
 
 def minimum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """a < b or a is no number ? a : b, which passes on a NaN of either."""
+    """a < b or a is not a number ? a : b, which passes on a NaN of either."""
     return v.select(v.either(v.less(a, b), v.is_nan(a)), a, b)
 
 

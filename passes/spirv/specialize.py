@@ -65,7 +65,7 @@ def parse_values(texts: Iterable[str]) -> dict[str, str]:
             key, equals, value = one.partition("=")
             key, value = key.strip(), value.strip()
             if not equals or not key or not value:
-                raise PassFailedException(f"{NAME}: {one!r} is no value: write ID=VALUE")
+                raise PassFailedException(f"{NAME}: {one!r} is not a value: write ID=VALUE")
             if key in assigned:
                 raise PassFailedException(f"{NAME}: {key} is given twice")
             assigned[key] = value
@@ -280,7 +280,7 @@ class Specialization:
                     return cls(cls.ENUM(number))
                 except ValueError:
                     raise PassFailedException(
-                        f"{NAME}: {number} is no {cls.ENUM.__name__}"
+                        f"{NAME}: {number} is not a {cls.ENUM.__name__}"
                     ) from None
         return IntAttr(number) if IntAttr in bases else value
 
@@ -343,7 +343,7 @@ def _parse(key: str, text: str, t: Attribute) -> Number:
             return _parse_integer(text, t)
     except (ValueError, OverflowError):
         pass
-    raise PassFailedException(f"{NAME}: {text} is no value of {key}, which is of type {t}")
+    raise PassFailedException(f"{NAME}: {text} is not a value of {key}, which is of type {t}")
 
 
 def _parse_integer(text: str, t: IntegerType) -> IntegerAttr:

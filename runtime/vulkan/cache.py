@@ -56,7 +56,7 @@ def load(info: DeviceInfo) -> bytes:
 
 
 def save(info: DeviceInfo, data: bytes) -> None:
-    """Keep a cache. That it cannot be written (a full or read-only disk) is no error."""
+    """Keep a cache. That it cannot be written (a full or read-only disk) is not an error."""
     path = path_for(info)
     if path is None or not data or len(data) > LARGEST:
         return

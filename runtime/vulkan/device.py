@@ -64,7 +64,7 @@ def parse_name(name: str) -> int | None:
     if base != NAME or (colon and not number.isdecimal()):
         remedy = "write vulkan or vulkan:N"
         remedy = remedy if base == NAME else did_you_mean(base, [NAME], remedy)
-        raise ProgramError(f"{name!r} is no Vulkan device", "", remedy)
+        raise ProgramError(f"{name!r} is not a Vulkan device", "", remedy)
     return int(number) if colon else None
 
 
@@ -279,7 +279,7 @@ class VulkanDevice(Executor[LoadedWork]):
 
 
 def needs_of(work: Work) -> dict[str, Needs]:
-    """Returns the needs of each kernel; raises `ProgramError` for bytes that are no module."""
+    """Returns the needs of each kernel; raises `ProgramError` for bytes that are not a module."""
     needs: dict[str, Needs] = {}
     for name, code in work.kernels.items():
         try:

@@ -297,7 +297,7 @@ class Recorder:
         rooms = (self.work.sizes[n] for n in (*self.routine.inputs, *self.routine.outputs))
         if not all(0 <= size <= room for size, room in zip(expected.moved, rooms, strict=True)):
             return
-        # What cannot be is no run that will follow.
+        # What cannot be is not a run that will follow.
         with contextlib.suppress(MisfitError):
             self._write(expected, True)
 

@@ -3,7 +3,7 @@ Statistics of a kernel's code from a driver, in terms that do not depend on the 
 
 VK_KHR_pipeline_executable_properties leaves the statistics and their names to the driver. The names
 here are those of NVIDIA's driver, of Mesa's (RADV, ANV, NVK, Turnip) and of AMD's; what a driver
-does not say is None, which is no reason to think anything of a kernel.
+does not say is None, which is not a reason to think anything of a kernel.
 """
 
 from __future__ import annotations

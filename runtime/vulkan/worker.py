@@ -116,8 +116,8 @@ class Worker(Process):
         """
         Have the other process do something, within `seconds` beside `START_SECONDS`.
 
-        Raises what it raised (`WorkerFault` for what is no `ProgramError`), and `DeviceLostError`
-        if it died, `DeviceTimeoutError` if it is late.
+        Raises what it raised (`WorkerFault` for what is not a `ProgramError`), and
+        `DeviceLostError` if it died, `DeviceTimeoutError` if it is late.
         """
         try:
             with stage(STAGES.get(what, "waiting for the device")):

@@ -34,7 +34,7 @@ def drawn(markdown: str) -> str:
 
 
 def parsed(text: str) -> Graph:
-    """The graph of a block; raises `ValueError` for a line that is no edge."""
+    """The graph of a block; raises `ValueError` for a line that is not an edge."""
     texts: dict[str, str] = {}
     edges: dict[tuple[str, str], str] = {}
     for line in text.splitlines():

@@ -105,7 +105,7 @@ def _target(link: str, place: str) -> tuple[str | None, str]:
 
 
 def linked_files(files: Files) -> set[str]:
-    """The repository's files that pages link to and that are no pages themselves."""
+    """The repository's files that pages link to and that are not pages themselves."""
     paths: set[str] = set()
     for file in files.documentation_pages():
         for token in TOKEN.finditer(file.content_string):

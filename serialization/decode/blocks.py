@@ -116,6 +116,6 @@ def _check_targets(index: ModuleIndex, blocks: dict[int, BlockRows]) -> None:
         index.at = block.terminator
         for target in (*flow.successors, flow.merge, flow.continue_target):
             if target is not None and target not in blocks:
-                raise index.error(f"%{target} is no block of the function")
+                raise index.error(f"%{target} is not a block of the function")
         if blocks and next(iter(blocks)) in flow.successors:
             raise index.error("a branch to the first block of its function")

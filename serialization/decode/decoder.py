@@ -48,9 +48,9 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
     """
     The module of a binary, in either byte order; it verifies.
 
-    Raises `SPIRVDecodeError` with the place if the bytes are no module, or one whose declarations
-    contradict the dialect's rules. `unchecked` leaves verification to the caller: an instruction
-    whose types the dialect refuses is then not carried.
+    Raises `SPIRVDecodeError` with the place if the bytes are not a module, or one whose
+    declarations contradict the dialect's rules. `unchecked` leaves verification to the caller: an
+    instruction whose types the dialect refuses is then not carried.
     """
     raw = binary.decode(data)
     with without_collection():
@@ -177,14 +177,14 @@ class ModuleDecoder:
         try:
             capability = Capability(value)
         except ValueError:
-            raise self.index.error(f"{value} is no Capability of the grammar") from None
+            raise self.index.error(f"{value} is not a Capability of the grammar") from None
         if capability not in self._capabilities:
             self._capabilities.append(capability)
 
     def _extension(self, words: Sequence[int]) -> None:
         name = self.index.string(words, 1)
         if not name.startswith("SPV_") or not name.isidentifier():
-            raise self.index.error(f"{name!r} is no name of an extension")
+            raise self.index.error(f"{name!r} is not a name of an extension")
         if name not in self._extensions:
             self._extensions.append(name)
 

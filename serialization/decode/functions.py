@@ -76,7 +76,7 @@ def declare(module: Module, span: range) -> Declared:
     id, control = index.word(words, 2), index.word(words, 3)
     t = module.types.type(index.word(words, 4))
     if not isinstance(t, FunctionType):
-        raise index.error("a function's type is no OpTypeFunction")
+        raise index.error("a function's type is not an OpTypeFunction")
     parameters, row = list[int](), span.start + 1
     parameter = opcode_of("OpFunctionParameter")
     while index.opcodes[row] == parameter:
@@ -398,7 +398,7 @@ class FunctionDecoder:
         condition = self.value(words[1])
         first, second = words[2:4]
         if first == second and self.blocks[label].merge is None:
-            # One way is no choice, and OpBranchConditional may not name one label twice.
+            # One way is not a choice, and OpBranchConditional may not name one label twice.
             way, levels = self._way(label, first)
             if levels:
                 return self._exit(label, first, levels)
@@ -413,7 +413,7 @@ class FunctionDecoder:
         value = self.value(int(selector.value))
         t = value.type
         if not isinstance(t, IntegerType):
-            raise self.index.error("the selector is no integer")
+            raise self.index.error("the selector is not an integer")
         otherwise = self._branch(label, int(default.value), block)
         targets: list[tuple[int, Block, Sequence[SSAValue]]] = []
         width, signed = t.width.data, t.signedness.data is not Signedness.UNSIGNED

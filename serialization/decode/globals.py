@@ -144,14 +144,14 @@ class GlobalTable:
         """The symbol of a function."""
         row = self.index.definitions.get(id)
         if row is None or self.index.name(row) != "OpFunction":
-            raise self.index.error(f"%{id} is no function")
+            raise self.index.error(f"%{id} is not a function")
         return self._named(id, "function")
 
     def variable(self, id: int) -> str:
         """The symbol of a variable of the module."""
         row = self.index.definitions.get(id)
         if row is None or self.index.name(row) not in VARIABLES or row >= self.index.first_function:
-            raise self.index.error(f"%{id} is no variable of the module")
+            raise self.index.error(f"%{id} is not a variable of the module")
         return self.symbol(id)
 
     def symbol_reference(self, id: int) -> SymbolRefAttr:

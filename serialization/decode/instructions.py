@@ -124,7 +124,7 @@ class InstructionDecoder:
         index = self.index
         file = index.definitions.get(index.word(words, 1))
         if file is None or index.name(file) != "OpString":
-            raise index.error("a line's file is no OpString")
+            raise index.error("a line's file is not an OpString")
         line, column = index.word(words, 2), index.word(words, 3)
         at = FileLineColLoc(index.file_name(file), IntAttr(line), IntAttr(column))
         self.location = cast("LocationAttr", at)

@@ -192,7 +192,7 @@ class ModuleIndex:
             return BytesAttr(data)
 
     def text(self, text: str) -> StringAttr:
-        """A string as an attribute; bytes that are no UTF-8 cannot be held."""
+        """A string as an attribute; bytes that are not UTF-8 cannot be held."""
         try:
             text.encode()
         except UnicodeEncodeError:

@@ -308,7 +308,7 @@ def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attrib
                 return _enumerant(cast("type[EnumerationAttr[Any]]", cls), number & 0xFFFFFFFF)
     attribute = known.attribute(id)
     if attribute is None:
-        raise NotDeclared("the id is no constant, symbol or type")
+        raise NotDeclared("the id is not a constant, symbol or type")
     if accepted and not isinstance(attribute, tuple(accepted)):
         if not (isinstance(attribute, TypeAttribute) and TypeAttribute in accepted):
             raise NotDeclared("the id has another form")
@@ -319,7 +319,7 @@ def _enumerant(cls: type[EnumerationAttr[Any]], value: int) -> Attribute:
     try:
         return cls(cls.ENUM(value))
     except ValueError:
-        raise NotDeclared(f"{value} is no {cls.ENUM.__name__}") from None
+        raise NotDeclared(f"{value} is not a {cls.ENUM.__name__}") from None
 
 
 def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader | None:

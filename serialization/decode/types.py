@@ -143,7 +143,7 @@ class TypeReader:
         row = self.index.definitions.get(id)
         name = None if row is None else self.index.name(row)
         if row is None or name is None or not name.startswith("OpType"):
-            raise self.index.error(f"%{id} is no type")
+            raise self.index.error(f"%{id} is not a type")
         self._counts.append(1)
         if len(self._counts) > MAX_DEPTH:
             raise self.index.error(f"types are nested more than {MAX_DEPTH} deep")

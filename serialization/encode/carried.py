@@ -127,5 +127,5 @@ class Carrier:
 
 def _entry(name: str, op: Operation | None) -> Instruction:
     if name not in grammar():
-        raise SPIRVEncodeError(f"{name} is no instruction of SPIR-V", op)
+        raise SPIRVEncodeError(f"{name} is not an instruction of SPIR-V", op)
     return grammar().instruction(name)

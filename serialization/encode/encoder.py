@@ -361,7 +361,7 @@ class ModuleEncoder:
 
     def _referenced(self, symbol: Attribute, op: Operation) -> int:
         if not isinstance(symbol, SymbolRefAttr):
-            raise SPIRVEncodeError(f"{symbol} is no symbol", op)
+            raise SPIRVEncodeError(f"{symbol} is not a symbol", op)
         return self.symbol(symbol.string_value(), op)
 
     def _merged(self, value: SSAValue, op: Operation) -> int:
@@ -425,14 +425,14 @@ class ModuleEncoder:
 
     def _linkage(self, target: int, attribute: Attribute, op: Operation) -> None:
         if not isinstance(attribute, LinkageAttributesAttr):
-            raise SPIRVEncodeError(f"{attribute} is no linkage", op)
+            raise SPIRVEncodeError(f"{attribute} is not a linkage", op)
         name, linkage = string_words(attribute.linkage_name.data), attribute.linkage_type.data
         self.decorations.add(target, Decoration.LinkageAttributes, *name, linkage)
 
     def _spec_constant(self, op: Operation) -> int:
         value = op.properties["default_value"]
         if not isinstance(value, IntegerAttr | FloatAttr):
-            raise SPIRVEncodeError(f"{value} is no scalar default value", op)
+            raise SPIRVEncodeError(f"{value} is not a scalar default value", op)
         t = value.type
         type_id, words = self.type(t, op), scalar_words(value, t, op)
         if isinstance(t, IntegerType) and t.width.data == 1:

@@ -76,7 +76,9 @@ def encoder_of(op: Operation) -> Encode:
     Raises `SPIRVEncodeError` for an operation that is not the dialect's, or declared amiss.
     """
     if not isinstance(op, SPIRVOp):
-        raise SPIRVEncodeError("it is no SPIR-V operation; lower it to the spirv dialect first", op)
+        raise SPIRVEncodeError(
+            "it is not a SPIR-V operation; lower it to the spirv dialect first", op
+        )
     try:
         return _class_encoder(type(op))
     except SPIRVEncodeError as error:
@@ -390,4 +392,4 @@ def integers(attribute: Attribute, op: Operation | None) -> list[int]:
         return [word for a in attribute.data for word in integers(a, op)]
     if isinstance(attribute, DenseArrayBase):
         return [int(v) & 0xFFFFFFFF for v in attribute.iter_values()]
-    raise SPIRVEncodeError(f"{attribute} is no integer literal", op)
+    raise SPIRVEncodeError(f"{attribute} is not an integer literal", op)

@@ -147,8 +147,8 @@ class Decorations:
             if "." in name:
                 return
             raise SPIRVEncodeError(
-                f"the attribute {name!r} is no decoration that SPIR-V knows; remove it, or give it "
-                "a dialect's prefix if it is a note",
+                f"the attribute {name!r} is not a decoration that SPIR-V knows; remove it, or give "
+                "it a dialect's prefix if it is a note",
                 op,
             )
         parameters = decoration.parameters
@@ -499,7 +499,7 @@ class ConstantTable:
         if isinstance(value, ArrayAttr) and types is not None and len(types) == len(value):
             pairs = zip(value, types, strict=True)
             return self.composite([self.id(v, of, op) for v, of in pairs], t, op)
-        raise SPIRVEncodeError(f"{value} is no constant of type {t}", op)
+        raise SPIRVEncodeError(f"{value} is not a constant of type {t}", op)
 
     def _scalar(self, words: Sequence[int], t: Attribute, op: Operation | None) -> int:
         type_id = self._types.id(t, op)
@@ -529,7 +529,7 @@ class ConstantTable:
 def scalar_words(value: IntegerAttr | FloatAttr, t: Attribute, op: Operation | None) -> list[int]:
     """The literal words of a number of type `t`."""
     if _scalar_width(t) is None:
-        raise SPIRVEncodeError(f"{value} is no constant of type {t}", op)
+        raise SPIRVEncodeError(f"{value} is not a constant of type {t}", op)
     try:
         return literal_words(value, t)
     except ValueError as error:

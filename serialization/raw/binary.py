@@ -154,7 +154,7 @@ class RawModule:
 
     @classmethod
     def of_words(cls, words: Words, byte_order: ByteOrder = "little") -> RawModule:
-        """A module of all its words. Raises `SPIRVDecodeError` if they are no instructions."""
+        """A module of all its words. Raises `SPIRVDecodeError` if they are not instructions."""
         return cls(words, _starts(words), byte_order)
 
     @cached_property
@@ -226,7 +226,7 @@ def decode(
             f"{len(words)} words are fewer than the {HEADER_WORDS} of the header", len(words)
         )
     if int(words[1]) & 0xFF0000FF:
-        raise SPIRVDecodeError(f"0x{int(words[1]):08x} is no version: 0x00MMmm00 is expected", 1)
+        raise SPIRVDecodeError(f"0x{int(words[1]):08x} is not a version: 0x00MMmm00 is expected", 1)
     if int(words[3]) > limits.id_bound:
         raise SPIRVDecodeError(f"the id bound {words[3]} is above the limit {limits.id_bound}", 3)
     return RawModule(words, _starts(words), byte_order, limits)

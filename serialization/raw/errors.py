@@ -1,5 +1,5 @@
 """
-Errors for bytes that are no SPIR-V, or text that is no assembly: the cause, then the place.
+Errors for bytes that are not SPIR-V, or text that is not assembly: the cause, then the place.
 
 These stand apart from `encode/__init__.py` because the raw layer works without xDSL.
 """

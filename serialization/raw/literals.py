@@ -34,7 +34,9 @@ class FloatFormat(NamedTuple):
     exponent_bits: int
     fraction_bits: int
     has_infinity: bool = True
-    """Whether the largest exponent is kept for infinities; if not, only all ones are no number."""
+    """
+    Whether the largest exponent is kept for infinities; if not, only all ones are not numbers.
+    """
 
     @property
     def bias(self) -> int:

@@ -194,7 +194,7 @@ class Symbols:
         """
         The scalar type of this id as instruction `index` sees it.
 
-        None if its literals have no defined form; raises `KeyError` if the id is no scalar type.
+        None if its literals have no defined form; raises `KeyError` if the id is not a scalar type.
         """
         return _seen(self.numbers, type_id, index)
 
@@ -369,7 +369,9 @@ class _Reader:
     def read_opcode(self, spec: Spec) -> None:
         specs = nested_operand_specs(self.words[self.at])
         if specs is None:
-            raise self._unknown(f"{spec.name} {self.words[self.at]} is no operation on constants")
+            raise self._unknown(
+                f"{spec.name} {self.words[self.at]} is not an operation on constants"
+            )
         self._take(spec)
         self._read(specs)
 
@@ -377,7 +379,7 @@ class _Reader:
         table = enum_table(spec.kind)
         word = self.words[self.at]
         if word not in table.names:
-            raise self._unknown(f"{word} is no {spec.kind} of the grammar")
+            raise self._unknown(f"{word} is not a {spec.kind} of the grammar")
         self._take(spec)
         if word in table.parameters:
             self._read(table.parameters[word])
@@ -388,7 +390,7 @@ class _Reader:
         bits = [1 << i for i in range(word.bit_length()) if word >> i & 1]
         for bit in bits or [0]:
             if bit not in table.names:
-                raise self._unknown(f"bit 0x{bit:x} is no {spec.kind} of the grammar")
+                raise self._unknown(f"bit 0x{bit:x} is not a {spec.kind} of the grammar")
         self._take(spec)
         for bit in bits:
             if bit in table.parameters:
@@ -409,9 +411,9 @@ class _Reader:
         try:
             number = self.symbols.selector_type(selector, self.instruction.index)
         except KeyError:
-            raise self._error(f"the selector %{selector} is no number defined before") from None
+            raise self._error(f"the selector %{selector} is not a number defined before") from None
         if number is None or number.is_float:
-            raise self._error(f"the selector %{selector} is no integer")
+            raise self._error(f"the selector %{selector} is not an integer")
         self._literal(spec, number)
 
 

@@ -413,7 +413,7 @@ class _Writer:
         type_id = self.words[1]
         number = self.encoder.numbers.get(type_id)
         if number is None:
-            raise self._fail(f"{spec.name}'s type is no scalar type declared before")
+            raise self._fail(f"{spec.name}'s type is not a scalar type declared before")
         self._number_of(number, token)
 
     def _extended(self, spec: Spec, token: str) -> None:
@@ -440,7 +440,7 @@ class _Writer:
         opcode = _opcode(f"Op{token}")
         specs = None if opcode is None else nested_operand_specs(opcode)
         if opcode is None or specs is None:
-            raise self._fail(f"'{token[:60]}' is no operation on constants")
+            raise self._fail(f"'{token[:60]}' is not an operation on constants")
         self.words.append(opcode)
         self.at += 1
         self._write(specs)
@@ -448,7 +448,7 @@ class _Writer:
     def _value(self, spec: Spec, token: str) -> None:
         value = _values(spec.kind).get(token)
         if value is None:
-            raise self._fail(f"'{token[:60]}' is no {spec.kind}")
+            raise self._fail(f"'{token[:60]}' is not a {spec.kind}")
         self.words.append(value)
         self.at += 1
         self._write(enum_table(spec.kind).parameters.get(value, ()))
@@ -458,7 +458,7 @@ class _Writer:
         mask = 0
         for name in token.split("|"):
             if name not in values:
-                raise self._fail(f"'{name[:60]}' is no {spec.kind}")
+                raise self._fail(f"'{name[:60]}' is not a {spec.kind}")
             mask |= values[name]
         self.words.append(mask)
         self.at += 1
@@ -481,5 +481,5 @@ class _Writer:
         type_id = self.encoder.values.get(self.words[1], 0)
         number = self.encoder.numbers.get(type_id)
         if number is None or number.is_float:
-            raise self._fail("the selector is no integer defined before")
+            raise self._fail("the selector is not an integer defined before")
         self._number_of(number, token)

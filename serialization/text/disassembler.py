@@ -110,7 +110,7 @@ def _header(module: RawModule) -> list[str]:
 
 
 class _Ids(dict[int, str]):
-    """Id -> `%name`; raises `KeyError` for what is no id of the module."""
+    """Id -> `%name`; raises `KeyError` for what is not an id of the module."""
 
     def __init__(self, names: Mapping[int, str], bound: int, instructions: int):
         # Most instructions have a result, so all of a real module's ids are made at once.

@@ -80,7 +80,7 @@ def pointer_conversion(m: Module, i: Instruction) -> Problems:
             "declare the addressing model PhysicalStorageBuffer64, or pass indices instead",
         )
     if not pointer.is_pointer:
-        yield Problem(f"{pointer} is no pointer type", remedies.POINTER)
+        yield Problem(f"{pointer} is not a pointer type", remedies.POINTER)
     elif m.addressing_model == "PhysicalStorageBuffer64":
         if pointer.storage != "PhysicalStorageBuffer":
             yield Problem(
@@ -90,4 +90,4 @@ def pointer_conversion(m: Module, i: Instruction) -> Problems:
         elif m.environment.vulkan and number.width != 64:
             yield Problem(f"the integer {number} has not 64 bits", "use a 64-bit integer")
     if number.kind != "Int" or (i.op == "ConvertPtrToU" and number.signed):
-        yield Problem(f"{number} is no integer of Signedness 0", remedies.UNSIGNED)
+        yield Problem(f"{number} is not an integer of Signedness 0", remedies.UNSIGNED)

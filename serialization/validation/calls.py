@@ -25,7 +25,7 @@ def function(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.get("function_type"))
     if type_ is None or type_.kind != "Function":
         yield Problem(
-            f"{m.spell(i.get('function_type'))} is no function type",
+            f"{m.spell(i.get('function_type'))} is not a function type",
             "name the OpTypeFunction of the function's signature",
         )
         return
@@ -62,7 +62,7 @@ def call(m: Module, i: Instruction) -> Problems:
     if callee is None:
         return
     if callee.op != "Function":
-        yield Problem(f"{m.spell(i.get('function'))} is no function", remedies.FUNCTION)
+        yield Problem(f"{m.spell(i.get('function'))} is not a function", remedies.FUNCTION)
         return
     if callee.type_id != i.type_id:
         yield Problem(
@@ -113,7 +113,7 @@ def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
         "Variable", "FunctionParameter", "UntypedVariableKHR", ""
     ):  # fmt: skip
         yield Problem(
-            f"argument {k} is no memory object declaration but the result of Op{m.op_of(id)}",
+            f"argument {k} is not memory object declaration but the result of Op{m.op_of(id)}",
             "pass a variable or a parameter",
         )
 

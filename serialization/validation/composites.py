@@ -30,7 +30,7 @@ def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
     match type_.kind:
         case "Struct":
             if index is None:
-                return "the index into a struct is no constant"
+                return "the index into a struct is not a constant"
             if not 0 <= index < len(type_.members):
                 return f"{type_} has {len(type_.members)} members, and none at {index}"
             return type_.members[index]
@@ -80,7 +80,7 @@ def construct(m: Module, i: Instruction) -> Problems:
             yield from _wrong_parts(m, i, [type_.element] * len(given))
         return
     if parts == [] and type_.kind != "Struct":
-        yield Problem(f"{type_} is no composite type", remedies.COMPOSITE_RESULT)
+        yield Problem(f"{type_} is not a composite type", remedies.COMPOSITE_RESULT)
     elif len(parts) != len(given):
         if not type_.is_matrix:  # CM-08 is theirs.
             yield Problem(
@@ -217,7 +217,7 @@ def dynamic(m: Module, i: Instruction) -> Problems:
     if vector is None or result is None:
         return
     if not vector.is_vector:
-        yield Problem(f"{vector} is no vector", "use OpCompositeExtract or OpCompositeInsert")
+        yield Problem(f"{vector} is not a vector", "use OpCompositeExtract or OpCompositeInsert")
         return
     if i.op == "VectorExtractDynamic":
         if vector.element is not result:
@@ -400,13 +400,15 @@ def phi(m: Module, i: Instruction) -> Problems:
     for value, parent in zip(given[::2], parents, strict=False):
         type_ = m.type_of(value)
         if type_ is None and m.op_of(value):
-            yield Problem(f"{m.spell(value)} is no value", remedies.VALUE)
+            yield Problem(f"{m.spell(value)} is not a value", remedies.VALUE)
         if type_ is not None and result is not None and type_ is not result:
             yield Problem(
                 f"{m.spell(value)} is of {type_}, not {result}", remedies.convert("it", result)
             )
         if parent not in predecessors:
-            yield Problem(f"%{parent} is no predecessor of block %{i.block.id}", "remove the pair")
+            yield Problem(
+                f"%{parent} is not a predecessor of block %{i.block.id}", "remove the pair"
+            )
     missing = predecessors - set(parents)
     if missing:
         yield Problem(f"there is no value for the predecessor %{min(missing)}", "add a pair for it")
@@ -433,4 +435,4 @@ def replicate(m: Module, i: Instruction) -> Problems:
         if any(w is not None and w is not value for w in wanted):
             yield Problem(f"{type_} is not made of {value}", f"give a part of {type_}")
     else:
-        yield Problem(f"{type_} is no composite type", remedies.COMPOSITE_RESULT)
+        yield Problem(f"{type_} is not a composite type", remedies.COMPOSITE_RESULT)

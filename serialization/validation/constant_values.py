@@ -36,7 +36,7 @@ class ConstantValues:
         m = self.module
         i, type_ = m.definitions.get(id), m.type_of(id)
         if i is None or type_ is None:
-            raise UnknownConstantError(f"{m.spell(id)} is no constant")
+            raise UnknownConstantError(f"{m.spell(id)} is not a constant")
         if i.op == "ConstantNull":
             return 0
         if i.op in ("Constant", "ConstantTrue", "ConstantFalse"):
@@ -80,7 +80,7 @@ class ConstantValues:
         for index in path:
             i = self.module.definitions.get(id)
             if i is None or not i.op.endswith("ConstantComposite") or len(i.words) <= 3 + index:
-                raise UnknownConstantError(f"{self.module.spell(id)} is no composite constant")
+                raise UnknownConstantError(f"{self.module.spell(id)} is not a composite constant")
             id = i.words[3 + index]
         return self.value(id)
 
@@ -92,7 +92,7 @@ class ConstantValues:
         type_ = self.module.type_of(id)
         attribute = _attribute(type_) if type_ is not None else None
         if attribute is None:
-            raise UnknownConstantError(f"{self.module.spell(id)} is no scalar constant")
+            raise UnknownConstantError(f"{self.module.spell(id)} is not a scalar constant")
         value = self.value(id)
         if isinstance(attribute, IntegerType):
             return integer_attribute(int(value), attribute)

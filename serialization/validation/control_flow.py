@@ -49,7 +49,7 @@ def targets(m: Module, i: Instruction) -> Problems:
         if target is None:
             if id in m.definitions:
                 yield Problem(
-                    f"{m.spell(id)} is no label of this function",
+                    f"{m.spell(id)} is not a label of this function",
                     "name an OpLabel of this function",
                 )
         elif target.order == 0 and i.op not in ("LoopMerge", "SelectionMerge"):
@@ -72,7 +72,7 @@ def conditions(m: Module, i: Instruction) -> Problems:
         if type_ is not None and type_.kind != "Bool":
             yield Problem(f"the condition is of {type_}", remedies.BOOLEAN)
         elif type_ is None and m.op_of(i.words[1]):
-            yield Problem("the condition is no value", remedies.BOOLEAN)
+            yield Problem("the condition is not a value", remedies.BOOLEAN)
         if len(i.words) not in (4, 6):
             yield Problem("there are no weights or two", "give two branch weights, or none")
         elif len(i.words) == 6 and not i.words[4] | i.words[5]:
@@ -232,7 +232,7 @@ class _Structure:
                     continue
                 if to.merge is None or to.merge.op != "LoopMerge":
                     yield Problem(
-                        f"a back edge to %{to.id}, which is no loop header",
+                        f"a back edge to %{to.id}, which is not a loop header",
                         f"put an OpLoopMerge before the branch that ends %{to.id}",
                         block.terminator,
                     )

@@ -35,6 +35,6 @@ def member_names(m: Module, i: Instruction) -> Problems:
     if at is None:
         return
     if at.op != "TypeStruct":
-        yield Problem(f"{m.spell(at.result)} is no struct", "name an OpTypeStruct")
+        yield Problem(f"{m.spell(at.result)} is not a struct", "name an OpTypeStruct")
     elif i.get("member") >= len(at.words) - 2:
         yield Problem(f"the struct has no member {i.get('member')}", "use the number of a member")

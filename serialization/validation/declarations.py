@@ -80,7 +80,7 @@ def _part(m: Module, id: int) -> Type | None:
 
 
 def _no_type(m: Module, what: str, id: int) -> Problem:
-    return Problem(f"{what} {m.spell(id)} is no type", remedies.TYPE)
+    return Problem(f"{what} {m.spell(id)} is not a type", remedies.TYPE)
 
 
 @instruction_rule(
@@ -96,13 +96,14 @@ def vectors(m: Module, i: Instruction) -> Problems:
     if i.op == "TypeVector":
         if element is None or not element.is_scalar:
             yield Problem(
-                f"{m.spell(i.words[2])} is no scalar type", "name an integer, float or Boolean type"
+                f"{m.spell(i.words[2])} is not a scalar type",
+                "name an integer, float or Boolean type",
             )
         if count not in (2, 3, 4, 8, 16):
             yield Problem(f"there is no vector of {count} components", "use 2, 3 or 4")
         return
     if element is None or element.kind != "Vector" or element.base != "Float":
-        yield Problem(f"{m.spell(i.words[2])} is no vector of floats", "name a vector of floats")
+        yield Problem(f"{m.spell(i.words[2])} is not a vector of floats", "name a vector of floats")
     if count not in (2, 3, 4):
         yield Problem(f"there is no matrix of {count} columns", "use 2, 3 or 4")
 
@@ -131,7 +132,8 @@ def arrays(m: Module, i: Instruction) -> Problems:
     if m.op_of(length) not in CONSTANTS or type_ is None or type_.kind != "Int":
         if m.op_of(length) not in ("SpecConstantOp", "ConstantSizeOfEXT"):
             yield Problem(
-                f"the length {m.spell(length)} is no integer constant", "name an integer OpConstant"
+                f"the length {m.spell(length)} is not an integer constant",
+                "name an integer OpConstant",
             )
             return
     value = m.integer(length, default=True)
@@ -163,7 +165,7 @@ def structs(m: Module, i: Instruction) -> Problems:
     )
     if last is not None and last.kind == "RuntimeArray" and m.environment.vulkan:
         if not m.has(i.result, "Block") and not m.has(i.result, "BufferBlock"):
-            yield Problem("a struct with a runtime array is no block", "decorate it with Block")
+            yield Problem("a struct with a runtime array is not a block", "decorate it with Block")
     for k, member in enumerate(members):
         at = m.definitions.get(member)
         type_ = _part(m, member)
@@ -196,7 +198,7 @@ def pointers(m: Module, i: Instruction) -> Problems:
         return
     target = m.types.get(i.words[1])
     if target is None or target.kind != "Pointer":
-        yield Problem(f"{m.spell(i.words[1])} is no pointer type", "name an OpTypePointer")
+        yield Problem(f"{m.spell(i.words[1])} is not a pointer type", "name an OpTypePointer")
     elif target.at.words[2:3] != i.words[2:3]:
         yield Problem(
             "the storage class is not that of the pointer type", "state that of the pointer type"
@@ -248,7 +250,7 @@ def images(m: Module, i: Instruction) -> Problems:
     held = m.types.get(i.words[2])
     if i.op == "TypeSampledImage":
         if held is None or held.kind != "Image":
-            yield Problem(f"{m.spell(i.words[2])} is no image type", "name an OpTypeImage")
+            yield Problem(f"{m.spell(i.words[2])} is not an image type", "name an OpTypeImage")
         elif len(held.at.words) > 7 and held.at.words[7] == 2:
             yield Problem("the image is a storage image", "declare the image with Sampled 0 or 1")
         elif len(held.at.words) > 3 and _unsampled(m, _dimension(held.at.words[3])):
@@ -256,7 +258,7 @@ def images(m: Module, i: Instruction) -> Problems:
         return
     if held is None or held.kind not in ("Int", "Float", "Void"):
         yield Problem(
-            f"{m.spell(i.words[2])} is no numerical type or void",
+            f"{m.spell(i.words[2])} is not a numerical type or void",
             "name a scalar type or OpTypeVoid",
         )
     elif held.kind == "Void" and m.environment.vulkan:
@@ -344,7 +346,7 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
     parts = parts_of(type_, m)
     given = i.words[3:]
     if parts == [] and type_.kind != "Struct":
-        yield Problem(f"{type_} is no composite type", remedies.COMPOSITE_RESULT)
+        yield Problem(f"{type_} is not a composite type", remedies.COMPOSITE_RESULT)
         return
     if parts is not None and len(parts) != len(given):
         if type_.is_matrix:
@@ -357,7 +359,7 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
     for k, id in enumerate(given):
         op = m.op_of(id)
         if op and op not in CONSTANTS and op != "Undef":
-            yield Problem(f"constituent {k}, {m.spell(id)}, is no constant", remedies.CONSTANT)
+            yield Problem(f"constituent {k}, {m.spell(id)}, is not a constant", remedies.CONSTANT)
             continue
         if i.op == "ConstantComposite" and op.startswith("SpecConstant"):
             yield Problem(
@@ -387,7 +389,7 @@ def constant_operations(m: Module, i: Instruction) -> Problems:
         "Kernel" in m.capabilities and name in KERNEL_OPERATIONS
     ):
         yield Problem(
-            f"{entry.name} is no operation on constants here",
+            f"{entry.name} is not an operation on constants here",
             "use an operation that SPIR-V 3.49.7 lists for OpSpecConstantOp",
         )
     if name == "UConvert" and m.version < (1, 4) and "Kernel" not in m.capabilities:
@@ -396,7 +398,7 @@ def constant_operations(m: Module, i: Instruction) -> Problems:
     for id in i.ids()[1:]:
         op = m.op_of(id)
         if op and op not in CONSTANTS and op != "Undef" and "AccessChain" not in name:
-            yield Problem(f"{m.spell(id)} is no constant", remedies.CONSTANT)
+            yield Problem(f"{m.spell(id)} is not a constant", remedies.CONSTANT)
 
 
 SHADER_OPERATIONS = frozenset(

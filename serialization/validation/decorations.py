@@ -219,7 +219,7 @@ CONVERSIONS = frozenset({"FConvert", "ConvertSToF", "ConvertUToF", "ConvertFToS"
 @module_rule(
     "DEC-05",
     "3.20",
-    "NoContraction is on arithmetic; a target is no decoration group in OpGroupDecorate.",
+    "NoContraction is on arithmetic; a target is not a decoration group in OpGroupDecorate.",
 )
 def groups(m: Module) -> Problems:
     for op in ("GroupDecorate", "GroupMemberDecorate"):
@@ -227,7 +227,9 @@ def groups(m: Module) -> Problems:
             group = m.op_of(i.words[1]) if len(i.words) > 1 else ""
             if group and group != "DecorationGroup":
                 yield Problem(
-                    f"{m.spell(i.words[1])} is no decoration group", "name an OpDecorationGroup", i
+                    f"{m.spell(i.words[1])} is not a decoration group",
+                    "name an OpDecorationGroup",
+                    i,
                 )
     for id, given in m.decorations.items():
         at = m.definitions.get(id)

@@ -52,7 +52,7 @@ REFUSED_HERE: tuple[Difference, ...] = (
     Difference("FUN-01", "parameters, and", "spirv-val lets missing parameters through"),
     *(Difference(f"BLK-0{k}", "", LAYOUT, outside_vulkan=True) for k in range(1, 7)),
     Difference("CM-10", "the pointer is to", NEVER),
-    Difference("CON-02", "is no composite type", NEVER),
+    Difference("CON-02", "is not a composite type", NEVER),
     Difference("CON-02", "is a specialization constant", NEVER),
     Difference("GRM-01", "the instruction ends after", "of debug information, 2025.5 counts none"),
     Difference("TYP-02", "as BFloat16KHR", NEVER),

@@ -43,7 +43,7 @@ def entry_function(m: Module, i: Instruction) -> Problems:
     if at is None:
         return
     if at.op != "Function":
-        yield Problem(f"{m.spell(entry.function)} is no function", remedies.FUNCTION)
+        yield Problem(f"{m.spell(entry.function)} is not a function", remedies.FUNCTION)
         return
     if entry.model == "Kernel":
         return
@@ -85,7 +85,7 @@ def interface_variables(m: Module) -> Problems:
                 continue
             if at.op not in VARIABLES:
                 yield Problem(
-                    f"{m.spell(id)} is no variable", "list results of OpVariable", entry.at
+                    f"{m.spell(id)} is not a variable", "list results of OpVariable", entry.at
                 )
                 continue
             type_ = m.types.get(at.type_id)
@@ -203,7 +203,7 @@ def modes(m: Module) -> Problems:
             if function not in models:
                 if at.index:
                     yield Problem(
-                        f"{m.spell(function)} is no entry point",
+                        f"{m.spell(function)} is not an entry point",
                         "name the function of an entry point",
                         at,
                     )
@@ -235,7 +235,7 @@ def mode_instructions(m: Module) -> Problems:
 def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Problems:
     for id in ids:
         if id in m.definitions and not m.is_constant(id) and id not in m.types:
-            yield Problem(f"{m.spell(id)} is no constant", remedies.CONSTANT, at)
+            yield Problem(f"{m.spell(id)} is not a constant", remedies.CONSTANT, at)
         elif name == "LocalSizeId" and m.is_constant(id):
             type_ = m.type_of(id)
             if type_ is not None and type_.kind != "Int":

@@ -137,7 +137,7 @@ def glsl(m: Module, i: Instruction) -> Problems:
         return
     for id in i.words[5:]:
         if m.type_of(id) is None and m.op_of(id):
-            yield Problem(f"{m.spell(id)} is no value", remedies.VALUE)
+            yield Problem(f"{m.spell(id)} is not a value", remedies.VALUE)
     operands = [m.type_of(id) for id in i.words[5:]]
     form = BY_NAME.get(entry.name)
     if form is not None:

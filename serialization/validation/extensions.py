@@ -172,7 +172,7 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
         return
     if matrix.element is None:
         yield Problem(
-            f"{m.spell(i.words[2])} is no scalar numerical type",
+            f"{m.spell(i.words[2])} is not a scalar numerical type",
             "name an integer or floating-point type",
             None,
             "CM-04",
@@ -255,7 +255,7 @@ def _matrix_layout(m: Module, i: Instruction) -> Problems:
     kind = grammar().kind("CooperativeMatrixLayout")
     if value is not None and value not in kind:
         yield Problem(
-            f"the layout {m.spell(layout)} is {value}, which is no layout",
+            f"the layout {m.spell(layout)} is {value}, which is not a layout",
             "use 0 for row-major or 1 for column-major",
             None,
             "CM-11",

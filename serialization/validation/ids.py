@@ -241,7 +241,7 @@ def _types(i: Instruction) -> list[int]:
 def result_types(m: Module) -> Problems:
     for i in m.instructions:
         if i.type_id and i.type_id in m.definitions and i.type_id not in m.types:
-            yield Problem(f"the result type {m.spell(i.type_id)} is no type", remedies.TYPE, i)
+            yield Problem(f"the result type {m.spell(i.type_id)} is not a type", remedies.TYPE, i)
         elif i.type_id and m.types.get(i.type_id) is not None:
             if m.types[i.type_id].kind == "Function":
                 yield Problem("the result type is a function type", "name a type of values", i)

@@ -223,7 +223,7 @@ def _variable(
         return
     if not is_block:
         if storage != "Workgroup" and m.environment.vulkan:
-            yield Problem(f"the struct in {storage} is no Block", "decorate it with Block", i)
+            yield Problem(f"the struct in {storage} is not a Block", "decorate it with Block", i)
         return
     if storage in ("StorageBuffer", "PushConstant") and m.has(held.id, "BufferBlock"):
         yield Problem(
@@ -292,7 +292,7 @@ class _Check:
         alignment = self.layouts.extent(type_, place).alignment
         if stride % alignment:
             yield Problem(
-                f"the ArrayStride {stride} is no multiple of {alignment}",
+                f"the ArrayStride {stride} is not a multiple of {alignment}",
                 f"round the ArrayStride up to a multiple of {alignment}",
                 type_.at,
                 "BLK-04",

@@ -102,7 +102,7 @@ class Lifter:
         if lifted is None:
             type_ = self.m.types.get(id)
             if type_ is None:
-                raise NotDeclared("the id is no type")
+                raise NotDeclared("the id is not a type")
             try:
                 lifted = self._lift(type_)
             except (VerifyException, ValueError, KeyError, OverflowError):
@@ -173,7 +173,7 @@ class Lifter:
     def _value(self, id: int) -> SSAValue:
         type_ = self.m.type_of(id)
         if type_ is None:
-            raise NotDeclared("the id is no value")
+            raise NotDeclared("the id is not a value")
         lifted, number = self.type(type_.id), self.m.integer(id)
         if number is not None and isinstance(lifted, IntegerType):
             return ConstantOp(IntegerAttr(number, lifted)).result

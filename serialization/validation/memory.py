@@ -30,7 +30,7 @@ def variable(m: Module, i: Instruction) -> Problems:
     if type_ is None:
         return
     if i.op == "Variable" and type_.kind != "Pointer":
-        yield Problem(f"{type_} is no pointer type", remedies.POINTER_RESULT)
+        yield Problem(f"{type_} is not a pointer type", remedies.POINTER_RESULT)
         return
     storage = enumerant("StorageClass", i.get("storage_class"))
     if type_.storage != storage:
@@ -57,7 +57,8 @@ def _initializer(m: Module, i: Instruction, storage: str) -> Problems:
     if op not in CONSTANTS and not (op == "Variable" and at is not None and at.block is None):
         if op and op != "Undef":
             yield Problem(
-                f"the initializer {m.spell(initializer)} is no constant or module-scope variable",
+                f"the initializer {m.spell(initializer)} is not a constant or module-scope "
+                "variable",
                 remedies.STORE,
             )
         return
@@ -194,7 +195,7 @@ def store(m: Module, i: Instruction) -> Problems:
     pointer, object_ = i.get("pointer"), i.get("object")
     type_ = m.type_of(pointer)
     if m.op_of(object_) and m.type_of(object_) is None:
-        yield Problem(f"{m.spell(object_)} is no value", remedies.VALUE)
+        yield Problem(f"{m.spell(object_)} is not a value", remedies.VALUE)
         return
     yield from _through(m, i, pointer, m.type_of(object_), "object")
     if type_ is None or not type_.is_pointer:
@@ -227,7 +228,7 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
     type_ = m.type_of(pointer)
     if type_ is None:
         if m.op_of(pointer):
-            yield Problem(f"{m.spell(pointer)} is no pointer", remedies.POINTER)
+            yield Problem(f"{m.spell(pointer)} is not a pointer", remedies.POINTER)
         return
     if not type_.is_pointer:
         yield Problem(f"{m.spell(pointer)} is of {type_}, no pointer", remedies.POINTER)
@@ -317,7 +318,7 @@ def _mask(
     if mask & _bit("Aligned") and rest:
         value = int(rest.pop(0).value)
         if value == 0 or value & (value - 1):
-            yield Problem(f"the alignment {value} is no power of two", "use 1, 2, 4, 8, 16, ...")
+            yield Problem(f"the alignment {value} is not a power of two", "use 1, 2, 4, 8, 16, ...")
     for scope in rest:
         device = grammar().kind("Scope")["Device"].value
         if scope.kind == "IdScope" and m.integer(int(scope.value)) == device and m.is_vulkan_model:
@@ -331,10 +332,10 @@ def _mask(
         value = m.integer(int(scope.value)) if scope.kind == "IdScope" else device
         if value is None and m.is_shader:
             yield Problem(
-                f"the scope {m.spell(int(scope.value))} is no constant", "name an OpConstant"
+                f"the scope {m.spell(int(scope.value))} is not a constant", "name an OpConstant"
             )
         elif value is not None and value not in grammar().kind("Scope"):
-            yield Problem(f"{value} is no scope", "use a scope of SPIR-V 3.27")
+            yield Problem(f"{value} is not a scope", "use a scope of SPIR-V 3.27")
 
 
 def scalar_sizes(type_: Type) -> list[int]:
@@ -378,10 +379,10 @@ def copy_memory(m: Module, i: Instruction) -> Problems:
     target, source = m.type_of(i.get("target")), m.type_of(i.get("source"))
     for id in (i.get("target"), i.get("source")):
         if m.type_of(id) is None and m.op_of(id):
-            yield Problem(f"{m.spell(id)} is no value", remedies.POINTER)
+            yield Problem(f"{m.spell(id)} is not a value", remedies.POINTER)
     for type_ in (target, source):
         if type_ is not None and not type_.is_pointer:
-            yield Problem(f"{type_} is no pointer type", remedies.POINTER)
+            yield Problem(f"{type_} is not a pointer type", remedies.POINTER)
             return
     to, from_ = m.pointee(target), m.pointee(source)
     if to is not None and from_ is not None and to is not from_:
@@ -422,7 +423,7 @@ def sized_copy(m: Module, i: Instruction) -> Problems:
     for name in ("target", "source"):
         type_ = m.type_of(i.get(name))
         if type_ is None and m.op_of(i.get(name)):
-            yield Problem(f"the {name} {m.spell(i.get(name))} is no value", remedies.POINTER)
+            yield Problem(f"the {name} {m.spell(i.get(name))} is not a value", remedies.POINTER)
         if type_ is not None and not type_.is_pointer:
             yield Problem(f"the {name} is of {type_}, no pointer", remedies.POINTER)
     size = m.type_of(i.get("size"))

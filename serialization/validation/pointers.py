@@ -30,7 +30,7 @@ def access_chain(m: Module, i: Instruction) -> Problems:
         return
     if from_ is None or from_.kind != "Pointer":
         if from_ is not None or m.op_of(base):
-            yield Problem(f"the base {m.spell(base)} is no pointer", remedies.POINTER)
+            yield Problem(f"the base {m.spell(base)} is not a pointer", remedies.POINTER)
         return
     if from_.storage != result.storage:
         yield Problem(
@@ -55,7 +55,7 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
         index = m.type_of(id)
         if index is None:
             if m.op_of(id):
-                yield Problem(f"the index {m.spell(id)} is no value", remedies.INTEGER_SCALAR)
+                yield Problem(f"the index {m.spell(id)} is not a value", remedies.INTEGER_SCALAR)
             return
         if index.kind != "Int":
             yield Problem(
@@ -69,7 +69,8 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
         if type_ is not None and type_.kind == "Struct":
             if m.op_of(id) != "Constant":
                 yield Problem(
-                    f"the index {m.spell(id)} into a struct is no OpConstant", "use an OpConstant"
+                    f"the index {m.spell(id)} into a struct is not an OpConstant",
+                    "use an OpConstant",
                 )
                 return
         elif type_ is not None:
@@ -150,7 +151,7 @@ def array_length(m: Module, i: Instruction) -> Problems:
         struct = m.pointee(pointer)
         if pointer is not None and not pointer.is_pointer:
             yield Problem(
-                f"{m.spell(i.get('structure'))} is no pointer", "name a pointer to a struct"
+                f"{m.spell(i.get('structure'))} is not a pointer", "name a pointer to a struct"
             )
             return
     else:
@@ -227,7 +228,7 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
             "make the result type an OpTypeUntypedPointerKHR",
         )
     if not base.is_pointer:
-        yield Problem(f"the base {m.spell(i.get('base'))} is no pointer", remedies.POINTER)
+        yield Problem(f"the base {m.spell(i.get('base'))} is not a pointer", remedies.POINTER)
         return
     if base.storage != result.storage and result.is_pointer:
         yield Problem(
@@ -235,6 +236,6 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
             remedies.pointer_to(base.storage),
         )
     if i.get("base_type") not in m.types:
-        yield Problem(f"{m.spell(i.get('base_type'))} is no type", remedies.TYPE)
+        yield Problem(f"{m.spell(i.get('base_type'))} is not a type", remedies.TYPE)
         return
     yield from indexes(m, m.types[i.get("base_type")], i.rest("indexes"), None)

@@ -95,11 +95,11 @@ def scope_type(m: Module, i: Instruction) -> Problems:
                 f"make the {what} a constant of a 32-bit integer type",
             )
         elif m.integer(id) is None and m.is_shader and not late:
-            yield Problem(f"the {what} {m.spell(id)} is no OpConstant", "name an OpConstant")
+            yield Problem(f"the {what} {m.spell(id)} is not an OpConstant", "name an OpConstant")
         elif kind == "IdScope":
             value = m.integer(id)
             if value is not None and value not in grammar().kind("Scope"):
-                yield Problem(f"{value} is no scope", "use a scope of SPIR-V 3.27")
+                yield Problem(f"{value} is not a scope", "use a scope of SPIR-V 3.27")
             elif value is not None and enumerant("Scope", value) == "QueueFamily":
                 if "VulkanMemoryModel" not in m.capabilities:
                     yield Problem("QueueFamily is of the Vulkan memory model", "use Device")
@@ -242,7 +242,7 @@ def atomic(m: Module, i: Instruction) -> Problems:
     if pointer is None:
         return
     if not pointer.is_pointer:
-        yield Problem(f"{m.spell(i.get('pointer'))} is no pointer", remedies.POINTER)
+        yield Problem(f"{m.spell(i.get('pointer'))} is not a pointer", remedies.POINTER)
         return
     held = m.pointee(pointer) or (m.types.get(i.type_id) if i.type_id else None)
     result = m.types.get(i.type_id) if i.type_id else held
@@ -291,7 +291,7 @@ def _atomic_place(m: Module, i: Instruction, storage: str, width: int, kind: str
 @instruction_rule(
     "ATO-02",
     "3.49.18",
-    "A comparison's Unequal semantics are no stronger than Equal and release nothing.",
+    "A comparison's Unequal semantics are not stronger than Equal and release nothing.",
     "AtomicCompareExchange",
 )
 def unequal(m: Module, i: Instruction) -> Problems:
@@ -310,7 +310,7 @@ def _constant_choice(m: Module, i: Instruction) -> str | None:
     late = m.version >= (1, 5) or i.op == "GroupNonUniformShuffle"
     for name in ("direction",) if late else ("direction", "id", "index"):
         if name in i.shape.places and m.op_of(i.get(name)) not in CONSTANTS:
-            return f"{name} is no constant"
+            return f"{name} is not a constant"
     return None
 
 
@@ -385,7 +385,7 @@ def cluster_size(m: Module, id: int) -> Problems:
     if type_.kind != "Int" or type_.signed:
         yield Problem(f"ClusterSize is an integer of Signedness 0, not {type_}", remedies.UNSIGNED)
     elif m.op_of(id) not in CONSTANTS:
-        yield Problem("ClusterSize is no constant", "name a constant as ClusterSize")
+        yield Problem("ClusterSize is not a constant", "name a constant as ClusterSize")
     else:
         value = m.integer(id)
         if value is not None and (value < 1 or value & (value - 1)):

@@ -141,7 +141,7 @@ def validate(
     All of them up to `MAX_FINDINGS`.
 
     `target_env` is one of `ENVIRONMENTS`; without it `vulkan1.3` for shaders, `spv1.6` for the
-    rest. Raises `SPIRVDecodeError` if the bytes are no instructions, `KeyError` for an environment
+    rest. Raises `SPIRVDecodeError` if the bytes are not instructions, `KeyError` for an environment
     that there is not.
     """
     raw = binary if isinstance(binary, RawModule) else decode(binary)

@@ -299,7 +299,7 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
     if name == "WorkgroupSize":
         if at.op not in ("ConstantComposite", "SpecConstantComposite"):
             yield Problem(
-                "WorkgroupSize is no constant",
+                "WorkgroupSize is not a constant",
                 "decorate a constant of three 32-bit integers, or state LocalSize",
                 decoration.at,
             )

@@ -22,7 +22,7 @@ T = TypeVar("T")
 QUIET_SECONDS = 2.0
 """A stage says nothing before it has taken so long."""
 TICK_SECONDS = 1.0
-"""How often a silent stage is said to last."""
+"""Seconds between two messages about a silent stage."""
 
 
 class Display(Protocol):
@@ -118,7 +118,7 @@ def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Gene
 
 @contextmanager
 def heard_by(ticker: Ticker | None) -> Generator[None]:
-    """Within, a ticker is told of all stages; None: nobody is."""
+    """Within, a ticker is told of all stages; None: no ticker is told."""
     token = _TICKER.set(ticker)
     try:
         yield
@@ -128,7 +128,7 @@ def heard_by(ticker: Ticker | None) -> Generator[None]:
 
 @contextmanager
 def shown_on(display: Display | None) -> Generator[None]:
-    """Within, a display hears of all stages, once a second at least; None: nobody does."""
+    """Within, a display hears of all stages, once a second at least; None: nothing is shown."""
     if display is None:
         with heard_by(None):
             yield

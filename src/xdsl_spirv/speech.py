@@ -1,7 +1,7 @@
 """
-How errors name what a user can give, and what a user may have meant.
+Names a user's options in errors, and suggests the names that a user may have meant.
 
-Errors are written with the command's options. Whoever reads them in Python reads arguments. Every
+Errors are written with the command's options. A reader in Python needs arguments instead. Every
 error about an unknown name suggests known ones in the same words (`did_you_mean`).
 
 >>> spoken("give --dim n=N --dim h=N")
@@ -24,7 +24,7 @@ PAIRS = {"dim": "dims", "constant": "constants", "state": "state"}
 """Options of pairs NAME=VALUE that are a mapping in Python."""
 NAMES = {**PAIRS, "sanitize": "checks", "check": "checks", "except": "limits", "only": "limits"}
 VALUES = {"device": '"{}"', "target": '"{}"', "sanitize": 'Checks.of("{}")'}
-"""How a value behind an option is written."""
+"""Form of a value behind an option."""
 
 _PAIR = r"--(dim|constant|state) ([\w.]+)=([\w.?]+)"
 _REPEATED = re.compile(_PAIR + r"(?:,? (?:or )?--\1 [\w.]+=[\w.?]+)*")
@@ -75,7 +75,7 @@ def _name(option: str) -> str:
 MOST = 3
 """Names in one suggestion."""
 TIE = 0.05
-"""What is so much less alike than the best is not mentioned."""
+"""Names whose similarity is this much lower than the best one's are not suggested."""
 
 
 def similar(name: str, known: Iterable[str]) -> list[str]:

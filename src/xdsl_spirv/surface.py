@@ -59,7 +59,7 @@ def encode(module: Operation, *, names: bool = True) -> bytes:
     """
     The binary of a `spirv.module`, or of the only one in a module.
 
-    Raises `SPIRVEncodeError` for what has no encoding.
+    Raises `SPIRVEncodeError` for operations without an encoding.
     """
     from xdsl_spirv.serialization.encode.encoder import encode as encode_module
     from xdsl_spirv.serialization.encode.target import find_module
@@ -81,8 +81,8 @@ def validate(source: Source, environment: str | None = None) -> Findings:
     """
     Returns the faults of a module: each finding with its rule, its place and what to do.
 
-    `environment` is `vulkan1.3`, `universal1.6`, ...; without it, what the module's version says.
-    Raises `SPIRVDecodeError` for bytes that are no module.
+    `environment` is `vulkan1.3`, `universal1.6`, ...; by default it is the version in the module.
+    Raises `SPIRVDecodeError` for bytes that are not a module.
     """
     from xdsl_spirv.serialization.validation import validate as validate_binary
 
@@ -125,7 +125,7 @@ def interpret(
     takes them. Inputs are arrays, or lists where the argument's type is known from the module.
     `checks` look for undefined behaviour and fill their report.
 
-    Raises `InterpreterError`, and what the passes raise.
+    Raises `InterpreterError`, and the errors of the passes.
     """
     import numpy as np
 

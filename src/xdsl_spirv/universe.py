@@ -131,8 +131,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "spirv-share-kernels": ("several spirv.module",),
 }
 """
-What a module has if a pass changes it (see upstream/passes_on_demand.py). A pipeline of ours does
-not load a pass for a module without any of it; a pass that is not here runs on every module.
+The contents that a module must have for a pass to change it (see upstream/passes_on_demand.py). A
+pipeline of ours does not load a pass for a module without any of it; a pass that is not here runs
+on every module.
 """
 
 GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -146,7 +147,7 @@ GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
         "int16": ("i16", "si16", "ui16"),
     },
 }
-"""What such a pass leaves as it is for a target that has a feature, of what is in `NEEDS`."""
+"""Contents of `NEEDS` that such a pass leaves unchanged for a target with a feature."""
 
 TARGETS: dict[str, str] = {
     "spirv-assembly": "serialization.text.target:SPIRVAssembly",

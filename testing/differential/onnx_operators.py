@@ -392,7 +392,7 @@ record("CenterCropPad", _center_crop_pad, "exact")
 
 
 def _reduce(d: Draw) -> None:
-    # A logarithm below zero is NaN, which is no integer.
+    # A logarithm below zero is NaN, which is not an integer.
     low = 1 if d.name == "ReduceLogSum" else -9
     x = d.main(low=low, high=9) if d.dtype().kind in "iu" else d.main()
     if d.name == "ReduceLogSumExp" and x.array.dtype.kind in "iu":

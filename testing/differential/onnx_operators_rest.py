@@ -479,7 +479,7 @@ LISTS = (
 TRAINING = "ai.onnx.preview.training"
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{("", name): "no reference draws the same numbers" for name in RANDOM.split()},
-    **{("", name): "values are no tensors: onnx's node cases cover it" for name in LISTS.split()},
+    **{("", name): "values are not tensors: onnx's node cases cover it" for name in LISTS.split()},
     **{
         (TRAINING, name): "a step of training: onnx's node cases cover it"
         for name in ("Adagrad", "Adam", "Momentum")

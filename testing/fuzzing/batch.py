@@ -107,7 +107,7 @@ def _warm(place: str, name: str, folder: str | None) -> None:
 
 
 def input_of(data: Mapping[str, Any], number: int) -> bytes:
-    """The input of a number; what grew of damage may be no file: then any bytes."""
+    """The input of a number; what grew of damage may be not a file: then any bytes."""
     reader = readers_of(data["readers"])[data["reader"]]
     seeds = [*seeds_of(reader.seeds, data["seeds"]), *data["grown"]]
     rng = random.Random(f"{data['seed']} {data['reader']} {number}")

@@ -389,7 +389,7 @@ def test_expressions():
     assert evaluate("(m + 31) / 32 * n_1 - 1", values, "") == 2
     assert evaluate("min(m * 8, 50) + min(4, n_1)", values, "") == 53
     for wrong in ("min(m)", "m +", "(m", "m // 2", "k", "m / (n_1 - 3)", ""):
-        with pytest.raises(ProgramError, match="is no size"):
+        with pytest.raises(ProgramError, match="is not a size"):
             evaluate(wrong, values, "grid")
 
 

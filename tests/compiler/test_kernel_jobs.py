@@ -197,5 +197,5 @@ def test_jobs_that_are_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "m.mlir").write_text(network())
     given = ["compile", str(tmp_path / "m.mlir"), "--target", "lavapipe", "-o", str(tmp_path / "p")]
     assert main([*given, "--jobs", "0"]) == 1
-    assert "--jobs 0 is no number of processes; give 1 or more" in capsys.readouterr().err
+    assert "--jobs 0 is not a number of processes; give 1 or more" in capsys.readouterr().err
     assert not (tmp_path / "p").exists()

@@ -1,4 +1,4 @@
-"""What devices may do within the rules is no disagreement; bugs are known by their numbers."""
+"""What devices may do within the rules is not a disagreement; bugs are known by their numbers."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def all_ok(graphs: Graphs) -> None:
 
 
 def unsigned(g: Graphs) -> None:
-    """Integers whose highest bit is set are no negative numbers."""
+    """Integers whose highest bit is set are not negative."""
     for dtype in (np.uint8, np.uint32, np.uint64):
         top = int(np.iinfo(dtype).max)
         a = np.array([top, top - 1, 200, 3, 7, 1], np.uint64).astype(dtype)
@@ -246,7 +246,9 @@ def bytes_(g: Graphs) -> None:
 
 
 def quantized_convolutions(g: Graphs) -> None:
-    """Padding on one side by a zero point of 128 and of 0; a bias that is no multiple of a step."""
+    """
+    Padding on one side by a zero point of 128 and of 0; a bias that is not a multiple of a step.
+    """
     for dtype, zero in ((np.uint8, 128), (np.uint8, 0), (np.int8, 5)):
         for pads in ([0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 1, 1]):
             graph = g.add()

@@ -89,7 +89,7 @@ def truncated(onnx: Any, folder: Path) -> Any:
     return data[: len(data) * 2 // 3]
 
 
-@hostile("nowhere.bin, which is no file")
+@hostile("nowhere.bin, which is not a file")
 def external_data_that_is_absent(onnx: Any, folder: Path) -> Any:
     return external(onnx, "nowhere.bin")
 

@@ -119,7 +119,7 @@ def test_jobs_that_wait_for_a_device_hold_up_no_others(engine: Cluster):
 
 
 def test_a_device_that_no_worker_has_is_refused(engine: Cluster):
-    with pytest.raises(ProgramError, match=r"nobody offers 'vulkan:none' \(offered: cores, "):
+    with pytest.raises(ProgramError, match=r"no worker offers 'vulkan:none' \(offered: cores, "):
         list(engine.run([Job("nothing", {}, "vulkan:none")]))
 
 

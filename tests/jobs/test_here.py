@@ -33,7 +33,7 @@ BAD = {
     "killed twice": (job("signal", name="SIGKILL"), "crashed", "SIGKILL.*want of memory"),
     "ended": (job("exit"), "crashed", "exit status 7"),
     "unforeseen": (job("unknown"), "crashed", "KeyError: 'unknown'"),
-    "no data": (job("return what is no data"), "refused", "neither JSON nor bytes"),
+    "no data": (job("return what is not data"), "refused", "neither JSON nor bytes"),
     "memory": (job("allocate", memory=1 << 29, bytes=1 << 30), "out of memory", "limit"),
     "wrong": (job("wrong"), "wrong", "3 elements differ"),
     "refused": (job("refuse"), "refused", r"no such thing \(somewhere\); do otherwise"),
@@ -139,7 +139,7 @@ def test_results_come_before_the_last_job_is_known():
 
 @pytest.mark.parametrize("resource", ["vulkan:none", "nonsense"])
 def test_a_resource_that_is_not_there_is_refused(resource: str):
-    with Here(1, []) as engine, pytest.raises(ProgramError, match="nobody offers"):
+    with Here(1, []) as engine, pytest.raises(ProgramError, match="no worker offers"):
         list(engine.run([Job("nothing", {}, resource)]))
 
 

@@ -167,7 +167,7 @@ def test_text_cannot_spell_control_tokens_unless_asked():
     assert tokenizer.decode(plain) == text
     assert len(control & set(meant)) == 1
     assert tokenizer.decode(meant) == "ab<think>c"
-    # What is no control token stands for itself, whoever writes it.
+    # What is not a control token stands for itself, whoever writes it.
     assert tokenizer.vocabulary.tokens.index("<think>") in plain
 
 
@@ -235,7 +235,7 @@ def test_an_answer_ends_at_the_tokens_that_end_turns():
     vocabulary = vocabulary_of(byte_pair_metadata([]), "x")
     ends = {vocabulary.tokens[number] for number in vocabulary.stops}
     assert ends == {"<|im_end|>", "<|endoftext|>"} <= ENDS_OF_TURNS
-    # A text that is no control token ends nothing.
+    # A text that is not a control token ends nothing.
     vocabulary = vocabulary_of(byte_pair_metadata(["< /", "</ s", "</s >"]), "x")
     assert vocabulary.tokens.index("</s>") not in vocabulary.stops
 
@@ -249,8 +249,8 @@ def test_an_answer_ends_at_the_tokens_that_end_turns():
         ({"tokens": []}, "no vocabulary"),
         ({"token_type": [1]}, "261 tokens, but 1 values"),
         ({"scores": [1.0]}, "261 tokens, but 1 values"),
-        ({"merges": ["a b", "x"]}, "the merge 'x' is of texts that are no tokens"),
-        ({"merges": ["a b", "a c"]}, "the merge 'a c' is of texts that are no tokens"),
+        ({"merges": ["a b", "x"]}, "the merge 'x' consists of texts that are not tokens"),
+        ({"merges": ["a b", "a c"]}, "the merge 'a c' consists of texts that are not tokens"),
         ({"eos_token_id": 261}, "eos_token_id is 261, of 261 tokens"),
         ({"bos_token_id": None, "add_bos_token": True}, "the file names none"),
     ],

@@ -1,5 +1,6 @@
 """
-Kernels that are no contraction: every stage of the lowering, and lavapipe, compute what numpy does.
+Kernels that are not contractions: every stage of the lowering, and lavapipe, compute what numpy
+does.
 
 Each case is a function on tensors that becomes one kernel. It is lowered pass by pass by the
 schedule that the heuristic chooses, and by every way to reduce; what comes out is interpreted with

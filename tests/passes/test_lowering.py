@@ -3,7 +3,7 @@ Every stage of the lowering means what the stage before it meant.
 
 Random contractions go through the pipeline pass by pass; after each pass the module is printed,
 parsed, verified and interpreted. Half of them carry a random schedule that fits, so that paths are
-taken which the default schedules leave alone: tiles that are no powers of two, moves that do not
+taken which the default schedules leave alone: tiles that are not powers of two, moves that do not
 divide by the invocations, copies in a loop, several vectors widths, both rasters.
 
 Results must be within the bound that compare/check.py derives from K and the types; integers exact.

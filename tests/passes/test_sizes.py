@@ -260,5 +260,5 @@ def test_a_size_that_a_kernel_computes_has_no_name():
     last = function.body.block.last_op
     assert last is not None
     (size,) = extents(last.operands[0])
-    with pytest.raises(ProgramError, match="depends on what a kernel computes"):
+    with pytest.raises(ProgramError, match="depends on a value that a kernel computes"):
         written(size, names_of(function).name)

@@ -55,7 +55,7 @@ def test_the_workgroups_size(mode: str, decoration: str, size: str, invocations:
     module = decode(assemble(text).encode())
     found = workgroup_size(module)
     if "%m " in size + mode:
-        # What a launch decides is no number before.
+        # What a launch decides is not a number before.
         assert isinstance(found, str)
         assert "run spirv-specialize before" in found
         SpecializePass(defaults=True).apply(context(), ModuleOp([module]))

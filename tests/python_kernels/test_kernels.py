@@ -508,8 +508,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "changed in place": (_bad(_rows), "cannot be changed in its place"),
     "no size": (lambda: k.kernel(_half), "write @kernel(workgroup=64)"),  # pyright: ignore
     "called": (lambda: scale([1.0]), "scale.launch(grid, ...)"),
-    "half a grid": (lambda: scale.launch(1.5, FLOATS, FLOATS, 1, 1.0), "1.5 is no number of"),  # pyright: ignore
-    "half": (_bad(_half), "0.5 is no i32"),
+    "half a grid": (lambda: scale.launch(1.5, FLOATS, FLOATS, 1, 1.0), "1.5 is not a number of"),  # pyright: ignore
+    "half": (_bad(_half), "0.5 is not a value of i32"),
     "rounding": (_bad(_rounding), "// has no meaning for i32"),
     "remainder": (_bad(_remainder), "% has no meaning for i32"),
     "too large": (_bad(_too_large), "integer from 0 to 255"),
@@ -524,16 +524,16 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "result": (_bad(_result), "store it in a buffer"),  # pyright: ignore
     "otherwise alone": (_bad(_alone), "behind no when"),
     "shapes": (_bad(_shapes), "cannot be multiplied"),
-    "workgroup": (lambda: k.kernel(workgroup=0), "is no size of a workgroup"),
+    "workgroup": (lambda: k.kernel(workgroup=0), "is not a size of a workgroup"),
     "outside": (lambda: k.barrier(), "no kernel here"),
     "missing": (lambda: scale.launch(1, FLOATS, FLOATS, 1), "'factor' is missing"),
-    "unknown": (lambda: scale.launch(1, FLOATS, FLOATS, 1, 2.0, z=1), "'z' is no parameter"),
+    "unknown": (lambda: scale.launch(1, FLOATS, FLOATS, 1, 2.0, z=1), "'z' is not a parameter"),
     "type": (lambda: scale.launch(1, A, FLOATS, 1, 2.0), "astype(float32)"),
     "empty": (lambda: scale.launch(1, FLOATS, FLOATS[:0], 1, 2.0), "0 bytes"),
     "short": (lambda: transpose.launch(1, HALVES, HALVES[:1]), "at least 768"),
     "grid": (lambda: scale.launch((1, 0), FLOATS, FLOATS, 1, 2.0), "number of workgroups"),
     "push": (lambda: scale.launch(1, FLOATS, FLOATS, -1, 2.0), "outside 0 to"),
-    "no kernel": (lambda: k.launch(3, 1, []), "a int is no kernel"),  # pyright: ignore
+    "no kernel": (lambda: k.launch(3, 1, []), "a int is not a kernel"),  # pyright: ignore
     "no file": (lambda: k.launch("nowhere.spv", 1, []), "No such file"),
     "buffers": (lambda: k.launch(scale, 1, [FLOATS], push=[1, 2.0]), "1 buffers were given"),
     "no push": (lambda: k.launch(scale, 1, [FLOATS, FLOATS]), "0 push constants were given"),

@@ -1,4 +1,6 @@
-"""What is no kernel, or no argument of one, is refused as that and by nobody else's exception."""
+"""
+What is not a kernel, or no argument of one, is refused as that and by nobody else's exception.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,10 @@ def text_for_numbers() -> object:
 @pytest.mark.parametrize(
     ("make", "cause"),
     [
-        (huge_workgroup, "is no size of a workgroup"),
-        (builtin, "is no function of Python"),
-        (huge_memory, "are no sizes of Workgroup memory"),
-        (huge_buffer, "is no size of a buffer"),
+        (huge_workgroup, "is not a size of a workgroup"),
+        (builtin, "is not a function of Python"),
+        (huge_memory, "are not sizes of Workgroup memory"),
+        (huge_buffer, "is not a size of a buffer"),
         (text_for_numbers, "no buffer of f32: could not convert"),
     ],
 )

@@ -141,8 +141,8 @@ def _large(path: Path) -> None:
 KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "link": (_link, "holds a link"),
     "device": (_zero, "holds a link"),
-    "pipe": (os.mkfifo, "something that is no file"),
-    "folder": (Path.mkdir, "something that is no file"),
+    "pipe": (os.mkfifo, "something that is not a file"),
+    "folder": (Path.mkdir, "something that is not a file"),
     "large": (_large, "has 1,099,511,627,776 bytes, more than"),
     "none": (lambda path: None, "No such file"),
 }
@@ -171,7 +171,7 @@ def test_a_folder_that_is_a_link(saved: Path, tmp_path: Path) -> None:
 
 
 def test_a_device_is_not_read(tmp_path: Path) -> None:
-    with pytest.raises(ProgramError, match="something that is no file"):
+    with pytest.raises(ProgramError, match="something that is not a file"):
         folder.Folder("/dev").read("zero", 100)
 
 
@@ -194,7 +194,7 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
     ("no buffer is bound to set 0, binding", lambda m: _first(m, "bindings").pop()),
     ("runs once, but does not compute", lambda m: m["dispatches"][0].update(once=True)),
     ("is more than 4294967295 workgroups", lambda m: m["dispatches"][0].update(grid=[2**32, 1, 1])),
-    ("is no multiple of 256", lambda m: _temporary(m, offset=4, memory=1 << 20)),
+    ("is not a multiple of 256", lambda m: _temporary(m, offset=4, memory=1 << 20)),
     ("ends beyond the 4 bytes", lambda m: _temporary(m, offset=0, memory=4)),
     ("bytes of memory", lambda m: m.update(memory=-4)),
     (
@@ -202,7 +202,7 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
         lambda m: _push(m, {"offset": 2, "type": "f32", "value": 1.0}),
     ),
     ("end at 4100, beyond", lambda m: _push(m, {"offset": 4096, "type": "i32", "value": 1})),
-    ("1.5 is no i32", lambda m: _push(m, {"offset": 0, "type": "i32", "value": 1.5})),
+    ("1.5 is not an i32", lambda m: _push(m, {"offset": 0, "type": "i32", "value": 1.5})),
     (
         "has two values",
         lambda m: m["dispatches"][0].update(spec_constants=[{"id": 0, "value": 1}] * 2),

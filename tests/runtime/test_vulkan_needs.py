@@ -407,7 +407,7 @@ def test_device_names_and_order():
     assert parse_name("vulkan") is None
     assert parse_name("vulkan:3") == 3
     for wrong in ("vulkan:", "vulkan:-1", "metal", "vulkan:one"):
-        with pytest.raises(ProgramError, match="is no Vulkan device"):
+        with pytest.raises(ProgramError, match="is not a Vulkan device"):
             parse_name(wrong)
     cpu = dataclasses.replace(DEVICE, kind="CPU")
     second = dataclasses.replace(DEVICE, index=1)

@@ -238,7 +238,7 @@ REFUSED = (
     # The extension says "a scalar or vector of float"; spirv-val 2025.5 takes bfloat16 for none.
     "GroupNonUniformRotateKHR doesn't support BFloat16 type",
 )
-"""Messages of spirv-val that are no fault of the encoder's."""
+"""Messages of spirv-val that are not faults of the encoder's."""
 
 
 VALIDATED = [f for f in FILES if f.parent.name != "families"]

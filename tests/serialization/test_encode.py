@@ -483,7 +483,7 @@ def test_attributes_that_are_decorations():
               spirv.func @f(%a: f32) "None" {
                 %b = spirv.FAdd %a, %a {no_contration} : f32
                 spirv.Return } }""",
-            r"spirv\.FAdd in @f: the attribute 'no_contration' is no decoration",
+            r"spirv\.FAdd in @f: the attribute 'no_contration' is not a decoration",
         ),
         (
             """spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {
@@ -502,7 +502,7 @@ def test_attributes_that_are_decorations():
               spirv.func @f(%a: i32) "None" {
                 %b = arith.addi %a, %a : i32 loc("k.mlir":4:5)
                 spirv.Return } }""",
-            r"arith\.addi in @f at k\.mlir:4:5: it is no SPIR-V operation",
+            r"arith\.addi in @f at k\.mlir:4:5: it is not a SPIR-V operation",
         ),
         (
             """spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {

@@ -1,4 +1,4 @@
-"""The raw layer gives back the bytes it was given, and says where bytes are no SPIR-V."""
+"""The raw layer gives back the bytes it was given, and says where bytes are not SPIR-V."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ BAD_MODULES = {
     "no magic": (b"\0" * 20, "is not SPIR-V's magic number"),
     "half a word": (struct.pack("<6I", *header(), 0)[:-2], "not a whole number of 32-bit words"),
     "short header": (struct.pack("<4I", *header()[:4]), "4 words are fewer than the 5"),
-    "version": (struct.pack("<5I", header()[0], 7, 0, 1, 0), "is no version"),
+    "version": (struct.pack("<5I", header()[0], 7, 0, 1, 0), "is not a version"),
     "bound": (struct.pack("<5I", *header(0x400000)), "above the limit 4194303"),
     "length 0": (
         struct.pack("<7I", *header(), 1 << 16, 19),
@@ -96,14 +96,14 @@ BAD_OPERANDS = {
     "id beyond": (of("OpTypeVoid", 100), "IdResult is 100: ids are from 1 to 99"),
     "string": (of("OpName", 1, 0x61616161), "a string without a zero byte"),
     "padding": (of("OpName", 1, 0x62000061), "ends in other bytes than zeros"),
-    "enumerant": (of("OpCapability", 999999), "999999 is no Capability"),
-    "mask": (of("OpLoad", 1, 2, 3, 1 << 30), "bit 0x40000000 is no MemoryAccess"),
+    "enumerant": (of("OpCapability", 999999), "999999 is not a Capability"),
+    "mask": (of("OpLoad", 1, 2, 3, 1 << 30), "bit 0x40000000 is not a MemoryAccess"),
     "parameter": (of("OpLoad", 1, 2, 3, 2), "before its MemoryAccess|before its LiteralInteger"),
     "pair": (of("OpPhi", 1, 2, 3), "ends after 4 words"),
     "type": (of("OpConstant", 1, 2, 3), "is of type %1, which no scalar type before it declares"),
-    "selector": (of("OpSwitch", 1, 2, 3, 4), "selector %1 is no number defined before"),
+    "selector": (of("OpSwitch", 1, 2, 3, 4), "selector %1 is not a number defined before"),
     "set": (of("OpExtInst", 1, 2, 3, 4), "no OpExtInstImport before it imports %3"),
-    "nested": (of("OpSpecConstantOp", 1, 2, 52), "52 is no operation on constants"),
+    "nested": (of("OpSpecConstantOp", 1, 2, 52), "52 is not an operation on constants"),
 }
 
 

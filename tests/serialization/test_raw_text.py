@@ -237,7 +237,7 @@ def test_the_language_of_spirv_as(name: str, preserve: bool, spirv_as: Assemble)
 
 MISTAKES = {
     "OpFoo": (1, 1, "'OpFoo' is not an instruction"),
-    "OpCapability\n  Shaders": (2, 3, "'Shaders' is no Capability"),
+    "OpCapability\n  Shaders": (2, 3, "'Shaders' is not a Capability"),
     "OpTypeVoid": (1, 1, "OpTypeVoid needs a result id"),
     "%1 = OpCapability Shader": (1, 1, "OpCapability has no result id"),
     "%1 OpTypeVoid": (1, 4, "'=' is expected"),
@@ -256,9 +256,9 @@ MISTAKES = {
     "%1 = OpTypeFloat 16 %2 = OpConstant %1 70000": (1, 40, "beyond the type's 16 bits"),
     "%1 = OpTypeFloat 32 %2 = OpConstant %1 1e40": (1, 40, "beyond 32-bit floats"),
     "%1 = OpTypeFloat 32 %2 = OpConstant %1 0x10": (1, 40, "is a hexadecimal integer"),
-    "%1 = OpLoad %2 %3 Aligned|Foo 4": (1, 19, "'Foo' is no MemoryAccess"),
+    "%1 = OpLoad %2 %3 Aligned|Foo 4": (1, 19, "'Foo' is not a MemoryAccess"),
     "%1 = OpExtInst %2 %3 Sin %4": (1, 22, "the instruction set is not imported before"),
-    "%1 = OpSpecConstantOp %2 Label": (1, 26, "'Label' is no operation on constants"),
+    "%1 = OpSpecConstantOp %2 Label": (1, 26, "'Label' is not an operation on constants"),
     "!0x00050011 !1": (1, 1, "2 words are not instructions"),
     "!x": (1, 1, "'x' is not an integer"),
     "hello": (1, 1, "'hello' is not an instruction"),

@@ -122,7 +122,7 @@ def test_push_constants(pushed: list[str], push: list[str], tmp_path: Path) -> N
     [
         ([], "uses the push constants @pc of 16 bytes, but got none"),
         (["--push", "n=3"], "the member v has no value"),
-        (["--push", "n=x"], "--push n=x is no value"),
+        (["--push", "n=x"], "--push n=x is not a value"),
         (["--push-bytes", "0300"], "but got 2"),
         (["--push-bytes", "0z"], "is not hexadecimal"),
         (["--push-bytes", "00", "--push", "n=3"], "leave one out"),
@@ -145,7 +145,7 @@ def test_a_grid_that_is_none(kernel: list[str], grid: str, capsys: Any) -> None:
     arguments = [f"--grid={grid}" if each == "--grid" else each for each in kernel]
     arguments.remove("1,1,1")
     assert main(arguments) == 1
-    assert f"--grid {grid} is no grid" in capsys.readouterr().err
+    assert f"--grid {grid} is not a grid" in capsys.readouterr().err
 
 
 def test_findings_have_lines_and_fail(kernel: list[str], tmp_path: Path, capsys: Any) -> None:
@@ -225,7 +225,7 @@ def test_a_trace(kernel: list[str], tmp_path: Path) -> None:
     [
         (["--check", "everything"], "there is no check 'everything'"),
         (["--print", "%nothing"], "no instruction is called %nothing"),
-        (["--print", "%q", "--invocation", "3"], "--invocation 3 is no invocation"),
+        (["--print", "%q", "--invocation", "3"], "--invocation 3 is not an invocation"),
         (["--buffer", "7=x.npy"], "names no buffer"),
         (["--max-steps", "0"], "STEP-01"),
     ],

@@ -180,7 +180,7 @@ def test_ctrl_c_ends_the_answer(model: str, compiled: Compiled, capsys: pytest.C
         (("--prompt", "x", "--times", "0"), "--times 0"),
         (("--prompt", "x", "--top-p", "0.5"), "top_p means nothing at temperature 0"),
         (("--prompt", "x", "--temperature", "-1"), "temperature is -1"),
-        (("--prompt", "x", "--device", "cuda"), "'cuda' is no Vulkan device"),
+        (("--prompt", "x", "--device", "cuda"), "'cuda' is not a Vulkan device"),
         (("--prompt", "x", "--device", "interpreter", "--target", "x"), "there is no target 'x'"),
         (("--prompt", "x", "--jobs", "0"), "--jobs 0"),
     ],

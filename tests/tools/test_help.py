@@ -35,9 +35,9 @@ def test_opt_is_called_by_its_name(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("explain x.mlir --inputs", "--inputs is no option: did you mean '--list'?"),
-        ("run x.onnx --outputs", "--outputs is no option: did you mean '--list'?"),
-        ("run x.onnx --divice vulkan", "--divice is no option: did you mean '--device'?"),
+        ("explain x.mlir --inputs", "--inputs is not an option: did you mean '--list'?"),
+        ("run x.onnx --outputs", "--outputs is not an option: did you mean '--list'?"),
+        ("run x.onnx --divice vulkan", "--divice is not an option: did you mean '--device'?"),
         ("compil x.mlir", "invalid choice: 'compil'; did you mean 'compile'?"),
         ("convert x.onnx --to fp16", "did you mean 'f16'?"),
     ],

@@ -46,7 +46,7 @@ def folder(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("compile image.mlr --target lavapipe -o out", "'image.mlir'"),
         ("compile image.mlir --target lavapip -o out", "'lavapipe'"),
         ("compile image.mlir --target h200 -o out", "'nvidia-h200'"),
-        ("compile image.mlir --targt lavapipe -o out", "--targt is no option: .*'--target'"),
+        ("compile image.mlir --targt lavapipe -o out", "--targt is not an option: .*'--target'"),
         ("compile image.mlir --target lavapipe -o out --tekst", "'--text'"),
         ("compile image.mlir --target lavapipe -o out --function man", "'main'"),
         ("compile image.mlir --target lavapipe -o out --only dto=x", "'dot'"),

@@ -224,7 +224,8 @@ def test_steps_that_bring_less_than_they_promise_are_believed_less():
     assert learned.believed(3.0) == pytest.approx(3.0)
     learned.settle(3.0, 10.0, 10.0)
     assert 0 < learned.believed(3.0) < 0.15
-    # One that keeps what it promised makes up for it in part; more than that is no reason for more.
+    # One that keeps what it promised makes up for it in part; more than that is not a reason for
+    # more.
     trusting = Learned()
     trusting.settle(0.1, 10.0, 5.0)
     assert trusting.believed(0.1) == pytest.approx(0.1)

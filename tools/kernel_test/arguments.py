@@ -236,7 +236,7 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
             whole = (0, replace(whole[1], shape=(node.size // whole[1].itemsize,)))
     if whole is None:
         raise Misuse(
-            f"{label} is no array of one type",
+            f"{label} is not an array of one type",
             "",
             f"describe its members, {described(node, path[-1])}, or give type and size of all",
         )
@@ -444,7 +444,7 @@ def _write_struct(
 ) -> dict[str, Any]:
     members = {m.name: m for m in node.members}
     if not isinstance(value, Mapping):
-        raise Misuse(f"{where} is no table", "", f"give {described(node, where)}")
+        raise Misuse(f"{where} is not a table", "", f"give {described(node, where)}")
     for name in value:  # pyright: ignore
         if name not in members:
             raise Misuse(f"{where} has no {name!r}", "", suggest(str(name), members))

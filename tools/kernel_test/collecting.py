@@ -28,7 +28,7 @@ class Collection:
             self._read(path)
         elif path.suffix not in KERNELS:
             error = Misuse(
-                f"{path} is no kernel", "", f"give a file that ends in {', '.join(KERNELS)}, a "
+                f"{path} is not a kernel", "", f"give a file that ends in {', '.join(KERNELS)}, a "
                 f"{SUFFIX} file, or a folder of those",
             )  # fmt: skip
             self.refused.append((path, error))

@@ -89,7 +89,7 @@ def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
         array = np.asarray(want)
     if array.dtype.kind not in "biufV" or array.dtype.names:
         raise Misuse(
-            f"{label} is no array of numbers, but of {array.dtype}",
+            f"{label} is not an array of numbers, but of {array.dtype}",
             "",
             "expect numbers or booleans",
         )

@@ -88,7 +88,7 @@ def read_npy(path: Path, where: str) -> Array:
     from xdsl_spirv.tools.arrays import read_array
 
     if path.exists() and not path.is_file():
-        raise Misuse(f"{where}: {path} is no file", "", "name an array")
+        raise Misuse(f"{where}: {path} is not a file", "", "name an array")
     try:
         return read_array(str(path))
     except ProgramError as error:

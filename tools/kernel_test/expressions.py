@@ -126,7 +126,7 @@ class Evaluator:
         except Misuse:
             raise
         except SyntaxError as error:
-            raise self.error(f"{text!r} is no expression: {error.msg}") from error
+            raise self.error(f"{text!r} is not an expression: {error.msg}") from error
         except (RecursionError, MemoryError) as error:
             raise self.error("the expression is too large", "use a .npy file") from error
         except (ArithmeticError, TypeError, ValueError, IndexError, KeyError) as error:
@@ -140,7 +140,7 @@ class Evaluator:
         try:
             return np.asarray(value)
         except ValueError as error:
-            raise self.error(f"{text!r} is no array", "choose a part: f(x)[0]") from error
+            raise self.error(f"{text!r} is not an array", "choose a part: f(x)[0]") from error
 
     def value(self, node: ast.expr) -> Any:
         """The value of one node."""
@@ -188,7 +188,9 @@ class Evaluator:
         kinds = {v.dtype.kind for v in (value if isinstance(value, tuple) else (value,))
                  if isinstance(v, np.ndarray | np.generic)}  # fmt: skip
         if isinstance(value, complex) or kinds & set("cOSU"):
-            raise self.error("a step's result is no real number", "take its real part or magnitude")
+            raise self.error(
+                "a step's result is not a real number", "take its real part or magnitude"
+            )
         return value
 
     def _pay(self, work: float) -> None:
@@ -208,7 +210,7 @@ class Evaluator:
             return self.names[name]
         if name in CONSTANTS:
             return CONSTANTS[name]
-        raise self.error(f"{name!r} is no name of the test", suggest(name, self.names))
+        raise self.error(f"{name!r} is not a name of the test", suggest(name, self.names))
 
     def _binary(self, op: ast.operator, left: Any, right: Any) -> Any:
         if isinstance(op, ast.Pow | ast.LShift | ast.Mult) and (
@@ -243,7 +245,7 @@ class Evaluator:
         name = _called(node.func)
         if name is None or name not in self.functions:
             raise self.error(
-                f"{ast.unparse(node.func)!r} is no function of expressions",
+                f"{ast.unparse(node.func)!r} is not a function of expressions",
                 suggest(name or "", sorted(self.functions)) if name else "call one by its name",
             )
         keywords: dict[str, Any] = {}

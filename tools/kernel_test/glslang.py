@@ -56,7 +56,9 @@ def find_glslang() -> list[str]:
     if named:
         program, *arguments = shlex.split(named) or [""]
         if shutil.which(program) is None:
-            raise Misuse(f"GLSLANG is {named!r}, which is no program", "", "correct the variable")
+            raise Misuse(
+                f"GLSLANG is {named!r}, which is not a program", "", "correct the variable"
+            )
         return [*_runnable(Path(program)), *arguments]
     if (FETCHED / "run").exists():
         return _runnable(FETCHED / "bin" / "glslang")

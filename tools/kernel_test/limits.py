@@ -197,7 +197,8 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
         saturating = ", saturating" if product.saturating else ""
         yield Breach(
             "LIMIT-08",
-            f"{product}{saturating}, {product.scope} scope, is no multiplication of {target.name}",
+            f"{product}{saturating}, {product.scope} scope, is not a multiplication of "
+            f"{target.name}",
             f"it has: {listed}",
             at,
         )

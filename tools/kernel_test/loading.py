@@ -77,7 +77,9 @@ def load_kernel(test: KernelTest) -> Kernel:
     elif path.suffix == ".spv":
         binary = _read(path)
     else:
-        raise Misuse(f"{path} is no kernel", "", f"give a file that ends in {', '.join(KERNELS)}")
+        raise Misuse(
+            f"{path} is not a kernel", "", f"give a file that ends in {', '.join(KERNELS)}"
+        )
     raw = decode(binary)
     environment = test.compile.target_env or environment_of(raw).name
     return Kernel(path, binary, environment, Module(raw, ENVIRONMENTS[environment]), parsed)
@@ -91,7 +93,7 @@ def _refuse_environment(chosen: str | None) -> None:
 
 def _read(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise Misuse(f"{path} is no file", "", "name a kernel")
+        raise Misuse(f"{path} is not a file", "", "name a kernel")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -100,7 +102,7 @@ def _read(path: Path) -> bytes:
             f"cannot read the kernel: {error.strerror}", str(path), "name a file"
         ) from error
     if len(data) > MAX_BYTES:
-        raise Misuse(f"{path} has more than {MAX_BYTES} bytes", "", "this is no kernel")
+        raise Misuse(f"{path} has more than {MAX_BYTES} bytes", "", "this is not a kernel")
     return data
 
 

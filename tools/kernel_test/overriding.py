@@ -73,7 +73,7 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
         return None
     parts = text.replace("x", ",").split(",")
     if not all(part.strip().isdecimal() and len(part) <= LONGEST_NUMBER for part in parts):
-        raise Misuse(f"{option} {text} is no list of numbers", "", "write 4, or 4,2,1")
+        raise Misuse(f"{option} {text} is not a list of numbers", "", "write 4, or 4,2,1")
     return [int(part) for part in parts]
 
 
@@ -116,7 +116,7 @@ def _constant(option: str, text: str) -> Any:
             "value"
         ]
     except (ValueError, RecursionError) as error:
-        raise Misuse(f"{option}: {text!r} is no value", "", "write a number, or true") from error
+        raise Misuse(f"{option}: {text!r} is not a value", "", "write a number, or true") from error
 
 
 def _buffers(
@@ -168,7 +168,7 @@ def _buffer(text: str) -> dict[str, Any]:
     parts = text.split(":")
     if not 3 <= len(parts) <= 4:
         raise Misuse(
-            f"--buffer {text} is no buffer", "", "write NAME=TYPE:SIZE:CONTENT, or NAME=x.npy"
+            f"--buffer {text} is not a buffer", "", "write NAME=TYPE:SIZE:CONTENT, or NAME=x.npy"
         )
     kind, size, content, *seed = parts
     description: dict[str, Any] = {"size": _numbers("--buffer", size)}

@@ -68,7 +68,7 @@ def _refuse_failures(allowed: tuple[str, ...]) -> None:
         rule = text.partition(":")[0]
         if rule in RULES:
             raise Misuse(
-                f"allow {text!r}: {rule} is no finding", "",
+                f"allow {text!r}: {rule} is not a finding", "",
                 "leave it out; [expect] error asks for a launch that is refused",
             )  # fmt: skip
 

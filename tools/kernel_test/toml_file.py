@@ -66,7 +66,7 @@ class Table:
 def text(table: Table, key: str, value: Any) -> str:
     """A string that is not empty."""
     if not isinstance(value, str) or not value or "\0" in value:
-        raise table.error(f"{value!r} is no text", 'write it in quotes, as in "main"', key)
+        raise table.error(f"{value!r} is not text", 'write it in quotes, as in "main"', key)
     return value
 
 
@@ -75,7 +75,7 @@ def texts(table: Table, key: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
-        raise table.error(f"{value!r} is no list of texts", 'write ["A", "B"]', key)
+        raise table.error(f"{value!r} is not a list of texts", 'write ["A", "B"]', key)
     return tuple(text(table, key, item) for item in value)  # pyright: ignore
 
 
@@ -94,14 +94,16 @@ def flag(table: Table, key: str, value: Any) -> bool:
 def count(table: Table, key: str, value: Any, most: int = MAX_COUNT, least: int = 1) -> int:
     """An integer of a range."""
     if type(value) is not int or not least <= value <= most:
-        raise table.error(f"{value!r} is no integer from {least} to {most}", "write a number", key)
+        raise table.error(
+            f"{value!r} is not an integer from {least} to {most}", "write a number", key
+        )
     return value
 
 
 def number(table: Table, key: str, value: Any) -> float:
     """Reads a finite number."""
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise table.error(f"{value!r} is no finite number", "write one, as in 0.5", key)
+        raise table.error(f"{value!r} is not a finite number", "write one, as in 0.5", key)
     return float(value)
 
 
@@ -110,7 +112,7 @@ def duration(table: Table, key: str, value: Any) -> float:
     seconds = number(table, key, value)
     if not 0 < seconds <= MAX_SECONDS:
         remedy = f"write a number above 0, up to {MAX_SECONDS}"
-        raise table.error(f"{value} s is no time for a launch", remedy, key)
+        raise table.error(f"{value} s is not a time for a launch", remedy, key)
     return seconds
 
 
@@ -143,7 +145,7 @@ def subtable(table: Table, key: str, value: Any) -> Table:
     """A table within this one."""
     if not isinstance(value, dict):
         where = ".".join(filter(None, (table.where, key)))
-        raise table.error(f"{value!r} is no table", f"write [{where}] and its keys below", key)
+        raise table.error(f"{value!r} is not a table", f"write [{where}] and its keys below", key)
     return Table(value, table.path, ".".join(filter(None, (table.where, key))))  # pyright: ignore
 
 
@@ -151,7 +153,9 @@ def element_type(table: Table, key: str, value: Any) -> str:
     """The name of an element type."""
     name = text(table, key, value)
     if name not in ELEMENT_TYPES:
-        raise table.error(f"{name!r} is no element type", suggest(name, tuple(ELEMENT_TYPES)), key)
+        raise table.error(
+            f"{name!r} is not an element type", suggest(name, tuple(ELEMENT_TYPES)), key
+        )
     return name
 
 
@@ -163,7 +167,7 @@ def given(table: Table, key: str, value: Any) -> Given:
     if isinstance(value, list):
         return [given(table, key, item) for item in value]  # pyright: ignore
     if not isinstance(value, bool | int | float | str):
-        raise table.error(f"{value!r} is no constant", "write a number or a boolean", key)
+        raise table.error(f"{value!r} is not a constant", "write a number or a boolean", key)
     return value
 
 
@@ -178,9 +182,9 @@ def content(table: Table, key: str, value: Any) -> Given:
     known_text = value in PATTERNS if isinstance(value, str) else True
     if not known_text and not value.startswith("&") and not value.endswith(".npy"):
         known = f"{suggest(value, PATTERNS)}, a number, a list or a path that ends in .npy"
-        raise table.error(f"{value!r} is no content", known, key)
+        raise table.error(f"{value!r} is not content", known, key)
     if isinstance(value, dict):
-        raise table.error("a table is no content", f"write [{table.where}.members.NAME]", key)
+        raise table.error("a table is not content", f"write [{table.where}.members.NAME]", key)
     return given(table, key, value)
 
 
@@ -263,7 +267,7 @@ def macros(table: Table, key: str, value: Any) -> dict[str, str]:
     inner = subtable(table, key, value)
     for name, macro in inner.data.items():
         if not isinstance(macro, bool | int | float | str):
-            raise inner.error(f"{macro!r} is no text of a macro", "write a number or a text", name)
+            raise inner.error(f"{macro!r} is not text of a macro", "write a number or a text", name)
     return {
         name: str(macro).lower() if isinstance(macro, bool) else str(macro)
         for name, macro in inner.data.items()
@@ -316,7 +320,7 @@ def read_test(path: Path) -> KernelTest:
 
 def _parse(path: Path) -> dict[str, Any]:
     if path.exists() and not path.is_file():
-        raise Misuse(f"{path} is no file", "", "name a description")
+        raise Misuse(f"{path} is not a file", "", "name a description")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
@@ -327,7 +331,7 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise Misuse(f"{path}: this is no TOML: {error}", "", "correct the file there") from error
+        raise Misuse(f"{path}: this is not TOML: {error}", "", "correct the file there") from error
 
 
 def beside(kernel: Path) -> Path:

@@ -19,7 +19,7 @@ from xdsl_spirv.tools.tuning.search import Search
 WIDTH, HEIGHT, MARGIN = 240, 48, 3
 """Of the drawing of a search, in pixels."""
 FINE = ("ok", PRUNED, UNMEASURED)
-"""Statuses that are no failures."""
+"""Statuses that are not failures."""
 STYLE = """
 svg.search { display: block; } svg.search circle { fill: var(--soft); opacity: .6; }
 svg.search path { fill: none; stroke: var(--ink); stroke-width: 1.5; }

@@ -3,7 +3,7 @@ The results of a search for schedules: outcomes, found again in a store, and the
 
 A time counts beside that of the reference, which was measured before and after it on the same
 device. Outcomes of other devices and drivers are never looked at. Those under another clock or load
-(the reference took another time) are measured again, and are no evidence for an entry. A schedule
+(the reference took another time) are measured again, and are not evidence for an entry. A schedule
 enters the table only if it is faster than the default by more than `MARGIN` in both of two
 measurements: a table of entries that are worth nothing would keep later defaults from being used.
 """

@@ -381,7 +381,7 @@ def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = No
 def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
     """Sizes are whole numbers in any type that holds them."""
     if element_numbered(to) not in (I32, I64, U32, U64, F32, F64):
-        raise UnknownSizeError(f"sizes are no {element_numbered(to)}")
+        raise UnknownSizeError(f"sizes are not {element_numbered(to)}")
     return x
 
 

@@ -147,7 +147,7 @@ def _heads_of(
     if key is None or value is None:
         size = exact_quotient(query.sizes[2], num_heads + 2 * kv_num_heads)
         if size is None:
-            b.refuse("packed queries are no multiple of all heads", "see num_heads")
+            b.refuse("packed queries are not multiples of all heads", "see num_heads")
         widths = [num_heads * size, kv_num_heads * size, kv_num_heads * size]
         starts = [0, widths[0], widths[0] + widths[1]]
         query, key, value = (

@@ -465,7 +465,9 @@ def col2im(
     ]
     channels = exact_quotient(x.sizes[1], total_of(block))
     if channels is None:
-        b.refuse(f"{x.sizes[1]} channels are no multiple of blocks of {block}", "mend block_shape")
+        b.refuse(
+            f"{x.sizes[1]} channels are not multiples of blocks of {block}", "mend block_shape"
+        )
     source = Reader(b, b.reshape(x, [x.sizes[0], channels, *block, *counts]))
     element = sum_element(x.element)
 
@@ -526,7 +528,7 @@ def max_unpool(
     more = [w - s for w, s in zip(wanted, result.sizes, strict=True)]
     numbers = [n for n in more if isinstance(n, int) and n >= 0]
     if len(numbers) != len(more):
-        b.refuse(f"output_shape {wanted} of {result}", "give one that is no smaller")
+        b.refuse(f"output_shape {wanted} of {result}", "give one that is not smaller")
     return b.pad(result, [0] * x.rank, numbers, 0)
 
 

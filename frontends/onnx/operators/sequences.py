@@ -21,7 +21,7 @@ from xdsl_spirv.frontends.onnx.values import Listed, Tensor
 def items_of(b: Nodes, value: Tensor) -> list[Tensor]:
     """The tensors of a sequence."""
     if not isinstance(value, Listed) or value.items is None:
-        b.refuse("its input is no sequence", "see ONNX's definition of the operator")
+        b.refuse("its input is not a sequence", "see ONNX's definition of the operator")
     return list(value.items)
 
 

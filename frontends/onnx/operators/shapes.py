@@ -483,7 +483,7 @@ def depth_to_space(b: Nodes, x: Tensor, /, *, blocksize: int, mode: str = "DCR")
     n, c, h, w = x.sizes
     depth = exact_quotient(c, blocksize * blocksize)
     if depth is None:
-        b.refuse(f"{c} channels are no multiple of {blocksize}^2", "see blocksize")
+        b.refuse(f"{c} channels are not multiples of {blocksize}^2", "see blocksize")
     if mode == "DCR":
         apart = b.reshape(x, [n, blocksize, blocksize, depth, h, w])
         moved = b.transpose(apart, [0, 3, 4, 1, 5, 2])
@@ -498,7 +498,7 @@ def space_to_depth(b: Nodes, x: Tensor, /, *, blocksize: int, mode: str = "DCR")
     n, c, h, w = x.sizes
     rows, columns = exact_quotient(h, blocksize), exact_quotient(w, blocksize)
     if rows is None or columns is None:
-        b.refuse(f"{h} x {w} is no multiple of {blocksize}", "see blocksize")
+        b.refuse(f"{h} x {w} is not a multiple of {blocksize}", "see blocksize")
     apart = b.reshape(x, [n, c, rows, blocksize, columns, blocksize])
     moved = b.transpose(apart, [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4])
     return b.reshape(moved, [n, c * (blocksize * blocksize), rows, columns])

@@ -186,7 +186,7 @@ def _rows_of(b: Nodes, x: Tensor) -> int:
     """How many rows a square matrix has."""
     size = x.sizes[-1]
     if size != x.sizes[-2] or not isinstance(size, int) or not 1 <= size <= LARGEST:
-        b.refuse(f"{x} is no square matrix of up to {LARGEST} rows", "mend its shape")
+        b.refuse(f"{x} is not a square matrix of up to {LARGEST} rows", "mend its shape")
     return size
 
 

@@ -162,7 +162,7 @@ class Sharing:
             refuse(
                 self.pass_name,
                 op,
-                f"a workgroup of {size} invocations is no multiple of subgroups of {lanes}, but "
+                f"a workgroup of {size} invocations is not a multiple of subgroups of {lanes}, but "
                 "cooperative matrices need full subgroups: choose another subgroup-size",
             )
         return Group(lanes, size // lanes, False, self.virtual)

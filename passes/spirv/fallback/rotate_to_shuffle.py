@@ -85,7 +85,9 @@ def _group_size(op: GroupNonUniformRotateKHROp, code: FunctionEmitter) -> Index:
     if isinstance(size, str):
         refuse(NAME, op, f"{size}; give it a constant size, or the rotation a cluster size")
     if size & (size - 1):
-        refuse(NAME, op, f"it rotates a workgroup of {size} invocations, which is no power of two")
+        refuse(
+            NAME, op, f"it rotates a workgroup of {size} invocations, which is not a power of two"
+        )
     return size
 
 

@@ -128,7 +128,7 @@ class _Lowering:
                 _load_and_store(op)
         for variable in self.variables.values():
             if not isinstance(variable.type.pointee, StructType):
-                refuse(NAME, variable, f"{variable.type.pointee} is no block: name its members")
+                refuse(NAME, variable, f"{variable.type.pointee} is not a block: name its members")
         pointers = [op for op in self.module.walk() if self._is_pointer(op)]
         users = [u for op in pointers for u in self._users(op) if u not in pointers]
         for op in dict.fromkeys(users):

@@ -88,7 +88,7 @@ def _of_composite(op: RawGlobalOp) -> int | None:
 
 
 def _of_plain(constant: ConstantRefAttr) -> int | None:
-    """The product of a constant that is no specialization constant."""
+    """The product of a constant that is not a specialization constant."""
     if not isinstance(constant.value, DenseIntOrFPElementsAttr):
         return None
     numbers = constant.value.get_values()

@@ -71,7 +71,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: CM-11: the default of the layout @layout is 2, which is no layout; use 0 for row-major or 1 for column-major
+// CHECK: CM-11: the default of the layout @layout is 2, which is not a layout; use 0 for row-major or 1 for column-major
 
 // -----
 

@@ -1,5 +1,5 @@
 #version 450
-// A 1-D box filter with a tile in shared memory; n is no multiple of 64.
+// A 1-D box filter with a tile in shared memory; n is not a multiple of 64.
 layout(local_size_x = 64) in;
 layout(push_constant) uniform Sizes { uint n; };
 layout(std430, binding = 0) readonly buffer Input { float x[]; };

@@ -48,12 +48,12 @@ def test_options_alone_describe_a_launch(saxpy: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--grid", "foo"], "is no grid"),
-        (["--grid", "99999999999"], "is no grid"),
-        (["--grid", "9" * 5000], "is no grid"),
-        (["--subgroup-size", "9" * 5000], "is no list of numbers"),
+        (["--grid", "foo"], "is not a grid"),
+        (["--grid", "99999999999"], "is not a grid"),
+        (["--grid", "9" * 5000], "is not a grid"),
+        (["--subgroup-size", "9" * 5000], "is not a list of numbers"),
         (["--push", "n=1", "--push", "n.x=2"], "a part of it has a value already"),
-        (["--timeout", "1e300"], "is no time for a launch"),
+        (["--timeout", "1e300"], "is not a time for a launch"),
         (["--junit", "missing/results.xml"], "cannot write the output"),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_mistake_in_the_options_ends_in_status_2(
 def test_a_failure_cannot_be_allowed(saxpy: Path, capsys: pytest.CaptureFixture[str]):
     saxpy.with_name("saxpy.comp").write_text("no GLSL")
     assert main(["test", str(saxpy), "--allow", "COMPILE"]) == 2
-    assert "COMPILE is no finding" in capsys.readouterr().out
+    assert "COMPILE is not a finding" in capsys.readouterr().out
 
 
 def test_a_fault_of_ours_leaves_the_other_tests_and_reports(
@@ -126,7 +126,7 @@ def test_nothing_to_run_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["test", str(tmp_path / "missing.comp")]) == 2
     (tmp_path / "x.txt").write_text("")
     assert main(["test", str(tmp_path / "x.txt")]) == 2
-    assert "is no kernel" in capsys.readouterr().out
+    assert "is not a kernel" in capsys.readouterr().out
 
 
 def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):

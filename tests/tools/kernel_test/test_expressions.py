@@ -186,7 +186,7 @@ def test_nothing_but_real_numbers_is_made(text: str):
 
 
 def test_parts_of_different_lengths_are_no_array():
-    with pytest.raises(Misuse, match="is no array"):
+    with pytest.raises(Misuse, match="is not an array"):
         Evaluator(NAMES, "expect").array("histogram(x, 3)")
 
 

@@ -57,7 +57,7 @@ def test_errors_of_glslang_have_places(run_glsl: Run, tmp_path: Path):
     [
         ("x.spv", b"\3\2#\7", "the binary cannot be read"),
         ("x.spv", b"", "the binary cannot be read"),
-        ("x.spvasm", b"OpCapability Shaders\n", "x.spvasm:1:14: 'Shaders' is no Capability"),
+        ("x.spvasm", b"OpCapability Shaders\n", "x.spvasm:1:14: 'Shaders' is not a Capability"),
         ("x.mlir", b"spirv.modul", "the input does not parse"),
         ("x.mlir", b"builtin.module {}", "there is no spirv.module"),
     ],
@@ -75,7 +75,7 @@ def test_what_is_no_kernel_fails(name: str, data: bytes, said: str, tmp_path: Pa
 def test_without_glslang_the_remedy_is_said(saxpy: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GLSLANG", "/missing/glslang")
     (outcome,) = run_test(read_test(saxpy))
-    assert "GLSLANG is '/missing/glslang', which is no program" in outcome.misuse
+    assert "GLSLANG is '/missing/glslang', which is not a program" in outcome.misuse
     monkeypatch.delenv("GLSLANG")
     monkeypatch.setattr("xdsl_spirv.tools.kernel_test.glslang.FETCHED", Path("/missing"))
     monkeypatch.setenv("PATH", "")
@@ -129,11 +129,11 @@ def test_what_is_no_file_is_not_opened(saxpy: Path):
     text = saxpy.read_text()
     saxpy.write_text(text.replace("saxpy.comp", "pipe.spv"))
     (outcome,) = run_test(read_test(saxpy))
-    assert "pipe.spv is no file" in outcome.misuse
+    assert "pipe.spv is not a file" in outcome.misuse
     saxpy.write_text(text.replace('"random"', '"pipe.npy"'))
     (outcome,) = run_test(read_test(saxpy))
-    assert "pipe.npy is no file" in outcome.misuse
-    with pytest.raises(Misuse, match="is no file"):
+    assert "pipe.npy is not a file" in outcome.misuse
+    with pytest.raises(Misuse, match="is not a file"):
         read_test(saxpy.with_name("pipe.kernel.toml"))
 
 

@@ -44,7 +44,7 @@ def test_a_wrong_description_is_an_error_of_collection(tmp_path: Path):
     (tmp_path / "a.kernel.toml").write_text("kernel = 3")
     done = run(tmp_path, "--xdsl-spirv")
     assert done.returncode == 2
-    assert "kernel: 3 is no text" in done.stdout
+    assert "kernel: 3 is not text" in done.stdout
 
 
 def test_without_the_option_nothing_is_collected(saxpy: Path):

@@ -117,7 +117,7 @@ spirv.func @f() "None" {
 
 // -----
 
-// A specialization constant that is no number.
+// A specialization constant that is not a number.
 spirv.SpecConstant @c = "text"
 // CHECK: a specialization constant is a number or a boolean
 

@@ -35,7 +35,7 @@ spirv.func @f(%x: i32) "None" {
 
 // -----
 
-// A condition that is no boolean.
+// A condition that is not a boolean.
 spirv.func @f(%c: i32) "None" {
   spirv.BranchConditional %c, ^bb, ^bb
 ^bb:
@@ -75,7 +75,7 @@ spirv.func @f(%n: i8) "None" {
 
 // -----
 
-// A selector that is no integer.
+// A selector that is not an integer.
 spirv.func @f(%n: f32) "None" {
   spirv.Switch %n : f32, [default: ^bb]
 ^bb:

@@ -91,7 +91,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
 
 // -----
 
-// An alignment that is no power of two.
+// An alignment that is not a power of two.
 spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
   %0 = spirv.Load "StorageBuffer" %p ["Aligned", 6] : f32
   spirv.Return
@@ -210,7 +210,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>) "None" {
 
 // -----
 
-// The length of what is no runtime array.
+// The length of what is not a runtime array.
 spirv.func @f(%p: !spirv.ptr<!spirv.struct<(i32, f32)>, StorageBuffer>) "None" {
   %0 = spirv.ArrayLength %p[1] : !spirv.ptr<!spirv.struct<(i32, f32)>, StorageBuffer> -> i32
   spirv.Return

@@ -100,7 +100,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// An entry point's interface that is no variable.
+// An entry point's interface that is not a variable.
 spirv.module Logical Vulkan {
   spirv.SpecConstant @c = 1 : i32
   spirv.func @main() "None" {
@@ -154,7 +154,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A global variable that is no pointer.
+// A global variable that is not a pointer.
 spirv.GlobalVariable @v : f32
 // CHECK: expected a !spirv.ptr, got f32
 
