@@ -13,18 +13,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NEW, OLD = "new", "old"
-"""What the folder holds in which another one is made."""
+"""Contents of the folder in which another one is made."""
 ATTEMPTS = 100
-"""How often others may put something into a place, or take it away, at just that moment."""
+"""Number of times that other processes may fill or empty a place at just that moment."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-"""Linux' names for paths as they are, and for what renameat2 does with them."""
+"""Linux' names for relative paths, and for renameat2's exchange."""
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """
     Writes beside the target, then renames. Raises `OSError`; the old file stays then.
 
-    What is not a file (a pipe, `/dev/stdout`) is written to; a link stays one.
+    Another kind of file (a pipe, `/dev/stdout`) is written to directly; a link stays one.
     """
     target = Path(path)
     if target.exists() and not target.is_file():
@@ -51,8 +51,8 @@ def beside(target: Path) -> Generator[Path]:
     """
     A new folder beside `target`, for `put_in_place`; it is gone at the end, whatever it holds then.
 
-    What a process left behind that was killed here is removed first, and what it had moved away
-    from `target` is put back. A lock on its folder says that a process is still at work.
+    Folders left behind by a process that was killed here are removed first, and its old `target` is
+    put back. A lock on its folder says that a process is still at work.
     """
     for left in target.parent.glob(f".{glob.escape(target.name)}-*"):
         _recover(left, target)
@@ -129,7 +129,7 @@ def _recover(left: Path, target: Path) -> None:
 
 
 def _clear(scratch: Path, target: Path) -> None:
-    """Remove the folder in which another one was made; what was moved away goes back."""
+    """Remove the folder in which another one was made; the old target is put back if needed."""
     if (scratch / OLD).exists() and not target.exists():
         with suppress(OSError):
             os.rename(scratch / OLD, target)

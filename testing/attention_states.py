@@ -1,8 +1,8 @@
 """
 Attention as a language model has it: keys and values in states of which a part is filled.
 
-Queries are keys' heads x queries to each x rows x head; the keys and values of now are written
-behind those of before, and each row sees what came before it, or the last `window` of that.
+Queries are keys' heads x queries to each x rows x head; new keys and values are written behind the
+earlier ones, and each row sees the keys up to its own, or the last `window` of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POWER = """%below = arith.subf %b, %a : f32
 
 
 def _product(type: str) -> str:
-    """What a contraction of f16 or f32 with sums in f32 does with two elements."""
+    """The body of a contraction of f16 or f32 with sums in f32."""
     widened, a, b = "", "%a", "%b"
     if type != "f32":
         widened = "".join(f"{x}w = arith.extf {x} : {type} to f32\n" for x in (a, b))
@@ -70,7 +70,7 @@ class StateAttention:
     """One attention; `rows` is None where their number is open."""
 
     heads: int
-    """Of keys and values."""
+    """Heads of keys and values."""
     queries: int
     """To each of them."""
     head: int
@@ -79,7 +79,7 @@ class StateAttention:
     type: str = "f16"
     window: int | None = None
     filled: float = 0.0
-    """What keys and values are in the whole state before the first run."""
+    """Value of the whole state's keys and values before the first run."""
 
     @property
     def scale(self) -> float:

@@ -161,7 +161,7 @@ class Decoder:
         self.product(inner, "logits", self.width, self.vocabulary)
 
     def _lengths(self) -> None:
-        """What the builder computes of the mask."""
+        """The sizes that the builder computes from the mask."""
         if self.size_inputs or self.form != "grouped":
             return
         one = self.constant("one", np.array([1]))
@@ -234,7 +234,7 @@ class Decoder:
         return self.constant("least", np.array(np.finfo(self.dtype).min, self.dtype))
 
     def _mask(self, name: str) -> str:
-        """Which keys queries see: those before them that the mask lets through."""
+        """The keys that queries see: those before them that the mask lets through."""
         if any("visible" in node.output for node in self.nodes):
             return "visible"
         zero, one = self.constant("zero", np.array(0)), self.constant("unit", np.array(1))

@@ -29,7 +29,9 @@ KERNEL = "kernel"
 
 @dataclass
 class Dispatch:
-    """One dispatch on the device: `buffers` by (set, binding), what they hold before and after."""
+    """
+    One dispatch on the device: `buffers` by (set, binding), with their contents before and after.
+    """
 
     spirv: bytes
     entry_point: str
@@ -79,7 +81,7 @@ def read_results(folder: Path, jobs: Sequence[Dispatch]) -> int:
 
 
 def load_jobs(folder: Path) -> list[tuple[Dispatch, dict[str, Any]]]:
-    """The jobs of a folder, each with what else is said of it (`repeat`, `time`)."""
+    """The jobs of a folder, each with its other settings (`repeat`, `time`)."""
     jobs: list[tuple[Dispatch, dict[str, Any]]] = []
     for number, table in enumerate(json.loads((folder / "jobs.json").read_text())):
         with np.load(folder / f"{number}.npz") as stored:

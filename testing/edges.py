@@ -61,7 +61,7 @@ class Edge:
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     constants: tuple[Array, ...] = ()
     shape: tuple[int, ...] = ()
-    """Of the operand, repeated as often as it takes; without one it is flat."""
+    """Shape of the operand, which is repeated as often as needed; flat by default."""
     result_shape: tuple[int, ...] = ()
     rtol: float = 0.0
     as_onnxruntime: bool = True
@@ -161,7 +161,7 @@ AT_EDGES: Mapping[str, Edge] = {
         f"{name} of halves": Edge(name, numbers=HALVES)
         for name in ("Abs", "Neg", "Ceil", "Floor", "Round", "Relu")
     },
-    # Of NaN onnxruntime has 0 for halves, NaN for others.
+    # onnxruntime gives 0 for NaN in halves, NaN for other types.
     "Sign of halves": Edge("Sign", numbers=HALVES, as_onnxruntime=False),
     **{
         f"{name} of halves": Edge(name, numbers=HALVES, rtol=HALF_STEP)

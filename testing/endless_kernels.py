@@ -84,4 +84,4 @@ FOREVER = """; SPIR-V
                OpReturn
                OpFunctionEnd
 """
-"""It waits for a word of the result to become something that nobody writes."""
+"""It waits for a change of a word of the result that no invocation writes."""

@@ -1,6 +1,4 @@
-"""
-A kind of job that does what jobs should not: for tests of what becomes of the others.
-"""
+"""A kind of job that does what jobs should not: for tests of the other jobs' fate."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-Random contractions with what a dispatch fuses to them: a prologue, and a chain on the result.
+Random contractions with fused operations: a prologue, and a chain on the result.
 
-The chains are those of models: bias, residual, scale by channel, activations, clamps, conversions
-and requantization, in any order that the types allow, now and then with an intermediate value as a
+Models have such chains: bias, residual, scale by channel, activations, clamps, conversions and
+requantization, in any order that the types allow, now and then with an intermediate value as a
 second result.
 """
 

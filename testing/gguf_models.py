@@ -19,14 +19,14 @@ Type = gguf.GGMLQuantizationType
 
 SUPER_BLOCKS = {Type.Q4_K: ((0, 2), 256), Type.Q5_K: ((0, 2), 512), Type.Q6_K: ((208,), 1365)}
 """
-Where the f16 scales lie in the blocks that `gguf` cannot write, in bytes, and the deviation of
-what random bytes multiply them by.
+Byte offsets of the f16 scales in the blocks that `gguf` cannot write, and the deviation of the
+factors of random bytes.
 """
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a model, the types of its weights, and what it has beside them."""
+    """The sizes of a model, the types of its weights, and its optional parts."""
 
     architecture: str = "llama"
     blocks: int = 2
@@ -43,7 +43,7 @@ class Shape:
     embedding: Any = Type.F32
     tied: bool = True
     biases: bool = False
-    """Of queries, keys and values."""
+    """Biases of queries, keys and values."""
     factors: bool = False
     """Whether frequencies of the turning are divided by a tensor."""
     scaling: float = 0.0

@@ -1,6 +1,4 @@
-"""
-The kind of job `judge`: damaged modules beside spirv-val, and what the dialect makes of them.
-"""
+"""The kind of job `judge`: damaged modules beside spirv-val, and the dialect's verdict."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Language models of GGUF files in numpy, in f32 on what PyPI's `gguf` dequantizes.
+Language models of GGUF files in numpy, computed in f32 from weights that PyPI's `gguf` dequantizes.
 
 The judge of our importer: it shares no line with it, neither the reader nor the formats nor the
 graph. Written after what the files' authors mean: llama turns neighbours by an angle, qwen2 and

@@ -1,8 +1,8 @@
 """
-Bytes that are almost modules, and what must hold of any bytes.
+Bytes that are almost modules, and the conditions on readers of any bytes.
 
 The tests and scripts/fuzz.py share both: `mutate` damages a module as files are damaged and as
-hostile ones are made, each `check` reads bytes in one way and raises for what must not be.
+hostile ones are made, each `check` reads bytes in one way and raises for a forbidden result.
 """
 
 from __future__ import annotations
@@ -195,7 +195,10 @@ def _there_and_back(data: bytes) -> bytes:
 
 
 def _decoded(data: bytes) -> ModuleOp:
-    """What was encoded before; instructions that the dialect refuses have to be carried again."""
+    """
+    A module that was encoded before; instructions that the dialect refuses have to be carried
+    again.
+    """
     try:
         return decode_module(data, unchecked=True)
     except SPIRVDecodeError:

@@ -35,7 +35,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 @dataclass(frozen=True)
 class Case:
     """
-    A model of one operator, its inputs and results; what is not an array is left out, or None.
+    A model of one operator, its inputs and results; values other than arrays are left out, or None.
     """
 
     model: bytes
@@ -80,7 +80,7 @@ def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
     """
     The cases by name; the package makes them in memory, which takes it some ten seconds.
 
-    `modules` are those of `onnx.backend.test.case.node` to make them from.
+    `modules` selects modules of `onnx.backend.test.case.node`.
     """
     node: Any = import_module("onnx.backend.test.case.node")
     with np.errstate(all="ignore"):
@@ -94,9 +94,7 @@ def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
 
 
 def array_of(value: Any) -> Any:
-    """
-    An array of a case, some of which are tensors of the format; None for what is not an array.
-    """
+    """An array of a case, some of which are tensors of the format; None for other values."""
     if hasattr(value, "data_type"):
         return import_module("onnx.numpy_helper").to_array(value)
     if value is None or isinstance(value, list | dict):

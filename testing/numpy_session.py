@@ -20,7 +20,7 @@ class NumpySession:
     """
     A model whose logits depend on every token and its place, of which it keeps vectors as states.
 
-    What it computes twice, it gives twice: `runs` are the functions and sizes of all runs.
+    Equal runs give equal results: `runs` are the functions and sizes of all runs.
     """
 
     def __init__(self, vocabulary: int, context: int):

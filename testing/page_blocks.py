@@ -116,12 +116,12 @@ def problem_of(words: list[str], page: str) -> str:
         case "python":
             return _module(arguments, (ROOT / page).parent)
         case _:
-            return "" if program in ELSEWHERE else f"nobody knows {program}"
+            return "" if program in ELSEWHERE else f"unknown program {program}"
 
 
 @cache
 def _opt_parser() -> argparse.ArgumentParser:
-    """The arguments of `xdsl-opt`, and those of `xdsl-spirv opt` beside them."""
+    """The arguments of `xdsl-opt`, and of `xdsl-spirv opt`."""
     from xdsl_spirv.tools.opt import SPIRVOpt
 
     arguments = argparse.ArgumentParser("xdsl-opt")
@@ -144,7 +144,7 @@ def _refused(parser: argparse.ArgumentParser, arguments: list[str]) -> str:
 
 
 def _passes(arguments: list[str], own_passes: frozenset[str]) -> str:
-    """What is wrong with the pipeline and the target of a command."""
+    """Faults of the pipeline and the target of a command."""
     universe = Universe.get_multiverse()
     for option, value in pairwise(arguments):
         if option not in ("-p", "--passes", "-t"):

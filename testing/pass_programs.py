@@ -1,5 +1,6 @@
 """
-A program for each registered pass on which the pass changes something, and what must run before it.
+A program for each registered pass on which the pass changes something, and the passes that run
+before it.
 
 `CASES` names them by pass: the module's text, the passes before, and the pass with its options.
 """
@@ -269,7 +270,7 @@ BYTES = f"""func.func @main(%r: tensor<12x10xi8>) -> tensor<12x10xi8> {{
 }}"""
 
 CASES: dict[str, tuple[str, str, str]] = {
-    # name: (program, what runs before, the pass)
+    # name: (program, earlier passes, the pass)
     "lift-weights": (WEIGHTED, "", "lift-weights"),
     "fold-constants": (WEIGHTED, "lift-weights", "fold-constants"),
     "note-ranges": (WEIGHTED, "lift-weights,fold-constants", "note-ranges"),

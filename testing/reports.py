@@ -21,7 +21,7 @@ NUMBER = re.compile(r"(?<![\w.:/-])-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?(?!\w|\.\d|:
 
 
 def json_and_text(*words: str, status: int = 0) -> tuple[Any, str]:
-    """The object that a command prints with `--json`, and what it prints without."""
+    """The object that a command prints with `--json`, and its output without."""
     printed, text = io.StringIO(), io.StringIO()
     kept = mock.patch.object(report, "redirect_stdout", return_value=redirect_stdout(text))
     with redirect_stdout(printed), kept:

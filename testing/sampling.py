@@ -173,7 +173,7 @@ class Sampler:
             for _ in range(count):
                 words += self._operand(name, spec)
             if spec.quantifier == "?" and not count:
-                break  # What follows would be taken for this operand.
+                break  # The next operand would be taken for this one.
         return words
 
     def _values(self, kind: str) -> list[int]:

@@ -1,6 +1,4 @@
-"""
-A program of two functions that share a state, and what numpy makes of it.
-"""
+"""A program of two functions that share a state, and its results in numpy."""
 
 from __future__ import annotations
 

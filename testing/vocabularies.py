@@ -17,7 +17,7 @@ USER_DEFINED = ("<think>",)
 def byte_pair_metadata(
     merges: list[str], splitting: str = "gpt-2", /, **values: Any
 ) -> dict[str, Any]:
-    """A vocabulary of all bytes, what some merges give, and tokens that stand for themselves."""
+    """A vocabulary of all bytes, the results of some merges, and special tokens."""
     words = [*CHARACTERS.values(), *(merge.replace(" ", "", 1) for merge in merges)]
     tokens = [*words, *CONTROL, *USER_DEFINED]
     kinds = [Kind.NORMAL] * len(words) + [Kind.CONTROL] * len(CONTROL)

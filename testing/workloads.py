@@ -23,7 +23,7 @@ Term: TypeAlias = tuple[str, int]
 """A loop and what it is multiplied by."""
 
 Index: TypeAlias = str | tuple[Term, ...]
-"""What walks a dimension: a loop, or a sum of multiples of loops."""
+"""The index of a dimension: a loop, or a sum of multiples of loops."""
 
 TYPES: dict[str, tuple[str, str, str]] = {
     "f16 -> f32": ("f16", "f16", "f32"),
@@ -85,7 +85,7 @@ class Workload:
     """Elements of A's padded dimensions beyond what the windows reach."""
 
     def shape(self, operand: tuple[Index, ...]) -> tuple[int, ...]:
-        """How far the loops reach in each dimension."""
+        """Extent of the loops in each dimension."""
         return tuple(
             self.loops[index]
             if isinstance(index, str)

@@ -22,7 +22,7 @@ TERMINATORS = frozenset(
     ).split()
 )
 SILENT = ("OpNop", "OpLine", "OpNoLine")
-"""What says nothing of what is computed."""
+"""Instructions without an effect on results (debug information, no-ops)."""
 
 
 @dataclass(eq=False, slots=True)
@@ -92,7 +92,7 @@ def read_blocks(index: ModuleIndex, start: int, stop: int) -> dict[int, BlockRow
 
 
 def _read_flow(index: ModuleIndex, block: BlockRows) -> None:
-    """What a block's end says about control flow."""
+    """Reads a block's control flow from its last instruction."""
     flow = block.flow
     words, name = index.rows[block.terminator], index.name(block.terminator)
     flow.bare = not block.phis

@@ -6,7 +6,7 @@ header also leads to its merge block and continue target (SPIR-V 2.11, structura
 `find_constructs` gives None where a branch goes another way than structured control flow allows, or
 one that the dialect's regions cannot say: such a function keeps its blocks as they are.
 
-Blocks are known by their labels here; what else is in them does not matter.
+Blocks are known by their labels here; their contents do not matter.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class _Finder:
 
     def find(self) -> bool:
         result = self.result
-        # A dominator comes before what it dominates: place blocks in the tree's order.
+        # A dominator comes before the blocks it dominates: place blocks in the tree's order.
         children: dict[int, list[int]] = {}
         for label in self.blocks:
             if label in self.idom and label != self.entry:
@@ -110,7 +110,7 @@ class _Finder:
                 return False
             waiting += children.get(label, ())
         for label in self.blocks:
-            # What cannot be reached stands in the function's own region.
+            # Unreachable blocks stay in the function's own region.
             if label not in result.region:
                 if self.blocks[label].merge is not None:
                     return False

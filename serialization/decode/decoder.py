@@ -1,14 +1,13 @@
 """
 A SPIR-V binary as a `spirv.module`.
 
-The raw layer gives the words; `operations.py` turns an ordinary instruction into its operation
-by the grammar and the operation's declaration, and what has no operation is carried (`raw.py`).
-Handwritten are only the parts that the encoder has by hand too: sections, symbols, types and
-constants, annotations, functions and their blocks.
+The raw layer gives the words; `operations.py` turns an ordinary instruction into its operation by
+the grammar and the operation's declaration; instructions without an operation are carried
+(`raw.py`). Handwritten are only the parts that the encoder has by hand too: sections, symbols,
+types and constants, annotations, functions and their blocks.
 
-Every instruction outside of functions is known by its id and decoded when it is first asked for,
-so a type or constant that nothing needs leaves no trace. What gets a symbol keeps the module's
-order.
+Every instruction outside of functions is known by its id and decoded when it is first asked for, so
+a type or constant that nothing needs leaves no trace. Symbols keep the module's order.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
             return module
         except (VerifyException, SPIRVDecodeError, RecursionError):
             module = None
-        gc.collect(0)  # What was made of the first attempt refers to itself.
+        gc.collect(0)  # Objects of the first attempt refer to each other in cycles.
         index = ModuleIndex(raw)
     module = _attempt(index, checked=not unchecked)
     if not unchecked:

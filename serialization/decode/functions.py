@@ -310,7 +310,7 @@ class FunctionDecoder:
         return constructs.of_header.get(label) or constructs.region[label]
 
     def _passed(self, label: int, target: int) -> list[SSAValue]:
-        """What a branch gives to the phis of its target."""
+        """The values that a branch gives to the phis of its target."""
         values: list[SSAValue] = []
         self.index.pass_values(len(self.blocks[target].phis))
         for row in self.blocks[target].phis:
@@ -318,7 +318,7 @@ class FunctionDecoder:
             incoming = self._incoming.get(row)
             if incoming is None:
                 words = self.rows[row]
-                # Of two values for one block the first counts.
+                # If a phi has two values for one block, the first counts.
                 pairs = list(zip(words[4::2], words[3::2], strict=False))
                 incoming = self._incoming[row] = dict(reversed(pairs))
             if label not in incoming:

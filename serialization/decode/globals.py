@@ -76,7 +76,7 @@ SPECIALIZABLE = (
     "OpSpecConstantComposite",
     "OpSpecConstantCompositeReplicateEXT",
 )
-"""What stays even if nothing in the module uses it: a program may set it."""
+"""Instructions that stay even if the module does not use them: a program may set it."""
 
 NOTES = ("OpSource", "OpSourceContinued", "OpSourceExtension", "OpModuleProcessed")
 """Debug information without a result."""
@@ -303,7 +303,9 @@ class GlobalTable:
         return self.symbol_reference(id)
 
     def _value(self, id: int) -> Attribute | None:
-        """A constant's value as an attribute; None for what is none, or cannot be one."""
+        """
+        A constant's value as an attribute; None for other instructions and values without one.
+        """
         row = self.index.definitions.get(id)
         name = None if row is None else self.index.name(row)
         match name:
@@ -562,7 +564,7 @@ def _instruction_name(opcode: int) -> str:
 
 
 def _default_name(instruction: str) -> str:
-    """What a symbol without a name is called."""
+    """The name of a symbol that has none."""
     if instruction in VARIABLES:
         return "variable"
     if instruction.startswith("OpSpecConstant"):

@@ -1,8 +1,8 @@
 """
 The instructions of a block as operations.
 
-`operations.py` says how for those that an operation stands for. What none stands for, or what
-its class refuses, is carried (`raw.py`).
+`operations.py` says how for those that an operation stands for. Other instructions, and
+instructions that the class refuses, are carried (`raw.py`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class InstructionDecoder:
         self.variables: list[Operation] = []
         """A function's variables, which stand first."""
         self.location: LocationAttr = UNKNOWN_LOC
-        """What the last OpLine says, of the block that is read."""
+        """The location from the last OpLine in the current block."""
 
     def notes(self, id: int) -> dict[str, Attribute]:
         """The decorations of an id."""
@@ -107,7 +107,7 @@ class InstructionDecoder:
         return None if name is None else extended_decoder(name, words[4])
 
     def _uncommon(self, row: int, block: Block) -> None:
-        """Lines, and what no operation of the dialect stands for."""
+        """Lines, and instructions without an operation in the dialect."""
         match self.index.name(row):
             case "OpLine":
                 self._line(self.index.rows[row])
@@ -134,7 +134,7 @@ class InstructionDecoder:
         index, words = self.index, self.index.rows[row]
         operands = self._carried_operands(row)
         known = facts(index.opcodes[row])
-        assert known is not None  # Of an opcode without them, no operands could be read.
+        assert known is not None  # Operands of an unknown opcode could not be read.
         t: Attribute | None = self.type(words[1]) if known.has_type else None
         if t is None and known.has_result:
             t = NoneType()

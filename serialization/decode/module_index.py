@@ -42,7 +42,7 @@ class Rows:
     """
     The words of each instruction, made when asked for: as lists they take ten times the binary.
 
-    Those of long instructions are kept, so that asking often costs no more than their length.
+    The words of long instructions are kept, so that repeated reads stay cheap.
     """
 
     def __init__(self, raw: RawModule):
@@ -204,4 +204,4 @@ EXTENDED = ("OpExtInst", "OpExtInstWithForwardRefsKHR")
 """The instructions that call one of an extended set."""
 
 OUTSIDE = ("OpLine", "OpNoLine", "OpNop", *EXTENDED)
-"""What may stand between functions."""
+"""Instructions that may stand between functions."""

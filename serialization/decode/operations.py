@@ -1,11 +1,11 @@
 """
-How an instruction becomes an operation: `encode/operations.py` the other way round.
+Turns an instruction into an operation: `encode/operations.py` the other way round.
 
 For every class of operation a decoder is made once: the instruction's operands in the grammar's
 order, each with the operand or property of the class that it becomes. A property is made to the
 class's own declaration (an enumeration attribute, a number, a symbol), so a class that is added to
-the dialect is read without a line of code here. What a class cannot hold (a scope that a
-specialization constant decides, say) raises `NotDeclared`; the instruction is then carried.
+the dialect is read without a line of code here. An instruction that a class cannot hold (a scope
+that a specialization constant decides, say) raises `NotDeclared`; it is then carried.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Known(Protocol):
     """The part of the module's decoder that the decoder of a class uses."""
 
     location: LocationAttr
-    """Of the instruction that is read."""
+    """Location of the current instruction."""
 
     def value(self, id: int) -> SSAValue: ...
     def type(self, id: int) -> Attribute: ...
@@ -76,7 +76,7 @@ class Known(Protocol):
 
 
 class Words:
-    """The operands of one instruction, and what they have become."""
+    """The operands of one instruction, and the operands and properties made from them."""
 
     __slots__ = ("at", "derived", "known", "operands", "properties", "segments", "words")
 
@@ -202,7 +202,9 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
 
 
 def _symbol(known: Known, words: Sequence[int]) -> Operation:
-    """What has a symbol instead of a result stands outside of functions only."""
+    """
+    Refuses operations with a symbol instead of a result, which stand outside of functions only.
+    """
     raise NotDeclared("a function has no symbols")
 
 

@@ -64,7 +64,10 @@ A type is written out at each use, and a struct of twice the same struct doubles
 """
 
 MAX_INTEGER_BITS = 4096
-"""Of an integer type: SPV_ALTERA_arbitrary_precision_integers' compilers stop far below it."""
+"""
+Limit of an integer type's width: SPV_ALTERA_arbitrary_precision_integers' compilers stop far below
+it.
+"""
 
 MAX_COMPONENTS = 64
 """
@@ -79,7 +82,7 @@ FLOATS: dict[tuple[int, int | None], type[Attribute]] = {
 """Width and FP Encoding -> the type."""
 
 IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
-"""What a struct's identifier may be; another name is left to a carried OpName."""
+"""Allowed form of a struct's identifier; another name is left to a carried OpName."""
 
 
 @cache
@@ -108,9 +111,9 @@ class TypeReader:
         self._structs: dict[Attribute, int] = {}
         self._referred: set[int] = set()
         self._parts: dict[int, int] = {}
-        """How many parts a type has, with itself."""
+        """Number of parts of a type, including itself."""
         self._counts: list[int] = []
-        """Those of the types that are being read, so far."""
+        """Numbers of parts so far, for the types that are being read."""
         self._makers: dict[str, Callable[[Sequence[int]], Attribute]] = {
             "OpTypeVoid": lambda words: NoneType(),
             "OpTypeBool": lambda words: IntegerType(1),

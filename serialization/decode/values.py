@@ -1,11 +1,11 @@
 """
 The values of a function's ids while its body is read.
 
-An id is visible in the region that it is defined in and in those within. What is used behind the
-construct that it is defined in becomes a result of the construct, by an operand of its merge, but
-for pointers, which logical addressing does not let through: their chain is repeated there; a
-constant, or what else stands outside of functions, gets an operation at the function's beginning
-when it is first used; what comes later than its use has a stand-in until then.
+An id is visible in the region that it is defined in and in those within. A value that is used
+behind the construct that defines it becomes a result of the construct, by an operand of its merge.
+Pointers cannot be results under logical addressing: their chain is repeated there. A constant, or
+another value from outside of functions, gets an operation at the function's beginning when it is
+first used; a value that is defined after its use has a stand-in until then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Scope:
     around: Scope | None
     is_open: bool = True
     last: Operation | None = None
-    """What was repeated behind the construct last."""
+    """The last operation that was repeated behind the construct."""
     ids: list[int] = field(default_factory=list[int])
     given: list[SSAValue] = field(default_factory=list[SSAValue])
     """Values of the region that become results, behind those that there are."""
@@ -93,7 +93,7 @@ class Values:
         self._scope = Scope(op, self._scope)
 
     def leave(self) -> None:
-        """The region is finished, and what it defines is hidden."""
+        """Ends the region and hides the values that it defines."""
         scope = self._scope
         scope.is_open = False
         for id in scope.ids:

@@ -42,7 +42,7 @@ SECTIONS = {
 """Where an instruction without a place among types, constants and variables stands."""
 
 NAMES = ("OpName", "OpMemberName")
-"""What is left out where no names are wanted."""
+"""Instructions that are left out if no names are wanted."""
 
 
 class Source(Protocol):

@@ -1,10 +1,10 @@
 """
 A `spirv.module` as a SPIR-V binary.
 
-What an ordinary operation becomes is the grammar's business (`operations.py`). Handwritten are only
-the parts that are not one instruction: the module's sections, symbols, types and constants,
-functions and their blocks. Ids are handed out in the order of first need, so they are dense, and
-one module gives the same bytes every time.
+The grammar decides how an ordinary operation is written (`operations.py`). Handwritten are only the
+parts that are not one instruction: the module's sections, symbols, types and constants, functions
+and their blocks. Ids are handed out in the order of first need, so they are dense, and one module
+gives the same bytes every time.
 
 Operations that make no instruction where they stand (constants, references to symbols, structured
 control flow's results) are known by their values: asking for the id of such a value defines what
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 INTERFACE_OF_ALL = (1, 4)
 """From this version on an entry point's interface lists every global variable it uses, of any
-storage class; before, those of Input and Output (SPIR-V, OpEntryPoint)."""
+storage class; before, only variables of Input and Output (SPIR-V, OpEntryPoint)."""
 
 
 def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> bytes:
@@ -140,7 +140,7 @@ class ModuleEncoder:
             "spirv.KHR.SpecConstantData": self._spec_data,
             "spirv.RawGlobal": self._carried_definition,
         }
-        # What encoders call most, without a level between.
+        # The most called functions, without a level between.
         self.type = self.types.id
         self.void = self.types.void
         self.fresh = self.ids.fresh
@@ -200,7 +200,7 @@ class ModuleEncoder:
         return known
 
     def operand(self, attribute: Attribute, op: Operation | None = None) -> int:
-        """The id of what an attribute states where SPIR-V wants an id."""
+        """The id for the value of an attribute where SPIR-V takes an id."""
         return self.constants.operand(attribute, op)
 
     def symbol(self, name: str, op: Operation | None) -> int:
@@ -226,7 +226,8 @@ class ModuleEncoder:
         """
         A carried instruction with a result.
 
-        Its id is known before its operands are: those of debug information refer to each other.
+        Its id is known before its operands are: ids of debug information may refer to each other in
+        cycles.
         """
         name = self._name_of(op)
         id = self._reserved.pop(name, None) or self.ids.fresh()
@@ -495,7 +496,8 @@ class ModuleEncoder:
             self._begin(section, op, offset)
         self.words.sections[section] += words
         self._uses[func.sym_name.data] = self._in_use
-        # What follows a function, its entry point say, is no use of the function's.
+        # Operations behind a function, such as its entry point, do not count as the function's
+        # uses.
         self._in_use = set()
         self._decorate_all(
             self.symbol(func.sym_name.data, func),

@@ -172,7 +172,7 @@ class Edge(NamedTuple):
 
     target: Block
     values: Sequence[SSAValue]
-    """What the target's arguments are on this way."""
+    """The values of the target's arguments on this way."""
     label: int
     """Where the branch goes: the target, or a block of its own that goes on to the target."""
     split: bool
@@ -387,8 +387,8 @@ class FunctionEncoder:
         """
         A block's operations.
 
-        `first` is put before the first branch of what the block becomes (a loop's merge
-        instruction), `last` before its last (a selection's).
+        `first` is put before the first branch of the block (a loop's merge instruction), `last`
+        before its last (a selection's).
         """
         self._begun.add(id(block))
         module, words = self.module, self.words
@@ -490,7 +490,7 @@ class FunctionEncoder:
         self._split(op)
 
     def _is_behind(self, value: SSAValue) -> bool:
-        """Whether a value is defined by what is written already."""
+        """Whether the value is defined by words that are written already."""
         owner = value.owner
         block = owner if isinstance(owner, Block) else owner.parent_block()
         declared = isinstance(owner, Operation) and self.module.is_declaration(owner)

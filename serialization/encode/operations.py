@@ -1,5 +1,5 @@
 """
-How an operation becomes one instruction: by the grammar alone.
+Turns an operation into one instruction: by the grammar alone.
 
 For every class of operation an encoder is made once: the instruction's operands in the grammar's
 order, each with the place it is read from (an SSA operand, or a property under the name that the
@@ -186,7 +186,7 @@ def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]
 
 
 def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> list[int]:
-    """What stands for operands left out before one that is there: an empty mask, or an error."""
+    """Words for operands left out before one that is present: an empty mask, or an error."""
     words: list[int] = []
     for operand in left_out:
         if operand.quantifier == "*":
@@ -234,7 +234,7 @@ def properties_of(cls: type[IRDLOperation]) -> dict[str, str]:
 
 
 def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) -> Writer | None:
-    """How a grammar operand is read from an operation; None if the class does not declare it."""
+    """The reader of a grammar operand from an operation; None if the class does not declare it."""
     if not issubclass(cls, IRDLOperation):
         return None
     field = field_of(cls, operand)

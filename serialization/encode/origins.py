@@ -1,5 +1,5 @@
 """
-Which operation each instruction of a binary is written for.
+Records the operation that each instruction of a binary is written for.
 
 The encoder keeps it while it writes, if it is asked to: the words at which an operation's
 instructions begin, and the ids that stand for symbols and values. So a finding in the binary is
@@ -45,7 +45,7 @@ class Origins:
         """
         The operation of the instruction at a word of the binary, which defines an id (0 if none).
 
-        None for what stands for no single operation: types, names, the memory model.
+        None for instructions without a single operation: types, names, the memory model.
         """
         if id in self._of_id:
             return self._of_id[id]

@@ -442,7 +442,7 @@ class ConstantTable:
         return self._declare("OpConstant", self._types.id(I32), (value & 0xFFFFFFFF,))
 
     def operand(self, attribute: Attribute, op: Operation | None) -> int:
-        """The id of what an attribute states where SPIR-V wants an id: a number or a symbol."""
+        """The id for the value of an attribute where SPIR-V takes an id: a number or a symbol."""
         if isinstance(attribute, EnumerationAttr | IntAttr):
             return self.integer(int(attribute.data))
         if isinstance(attribute, IntegerAttr):

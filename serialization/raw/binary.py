@@ -3,8 +3,7 @@ A module as it stands in the file: words, and where each instruction starts.
 
 Decoding finds the instructions' boundaries and nothing else, so it costs a few nanoseconds a word,
 holds 4 bytes a word and 4 an instruction, and carries whatever the words say: encoding gives the
-same bytes back. What an instruction's words mean is a later question (`operands.py`), asked for
-one instruction at a time.
+same bytes back. `operands.py` interprets the words of one instruction at a time.
 
     module = decode(Path("kernel.spv").read_bytes())
     for instruction in module:

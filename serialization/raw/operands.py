@@ -153,7 +153,7 @@ class Symbols:
     def __init__(self, module: RawModule):
         self.module = module
         self.numbers: dict[int, tuple[int, NumberType | None]] = {}
-        """Scalar type -> instruction index, what it is (None where literals are undefined)."""
+        """Scalar type -> instruction index, number type (None if literals are undefined)."""
         self.sets: dict[int, tuple[int, str | None]] = {}
         """Imported set -> instruction index, the grammar's name for it (None if unknown)."""
         self.imports: dict[int, str] = {}

@@ -3,7 +3,7 @@ Reads the assembly of Khronos' tools: what `spirv-as` reads, with the words it w
 
 Text is a sequence of tokens; line ends mean nothing but the end of a comment. An instruction starts
 at its name (`OpIAdd`) or at `%result =` before it. `!<integer>` puts a word where an operand or a
-name is expected; what follows in its instruction is then read by its looks alone. Numeric ids keep
+name is expected; the rest of its instruction is then read by its looks alone. Numeric ids keep
 their numbers and names get the free ones, in the order of their first use
 (`preserve_numeric_ids=False` numbers every id so, as `spirv-as` does unless told otherwise).
 

@@ -51,7 +51,7 @@ class OperandError(Exception):
 
 class Ids(dict[str, int]):
     """
-    `%name` -> id. Raises `ValueError` for what is not an id.
+    `%name` -> id. Raises `ValueError` for a text that is not an id.
 
     `numeric` gives the numbers that stand for themselves, asked for when the first name comes;
     None numbers everything anew.
@@ -189,7 +189,7 @@ class Encoder:
 
     def instruction(self, name: str, arguments: list[str], result: str | None) -> list[int]:
         """
-        An instruction's words, and those of the verbatim instructions behind it.
+        An instruction's words, and the words of the verbatim instructions behind it.
 
         Raises `OperandError`.
         """

@@ -1,10 +1,10 @@
 """
 Prints a module as the assembly of Khronos' tools, so that assembling gives the same words back.
 
-The text is what `spirv-dis` prints, to the character, wherever it prints anything. What it refuses
-(unknown opcodes, enumerants and extended instructions, strings and numbers with stray bits) stands
-in the text as the words themselves, `!0x...`, which every assembler of the language copies.
-The header is in the leading comments, from which our assembler takes it.
+The text is what `spirv-dis` prints, to the character, wherever it prints anything. Where it refuses
+(unknown opcodes, enumerants and extended instructions, strings and numbers with stray bits), the
+text has the words themselves, `!0x...`, which every assembler of the language copies. The header is
+in the leading comments, from which our assembler takes it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def disassemble_file(
     """
     Disassembles a file; with `output` the text is also written there, all of it or nothing.
 
-    `options` are those of `disassemble`. Raises `SPIRVDecodeError` and `OSError`.
+    `options` are passed on to `disassemble`. Raises `SPIRVDecodeError` and `OSError`.
     """
     text = disassemble(decode(Path(source).read_bytes()), **options)
     if output is not None:
@@ -110,7 +110,7 @@ def _header(module: RawModule) -> list[str]:
 
 
 class _Ids(dict[int, str]):
-    """Id -> `%name`; raises `KeyError` for what is not an id of the module."""
+    """Id -> `%name`; raises `KeyError` for an id that the module does not have."""
 
     def __init__(self, names: Mapping[int, str], bound: int, instructions: int):
         # Most instructions have a result, so all of a real module's ids are made at once.
@@ -212,7 +212,7 @@ class _Printer:
                 table = ids if column is None else column
                 texts.append(list(map(table.__getitem__, words)))
         except KeyError:
-            return None  # Whatever it is, the slow way says it precisely.
+            return None  # The slow way reports the exact fault.
         if form.shape.result is not None:
             texts.insert(0, texts.pop(form.shape.result))
         return map(form.template.__mod__, zip(*texts, strict=True))
@@ -290,7 +290,7 @@ class _Printer:
         return self._line(shape, parts), False
 
     def _portable(self, instruction: RawInstruction, operands: list[RawOperand]) -> int:
-        """How many operands `spirv-as` can read as they are printed."""
+        """Number of operands that `spirv-as` can read as they are printed."""
         for place, operand in enumerate(operands):
             if operand.kind in UNREADABLE_KINDS:
                 return place

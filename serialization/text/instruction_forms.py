@@ -131,7 +131,7 @@ class Shape:
         self.extended = "LiteralExtInstInteger" in kinds
         single = [s.form == "id" and s.quantifier != "*" for s in self.specs]
         self.ids = [*single, False].index(False)
-        """How many ids it begins with."""
+        """Number of ids at the beginning."""
         self.deciding = _deciding(self.specs)
         """The places of the words that decide what the others mean."""
 

@@ -1,10 +1,10 @@
 """
-Rules of what a module declares: capabilities (CAP), extensions and versions (EXT).
+Rules for declarations: capabilities (CAP), extensions and versions (EXT).
 
-The grammar says which capabilities enable an instruction or an enumerant, and what provides it
-before some version. What depends on types (widths, the storage of narrow data, what dot products
-take) is in tables here. A missing capability of one of the four extensions is reported under the
-extension's own rule.
+The grammar says which capabilities enable an instruction or an enumerant, and which extensions
+provide it before some version. Capabilities that depend on types (widths, the storage of narrow
+data, operands of dot products) are in tables here. A missing capability of one of the four
+extensions is reported under the extension's own rule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import Type
 
 UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn PointSize"})
-"""What glslang names in every shader of its stage, used or not."""
+"""Built-ins that glslang names in every shader of its stage, used or not."""
 
 
 ROUNDING = "Decoration FPRoundingMode"
@@ -41,7 +41,7 @@ NARROW_STORAGE = Requirements(
     (1, 0),
     None,
 )
-"""What Vulkan asks of a module that says how a conversion rounds."""
+"""Vulkan's requirements on a module that states how a conversion rounds."""
 
 
 @cache
@@ -72,12 +72,12 @@ def _has_enumerants(kind: str) -> bool:
 
 
 declared_rule(
-    "EXT-01", "2.4", "What an extension provides needs its OpExtension, or a version that has it."
+    "EXT-01", "2.4", "Features of an extension need its OpExtension, or a version that has them."
 )
-declared_rule("EXT-02", "2.4", "What a later version introduced needs that version.")
+declared_rule("EXT-02", "2.4", "Features of a later version need that version.")
 
 
-@module_rule("CAP-01", "2.4", "What is used is enabled by a declared capability.")
+@module_rule("CAP-01", "2.4", "Every used feature is enabled by a declared capability.")
 def capabilities(m: Module) -> Problems:
     verdicts: dict[object, list[Problem]] = {}
     for i in m.instructions:
@@ -338,7 +338,7 @@ NARROW = (
     ("Int16", "Int16", STORAGE_16),
     ("Float16", "Float16", STORAGE_16),
 )
-"""Scalar, the capability for arithmetic with it, and what its storage needs without that."""
+"""Scalar, the capability for arithmetic with it, and the capability for its storage alone."""
 
 
 def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:

@@ -258,7 +258,7 @@ def _unsigned_members(m: Module, i: Instruction) -> str | None:
 
 
 for _row in (
-    Row("CMP-06", "3.49.12", "A copy has the type of what is copied.",
+    Row("CMP-06", "3.49.12", "A copy has the type of its operand.",
         "CopyObject", ANY, {"operand": COPIED}),
     Row("CMP-12", "3.49.13",
         "The result of extended arithmetic is a struct of two members of the operands' type.",

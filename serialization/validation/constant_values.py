@@ -54,7 +54,7 @@ class ConstantValues:
         raise UnknownConstantError(f"the value of {m.spell(id)} is not known before the launch")
 
     def _folded(self, i: Instruction, type_: Type) -> Any:
-        """What OpSpecConstantOp computes."""
+        """The value of an OpSpecConstantOp."""
         from xdsl_spirv.dialects.spirv.evaluation import evaluate
         from xdsl_spirv.grammar import grammar
 

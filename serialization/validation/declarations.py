@@ -144,7 +144,7 @@ def arrays(m: Module, i: Instruction) -> Problems:
 @instruction_rule(
     "TYP-05",
     "3.49.6",
-    "A struct's members are types; a runtime array is its last member, and void is none.",
+    "A struct's members are types other than void; a runtime array is its last member.",
     "TypeStruct",
 )
 def structs(m: Module, i: Instruction) -> Problems:

@@ -84,7 +84,7 @@ declared_rule("DEC-02", "3.49.4", "A member decoration names a member that the s
 declared_rule("DEC-03", "3.49.4", "An id, or a member, has a decoration once.")
 
 
-@module_rule("DEC-01", "3.20", "A decoration is on what it may decorate.")
+@module_rule("DEC-01", "3.20", "A decoration is on a target that it may decorate.")
 def targets(m: Module) -> Problems:
     for id, given in m.decorations.items():
         at = m.definitions.get(id)
@@ -174,7 +174,7 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
 
 
 def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problems:
-    """NonWritable is on what could be written."""
+    """NonWritable is on writable memory."""
     pointer = m.types.get(at.type_id)
     held = m.pointee(pointer)
     while held is not None and held.kind in ("Array", "RuntimeArray"):

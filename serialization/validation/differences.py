@@ -33,7 +33,7 @@ REFUSED_HERE: tuple[Difference, ...] = (
     Difference("ATO-01", "there are no atomics of", NEVER),
     Difference("BF-09", "no group operation", "spirv-val lets vectors of bfloat16 through"),
     Difference(
-        "CM-01", "needs the extension", "spirv-val asks for no extension of what is implied"
+        "CM-01", "needs the extension", "spirv-val asks for no extension of implied capabilities"
     ),
     Difference("CM-05", "", "spirv-val does not look at the width of Rows, Columns and Use"),
     Difference("CM-06", "", "spirv-val accepts any number as Use"),
@@ -114,7 +114,7 @@ ACCEPTED_HERE: tuple[Difference, ...] = (
     Difference("", "Image 'Dim'", "images are checked for their types only"),
     Difference("", "TensorLayout", "operands of NV tensor addressing are not typed here"),
     Difference("", "TensorView", "operands of NV tensor addressing are not typed here"),
-    Difference("", "8- or 16-bit result\n  OpName", "a name is no use of a narrow value"),
+    Difference("", "8- or 16-bit result\n  OpName", "a name is not a use of a narrow value"),
 )
 
 

@@ -2,8 +2,8 @@
 The environment that a module is validated for: SPIR-V of some version alone, or a version of
 Vulkan.
 
-The names are those of `spirv-val --target-env`. OpenCL's environments are not offered: their rules
-are not checked here, and a kernel's module is validated as SPIR-V.
+The names are the ones of `spirv-val --target-env`. OpenCL's environments are not offered: their
+rules are not checked here, and a kernel's module is validated as SPIR-V.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """
-Rules of extended instruction sets (EXS): that they are known, and what GLSL.std.450 takes.
+Rules of extended instruction sets (EXS): the sets are known, and operands of GLSL.std.450 have the
+right types.
 """
 
 from __future__ import annotations

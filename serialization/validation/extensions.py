@@ -7,9 +7,9 @@ operation (`lifting.py`). Lifting one instruction at a time reaches modules that
 and keeps the places of the binary. Only what an extension's instructions and types take part in is
 lifted: a module without them never imports the dialect.
 
-What needs the module (what a type's ids name, where a pointer comes from, which capabilities are
-declared) is stated here. Rule CM-14 cannot be broken in a binary, where a Memory Operand without a
-Stride is a Stride; CM-29 is the target's.
+Rules that need the module (the meaning of a type's ids, the origin of a pointer, the declared
+capabilities) are stated here. Rule CM-14 cannot be broken in a binary, where a Memory Operand
+without a Stride is a Stride; CM-29 is the target's.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def refused(*checks: Callable[[], object]) -> Problems:
     """
     The rules of docs/rules.md that checks of the dialect refuse.
 
-    What else a verifier refuses, a universal rule reports.
+    Universal rules report everything else that a verifier refuses.
     """
     from xdsl.utils.exceptions import VerifyException
 
@@ -84,7 +84,7 @@ def _is_extension_instruction(name: str) -> bool:
 def operations(m: Module) -> Problems:
     unknown = _unknown_matrices(m)
     for i in _instructions_of_extensions(m):
-        # What a type that its declaration's rule refuses means nobody knows.
+        # A type that its declaration's rule refuses has no meaning, so its uses are skipped.
         if unknown and any(id in unknown or m.type_of(id) in unknown for id in i.ids()):
             continue
         op = lifter(m).operation(i)

@@ -44,7 +44,7 @@ ONLY = {
     "SelectionMerge": "Label",
     "Switch": "Label",
 }
-"""Of these, instructions that may name only labels or functions so."""
+"""Instructions among these that may name only labels or functions in this way."""
 
 POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "TypePointer"})
 """Types that may name a pointer that OpTypeForwardPointer announced."""
@@ -91,7 +91,7 @@ def defined_once(m: Module) -> Problems:
 
 
 declared_rule(
-    "ID-03", "2.4", "What is used is defined before, but for the forward references of 2.4."
+    "ID-03", "2.4", "An id is defined before its use, but for the forward references of 2.4."
 )
 declared_rule("ID-04", "2.16.1", "A definition in a function dominates its uses.")
 
@@ -231,7 +231,7 @@ def values(m: Module) -> Problems:
 
 
 def _types(i: Instruction) -> list[int]:
-    """What an instruction takes as a type, by the name of the operand."""
+    """Operands that an instruction takes as types, by the operand's name."""
     named = i.shape.places.items()
     places = [p for field, p in named if field.endswith("type") and field != "id_result_type"]
     return [i.words[place] for place in places if place < len(i.words)]

@@ -3,8 +3,8 @@ Rules of explicit layouts (BLK): what lies where in a block.
 
 Alignments and sizes of a type depend on how its matrices lie, so a member's are worked out with its
 own decorations; they are kept for each type, since deep types share their parts. The rules of
-alignment are those of VK_KHR_relaxed_block_layout from Vulkan 1.1 on, with the roundings of
-uniform blocks; options for scalar layouts are not offered.
+alignment follow VK_KHR_relaxed_block_layout from Vulkan 1.1 on, with the roundings of uniform
+blocks; options for scalar layouts are not offered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Extent(NamedTuple):
 
 
 class Place(NamedTuple):
-    """How a matrix lies, which its member says."""
+    """Memory layout of a matrix, as its member says."""
 
     row_major: bool = False
     stride: int = 0
@@ -157,7 +157,7 @@ declared_rule("BLK-05", "Vulkan", "Members of a block do not overlap.")
 declared_rule("BLK-06", "2.16.2", "A block does not contain another one.")
 
 
-@module_rule("BLK-01", "2.16.2", "What lies in a buffer is a block, or an array of blocks.")
+@module_rule("BLK-01", "2.16.2", "A variable in a buffer is a block, or an array of blocks.")
 def blocks(m: Module) -> Problems:
     if not m.is_shader:
         return
@@ -200,7 +200,7 @@ def _untyped(m: Module) -> Problems:
 
 
 def _physical(m: Module) -> Problems:
-    """What a pointer to a physical storage buffer points to is laid out like a block."""
+    """The pointee of a pointer to a physical storage buffer is laid out like a block."""
     checked: set[int] = set()
     for type_ in list(m.types.values()):
         held = m.pointee(type_)
@@ -237,7 +237,7 @@ def _variable(
 
 
 class _Check:
-    """The layout of one block and of what it holds."""
+    """The layout of one block and of its members."""
 
     def __init__(self, m: Module, uniform: bool, at: Instruction):
         self.m = m

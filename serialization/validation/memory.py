@@ -157,7 +157,7 @@ POINTER_MAKERS = frozenset(
     BufferPointerEXT UntypedImageTexelPointerEXT
     """.split()
 )
-"""What gives a pointer that can be used under logical addressing (SPIR-V 2.16.1)."""
+"""Instructions that give a pointer that can be used under logical addressing (SPIR-V 2.16.1)."""
 
 VARIABLE_MAKERS = frozenset(
     """
@@ -274,7 +274,7 @@ def _bit(name: str) -> int:
 @instruction_rule(
     "MEM-08",
     "3.26",
-    "Memory operands fit: availability of what is not private, alignments, constant scopes.",
+    "Memory operands fit: availability of non-private memory, alignments, constant scopes.",
     "Load Store CopyMemory CopyMemorySized CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR",
 )
 def operands(m: Module, i: Instruction) -> Problems:

@@ -1,10 +1,10 @@
 """
 A module, indexed for the rules: definitions, types, constants, decorations, functions.
 
-The index believes nothing. Of two definitions of an id the first counts; what the grammar cannot
-read is left out and is not `sound`; instructions in wrong places are indexed all the same.
-So a rule can be asked of any bytes that have SPIR-V's header and sound lengths, and each rule finds
-what it looks for even where others are broken.
+The index believes nothing. If an id has two definitions, the first counts; instructions that the
+grammar cannot read are left out and the module is not `sound`; instructions in wrong places are
+indexed all the same. So a rule can be asked of any bytes that have SPIR-V's header and sound
+lengths, and each rule finds what it looks for even where others are broken.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONSTANTS = frozenset(
     ConstantDataKHR SpecConstantDataKHR
     """.split()
 )
-"""Constant instructions; OpUndef is none, but may stand among them."""
+"""Constant instructions; OpUndef is not one, but may stand among them."""
 
 
 class Decoration(NamedTuple):
@@ -86,7 +86,7 @@ class Module:
         self._lines: list[Instruction | None] = []
         """The OpLines that count one after the other, None where none does."""
         self._line_starts = array("I")
-        """From which instruction on each of them counts."""
+        """The instruction from which on each line counts."""
         self.outside: list[Instruction] = []
         """Instructions in no function."""
         self.by_op: defaultdict[str, list[Instruction]] = defaultdict(list)
@@ -146,7 +146,7 @@ class Module:
                 yield i, error
 
     def _collect(self) -> None:
-        """What the instructions before the functions declare."""
+        """Reads the declarations before the functions."""
         collectors = {
             "Capability": self._capability,
             "Extension": self._extension,
@@ -213,7 +213,7 @@ class Module:
         self.decorations[int(target)].append(Decoration(name, tuple(parameters), int(member), i))
 
     def _spread_groups(self) -> None:
-        """A group's decorations count for what it is given to."""
+        """Applies a group's decorations to its targets."""
         limit, spread = self.raw.limits.group_decorations, 0
         for i in (*self.by_op.get("GroupDecorate", ()), *self.by_op.get("GroupMemberDecorate", ())):
             group = tuple(self.decorations.get(i.get("decoration_group"), ()))
@@ -304,7 +304,7 @@ class Module:
         return self.memory_model == "Vulkan"
 
     def type_of(self, id: int) -> Type | None:
-        """The type of a value, None for what has none."""
+        """The type of a value; None for other ids."""
         at = self.definitions.get(id)
         return None if at is None else self.types.get(at.type_id)
 

@@ -48,7 +48,7 @@ def validate_operation(
 
 
 def _verifier_findings(module: ModuleOp) -> Iterator[Finding]:
-    """What each operation's own verifier refuses."""
+    """Findings of each operation's own verifier."""
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)

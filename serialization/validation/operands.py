@@ -1,9 +1,9 @@
 """
 Rules of operand types for arithmetic, logic, bits and conversions (OPR): one table.
 
-A row says which instructions it is for, what their result is and what their operands are. An
-operand is described by its own type, or by what it shares with the result's. Cooperative matrices
-and vectors take part wherever a row says a number of some shape.
+A row lists its instructions, their result and their operands. An operand is described by its own
+type, or by the properties it shares with the result. Cooperative matrices and vectors take part
+wherever a row says a number of some shape.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _other_width(m: Module, i: Instruction) -> str | None:
 
 
 CLOCKS = (("Int", 1, 64), ("Vector", 2, 32))
-"""Kind, components and width of what a clock may give."""
+"""Kind, components and width of a clock's possible results."""
 
 
 class Row(NamedTuple):
@@ -115,7 +115,7 @@ class Row(NamedTuple):
     result: Want | None
     operands: Mapping[str, Want]
     also: Callable[[Module, Instruction], str | None] | None = None
-    """What else breaks the rule where result and operands are as they must be."""
+    """Breaches of the rule other than wrong types of result and operands."""
     remedy: str = "convert one of them, or use the instruction for their types"
     """What to do about that."""
 

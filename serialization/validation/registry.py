@@ -1,5 +1,6 @@
 """
-A rule is a small function under an id; here is the list of them all, and what they report.
+A rule is a small function under an id; this is the list of all rules and the type of their
+findings.
 
 A rule says what breaks it and what to do; where it stands (words, names, source lines) is added by
 whoever runs the rules, so that no rule forgets it. Rules of one instruction are registered for the

@@ -38,7 +38,7 @@ def convert(what: str, type_: object) -> str:
 
 
 def declare(capability: str) -> str:
-    """The remedy for what no declared capability enables."""
+    """The remedy for a feature that no declared capability enables."""
     return f"declare OpCapability {capability}"
 
 

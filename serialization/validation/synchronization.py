@@ -1,5 +1,5 @@
 """
-Rules of what invocations do together: scopes and semantics (SCO), barriers, atomics (ATO), group
+Rules for cooperation of invocations: scopes and semantics (SCO), barriers, atomics (ATO), group
 operations (GRP).
 """
 
@@ -160,7 +160,7 @@ def _bits(names: tuple[str, ...]) -> int:
 @instruction_rule(
     "SCO-03",
     "3.25",
-    "Memory semantics have at most one order, and what makes available or visible has one.",
+    "Memory semantics have at most one order, and one if they make available or visible.",
     f"{ATOMICS} {BARRIERS}",
 )
 def semantics(m: Module, i: Instruction) -> Problems:
@@ -209,7 +209,7 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
 
 
 def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Problems:
-    """What Vulkan's environment and memory model ask for."""
+    """Requirements of Vulkan's environment and memory model."""
     stores = value & _bits(VULKAN_STORAGES)
     if order == "SequentiallyConsistent":
         yield Problem("there is no SequentiallyConsistent in Vulkan", "use AcquireRelease")

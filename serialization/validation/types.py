@@ -78,7 +78,7 @@ class Type:
         self.element: Type | None = None
         """Component, column, element; for a function the result."""
         self.members: tuple[Type | None, ...] = ()
-        """Of a struct; for a function its parameters."""
+        """Members of a struct; parameters of a function."""
         self.lanes = 1
         """Components of a vector, columns of a matrix; 0 if not known here."""
         self.count_id = 0

@@ -57,7 +57,7 @@ GROUPS = (
 
 
 MAX_FINDINGS = 1000
-"""Of bytes that are hardly a module, every word is a breach, and each takes its text's memory."""
+"""In bytes that are hardly a module, every word is a breach, and each finding takes memory."""
 
 MAX_TEXT = 400
 """Characters of a finding's texts: names and files of modules may be long, and said often."""
@@ -65,7 +65,7 @@ MAX_TEXT = 400
 
 VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "An operation keeps its own verifier's rules.")
 WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be written as a binary.")
-"""Rules of what is not a binary yet; `of_dialect.py` checks them."""
+"""Rules for modules that are not a binary yet; `of_dialect.py` checks them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _dispatch() -> tuple[
 
 
 def environment_of(raw: RawModule) -> Environment:
-    """The environment of a module for which nobody states one."""
+    """The environment of a module for which none was given."""
     return Module(raw).environment
 
 

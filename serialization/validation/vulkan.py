@@ -182,7 +182,7 @@ LAYOUT = ("Block", "BufferBlock", "Offset", "ArrayStride", "MatrixStride")
 @instruction_rule(
     "VUL-13",
     "Vulkan",
-    "What has no explicit layout is of types without one.",
+    "A variable without explicit layout has a type without one.",
     "Variable UntypedVariableKHR",
     vulkan=True,
 )

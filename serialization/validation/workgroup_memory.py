@@ -1,5 +1,5 @@
 """
-How much Workgroup memory an entry point uses.
+Computes the Workgroup memory that an entry point uses.
 
 Each device has a limit, which a module does not know: more than every Vulkan device has is a
 warning, more than a given target has an error (`validate --target`). Specialization constants count
@@ -90,7 +90,7 @@ def _is_block(m: Module, variable: int) -> bool:
 
 
 def _bytes(m: Module, type_: Type | None, constants: ConstantValues) -> int:
-    """The size of a type, 0 for what has none; raises `UnknownConstantError`."""
+    """The size of a type, 0 for types without one; raises `UnknownConstantError`."""
     if type_ is None:
         return 0
     match type_.kind:

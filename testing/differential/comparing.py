@@ -28,8 +28,8 @@ def compare(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     The kernel's family, how many outputs were compared, and which known bugs explain differences.
 
-    Raises `Wrong` if one is neither legal nor known; where `minimise` is set, with what is left of
-    the kernel.
+    Raises `Wrong` if a difference is neither legal nor known, with the smallest kernel that shows
+    it where `minimise` is set.
     """
     kernel = generate(data["seed"], data["family"], machine(data["target"]))
     module = module_of(kernel)

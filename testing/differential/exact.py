@@ -178,7 +178,7 @@ def multiply_add(
     """
     CM-23 on bit patterns: A * B modulo 2^bits, plus C, which wraps or saturates; patterns again.
 
-    `signs` are those of A, B, C and the result, `widths` the components' bits.
+    `signs` tells whether A, B, C and the result are signed, `widths` the components' bits.
     """
     columns = list(zip(*b, strict=True))
     rows: list[list[int]] = []

@@ -1,5 +1,5 @@
 """
-Operations on floats, with what Vulkan's precision table allows each.
+Operations on floats, each with its entry in Vulkan's precision table.
 
 u is one ULP of the result's type. The table has entries for binary32 and binary16; GLSL.std.450's
 transcendental functions do not exist for binary64. Formulas of inherited entries are in the

@@ -1,7 +1,7 @@
 """
 A kernel as statements, so that it can be cut: what a result does not need is left out.
 
-A statement is text that defines at most one value; what it needs is read off the text. Outputs are
+A statement is text that defines at most one value; its operands are read off the text. Outputs are
 stored to a buffer each, so the first wrong one shows which statement is at fault. Around the body
 stand the built-ins: `%id` in the grid, `%local` in the workgroup, `%lane`, `%subgroup`, `%group`.
 """
@@ -52,12 +52,15 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Output:
-    """A buffer that is compared, what made it, and the operands that its interval depends on."""
+    """
+    A buffer that is compared, the statement that made it, and the operands that its interval
+    depends on.
+    """
 
     buffer: int
     what: str
     used: int
-    """How many of an element's numbers are written; the rest is padding."""
+    """Number of an element's numbers that are written; the rest is padding."""
     legal: Legal = EXACT
     operands: tuple[int, ...] = ()
     """Buffers that hold the operands, element by element."""
@@ -99,7 +102,7 @@ class Kernel:
     )
     names: int = 0
     attempt: int = 0
-    """How often it was drawn for a machine that lacks what came up."""
+    """Number of redraws for a machine that lacks a feature."""
 
     def __post_init__(self) -> None:
         self.rng: np.random.Generator = np.random.default_rng(self.seed)

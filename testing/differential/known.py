@@ -27,7 +27,7 @@ class Known:
     pattern: str
     cause: str
     model: Callable[[Disagreement], Array] | None = None
-    """What the bug makes of the operands: it explains no other numbers."""
+    """Computes the bug's result from the operands: it explains no other numbers."""
 
     def explains(self, disagreement: Disagreement, driver: str) -> bool:
         if not re.search(self.driver, driver) or not re.search(

@@ -1,11 +1,12 @@
 """
-How far apart two correct executions may be.
+Limits of the difference between two correct executions.
 
 Integers and booleans: not at all. Floats: as far as Vulkan's table "Precision of core SPIR-V
 instructions" (and of GLSL.std.450) lets a device be from the infinitely precise result, which the
 interpreter's is (computed in binary64, rounded once). The table knows operations in units in the
-last place (ULP) and absolute errors; what it derives ("inherited from ...") is derived here too,
-with the formula beside it. One ULP more is allowed for the rounding of the reference itself.
+last place (ULP) and absolute errors; entries that it derives ("inherited from ...") are derived
+here too, with the formula beside it. One ULP more is allowed for the rounding of the reference
+itself.
 
 Any NaN is as good as another, and +0 as -0. Subnormal numbers may be flushed to zero unless a
 kernel asks for them (VK_KHR_shader_float_controls): where an operand is one nothing is claimed, and

@@ -1,8 +1,9 @@
 """
-The device that kernels are generated for: how its invocations are grouped, and what it multiplies.
+The device that kernels are generated for: its grouping of invocations, and the matrices it
+multiplies.
 
-Seeds name kernels for lavapipe for good, so nothing may be added to what is chosen among there;
-other machines' kernels come from a target's file.
+Seeds name kernels for lavapipe for good, so its list of choices may not grow; other machines'
+kernels come from a target's file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-The smallest kernel that still disagrees: one output, what it needs, and less of that.
+The smallest kernel that still disagrees: one output, the statements it needs, and fewer of them.
 
 Every intermediate result of a family is an output of its own where that is possible, so cutting the
-kernel down to one output usually leaves a single operation. What then remains is tried without each
+kernel down to one output usually leaves a single operation. The rest is tried without each
 statement in turn, with the value it defined taken from another one of the same type; candidates run
 on the device in one batch a round.
 """

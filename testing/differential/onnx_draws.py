@@ -1,8 +1,8 @@
 """
 One node of a random graph: its types by ONNX's schema, its operands' values, where each goes.
 
-A record of an operator says shapes and attributes; which types are allowed, and what is an input
-and what an attribute in an opset, is the schema's to say. So one record serves all opsets.
+A record of an operator gives shapes and attributes; the schema gives the allowed types, and the
+inputs and attributes of an opset. So one record serves all opsets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TYPES: dict[str, np.dtype[Any]] = {
 F32 = TYPES["tensor(float)"]
 
 OFTEN = 0.55
-"""How often a type that may be f32 is."""
+"""Probability that a type is f32 if it may be."""
 
 SIZES = (1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8)
 
@@ -217,7 +217,7 @@ class Draw:
         """
         Add the node. An operand is values (`Operand`), a list of numbers (a constant), or None.
 
-        What is `named` becomes an attribute or an input, as the opset has it, or is dropped; of a
+        A `named` value becomes an attribute or an input, as the opset has it, or is dropped; from a
         tuple of choices one is taken, or none.
         """
         given = [self._value(i, operand) for i, operand in enumerate(operands)]
@@ -304,7 +304,7 @@ def _at_edges(dtype: np.dtype[Any], omitted: Sequence[str]) -> Array:
     """NaN, infinities, ties and extremes of a type, without those that are omitted."""
     numbers = np.concatenate([np.array(SPECIAL), _extremes(dtype)])
     info: Any = ml_dtypes.finfo(dtype)
-    # The sum of squares of what is not huge does not overflow.
+    # The sum of squares of values up to this limit does not overflow.
     huge = min(1e5, float(info.max) ** 0.5 / 2)
     left_out = {
         "nan": np.isnan(numbers),

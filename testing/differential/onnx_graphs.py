@@ -1,7 +1,7 @@
 """
 Random ONNX graphs whose values onnxruntime computes node by node while they are built.
 
-A graph is made of nothing but `onnx.helper` and numpy: it shares no code with the importer that it
+A graph is made with `onnx.helper` and numpy only: it shares no code with the importer that it
 tests. Every node runs alone, without optimizations, so each value has its array, its type and its
 shape as soon as the node stands.
 """
@@ -30,7 +30,7 @@ OPEN = (11, 13, 17)
 """Sizes that stand for open ones: a dimension of an input that has one of them is open."""
 
 OTHER_SIZES = (1, 2, 3, 4, 7, 8, 16, 19, 33)
-"""What open sizes are when the same program runs again."""
+"""Values of open sizes when the same program runs again."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class RandomGraph:
     open_sizes: bool = False
     """Whether dimensions of the sizes in `OPEN` are left open."""
     static_share: float = 0.5
-    """How often a tensor that may be an input is a constant."""
+    """Probability that a tensor is a constant if it may be an input."""
     edges: bool = False
     """Whether values are NaN, infinities, denormals and extremes."""
     least_size: int = 1
-    """What open sizes are at least: windows have to fit."""
+    """Lower limit of open sizes: windows have to fit."""
     omitted: Sequence[str] = ()
-    """Which of these are not drawn: "nan", "inf", what is "huge", and what is "tiny"."""
+    """Values that are not drawn: "nan", "inf", "huge" and "tiny" ones."""
     remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
         default_factory=dict[str, Callable[[tuple[int, ...]], Array]]
     )
@@ -99,7 +99,7 @@ class RandomGraph:
         return value
 
     def either(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """An input or a constant, by chance; what has an open size is an input."""
+        """An input or a constant, by chance; values of open size are inputs."""
         is_open = self.open_sizes and bool(set(np.shape(array)) & set(OPEN))
         if is_open or self.rng.random() >= self.static_share:
             return self.input(array, remake)

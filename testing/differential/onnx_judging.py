@@ -52,10 +52,10 @@ SECONDS, MEMORY = 300.0, 16 << 30
 """For a graph."""
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 3e-5}
-"""What a result may differ by, as a part of the element or of the largest one."""
+"""Allowed difference, as a part of the element or of the largest one."""
 
 SMALLEST = {"float16": 1e-7, "bfloat16": 1.2e-38, "float32": 1.2e-38, "float64": 1.2e-38}
-"""What counts as nothing: denormals may be flushed."""
+"""Magnitudes that count as zero: denormals may be flushed."""
 
 NUDGE = 2.0**-21
 """The part by which inputs of several nodes are moved to see which results hang on a tie."""
@@ -95,7 +95,9 @@ class Verdict:
 def random_graph(
     seed: int, number: int, kinds: Sequence[str] = ORDINARY
 ) -> tuple[str, RandomGraph]:
-    """The graph of a seed and a number, and its kind. What no reference takes is drawn again."""
+    """
+    The graph of a seed and a number, and its kind. Graphs that no reference takes are drawn again.
+    """
     for attempt in range(200):
         rng = np.random.default_rng([seed, number, attempt])
         kind = kinds[int(rng.integers(len(kinds)))]
@@ -215,7 +217,7 @@ def bound_of(graph: RandomGraph) -> str:
 
 
 def _sensitivity(graph: RandomGraph, run: Run) -> dict[str, Array]:
-    """What results change by if floating-point inputs and constants are nudged."""
+    """Change of the results when floating-point inputs and constants are nudged."""
     changes = {name: np.zeros(a.shape) for name, a in run.expected.items()}
     model = assembled([graph])
     for sign in (1, -1):

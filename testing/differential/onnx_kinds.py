@@ -27,7 +27,7 @@ OLDEST = 7
 CONTROL = ("If", "Loop", "Scan")
 
 DATA = ("Constant", "NonZero", "Unique", "NonMaxSuppression", "Compress")
-"""What has no shape that may be open."""
+"""Operators whose shapes cannot be open."""
 
 NOT_AT_EDGES = ("RNN", "GRU", "LSTM", "LRN")
 OMITTED: dict[str, tuple[str, ...]] = {
@@ -41,9 +41,10 @@ OMITTED: dict[str, tuple[str, ...]] = {
     "OneHot": ("nan", "inf", "huge"),
 }
 """
-What operators are not drawn with at edges.
+Values at edges that operators are not drawn with.
 
-Why stands in docs/onnx.md, "Where no reference decides", as for what records leave out.
+docs/onnx.md gives the reasons under "Where no reference decides", as for values that records leave
+out.
 """
 
 LENGTHS = (2, 3, 3, 4, 5)

@@ -116,7 +116,7 @@ def _prelu(d: Draw) -> None:
 
 
 def _dropout(d: Draw) -> None:
-    # Before opset 12 nobody says what a mask is of which nothing is dropped.
+    # Before opset 12 the mask of a Dropout that drops nothing is not defined.
     d.add(d.main(), outputs=d.number(1, 2) if d.schema.since_version >= 12 else 1, seed=(3,))
 
 
@@ -174,7 +174,7 @@ def _clip(d: Draw) -> None:
 
 
 def _castable(d: Draw, to: np.dtype[Any] | None = None) -> Operand | Value:
-    """Numbers that fit any type, so that only the conversion of what fits is compared."""
+    """Numbers that fit any type, so that only the conversion of fitting numbers is compared."""
     target = to if to is not None else d.dtype(1)
     if d.pool and d.pool[-1].array.dtype.kind not in "iub" and target.kind in "iu":
         raise NotComputed("what does not fit an integer is not defined")
@@ -340,7 +340,7 @@ def _space_to_depth(d: Draw) -> None:
 
 
 def _range(d: Draw) -> None:
-    """Of constants: data that the caller gives decides no shape."""
+    """Draws constants: data that the caller gives decides no shape."""
     d.graph.static_share = 1.0
     start, delta = d.number(-5, 5), d.pick((1, 2, -1, -3))
     values = [start, start + delta * d.number(-1, 6) + d.number(0, 1), delta]
@@ -388,7 +388,7 @@ record("Size", lambda d: d.add(d.main()), "exact", chains=False)
 record("CenterCropPad", _center_crop_pad, "exact")
 
 
-# Reductions, and what normalizes by them
+# Reductions and normalizations
 
 
 def _reduce(d: Draw) -> None:
@@ -413,7 +413,7 @@ def _reduce(d: Draw) -> None:
 def _arg(d: Draw) -> None:
     x = d.main(least=1)
     if d.pool and np.isnan(x.array.astype(float)).any():
-        raise NotComputed("nobody says where NaN stands in the order")
+        raise NotComputed("the place of NaN in the order is not defined")
     axis = d.axis(x.rank)
     axis = axis % x.rank if d.schema.since_version < 11 else axis
     d.add(x, axis=(axis,), keepdims=(0, 1), select_last_index=(0, 1))

@@ -334,7 +334,7 @@ def _eye_like(d: Draw) -> None:
 
 
 def _constant_input(d: Draw, **named: Any) -> None:
-    """What the data decides the shape of is a constant."""
+    """An input whose data decides the shape is a constant."""
     x = d.values(0, d.shape(1, 3), -3, 3)
     d.add(d.graph.constant(x.array), **named)
 
@@ -368,7 +368,7 @@ COORDINATES = (
 
 
 MIXED = [np.dtype(name) for name in ("float32", "float16", "int32", "int8", "uint8")]
-"""Of what onnxruntime mixes elements."""
+"""Element types that onnxruntime mixes."""
 
 
 def _resize(d: Draw) -> None:

@@ -219,7 +219,7 @@ def _attention(d: Draw) -> None:
     d.add(
         *(d.values(i, s) for i, s in enumerate(shapes)),
         mask,
-        # What is hidden is not computed; in the definition its NaN stays.
+        # Hidden scores are not computed; in the definition their NaN stays.
         is_causal=(0,) if d.graph.edges else (0, 1),
         scale=(0.5,),
         softcap=(2.0,),

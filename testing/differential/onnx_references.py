@@ -28,7 +28,7 @@ FLOATS = (FLOAT, 10, 16)
 """ONNX's numbers of f32, f16 and bf16."""
 
 TYPE_ATTRIBUTES = ("to", "dtype", "stash_type")
-"""Attributes that name the type of what is computed."""
+"""Attributes that name the type of the result."""
 
 NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
@@ -135,7 +135,7 @@ def run_definition(model: Any, given: Mapping[str, Array]) -> list[Array]:
     """
     A model's results by ONNX's definitions in f64, rounded once; raises `NotComputed`.
 
-    What ONNX defines as a function of other operators is expanded to it, so that neither a faster
+    Operators that ONNX defines as a function of others are expanded, so that neither a faster
     formula nor a rounding in between counts, and integers wrap where their types do.
     """
     make_value = import_module("onnx.helper").make_tensor_value_info
@@ -144,7 +144,7 @@ def run_definition(model: Any, given: Mapping[str, Array]) -> list[Array]:
         typed = import_module("onnx.shape_inference").infer_shapes(model)
         constants = [make_value(t.name, t.data_type, t.dims) for t in model.graph.initializer]
         typed.graph.value_info.extend(constants)
-        # Of a constant inside a function the inliner does not know the type.
+        # The inliner does not know the type of a constant inside a function.
         but = [("", "CastLike")]
         expanded = inliner(typed, but, exclude=True, inline_schema_functions=True)
         _widen(expanded.graph)

@@ -45,7 +45,7 @@ def alone(graph: RandomGraph) -> Iterator[RandomGraph]:
 
 
 def script(graph: RandomGraph) -> str:
-    """A program that prints what a graph should answer, and what it does."""
+    """A program that prints a graph's expected and actual results."""
     printer = import_module("onnx.printer")
     comment = "\n".join(f"# {line}" for line in printer.to_text(assembled([graph])).splitlines())
     inputs = ",\n    ".join(f"{name!r}: {_literal(array)}" for name, array in graph.inputs.items())

@@ -1,5 +1,5 @@
 """
-One operation on values of each invocation: its types, how it is written, what is legal.
+One operation on values of each invocation: its types, its text, its legal results.
 
 Operands that would leave a result undefined (a zero divisor, a shift by the width or more, a float
 outside the integer's range) are mended by instructions before it, so the operation sees any value
@@ -34,7 +34,7 @@ class Rule:
     legal: Callable[[Type], Legal] = lambda type: EXACT
     counts: tuple[int, ...] = (1, 2, 3, 4)
     draws: tuple[Draw | None, ...] = ()
-    """How operands are drawn where not all values have a meaning; None for all values."""
+    """Distributions of operands if not all values have a meaning; None for all values."""
     chained: bool = False
 
 

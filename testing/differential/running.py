@@ -103,7 +103,7 @@ class Disagreement:
     results: Array
     """The device's, of the whole output."""
     wrong: Array
-    """Which of them differ."""
+    """The elements that differ."""
 
     def __str__(self) -> str:
         where = ", ".join(map(str, self.index))

@@ -1,3 +1,3 @@
 """
-Fuzzing: damage done to files of every kind that is read, and what the readers must make of it.
+Fuzzing: damage done to files of every kind that is read, and the required answers of the readers.
 """

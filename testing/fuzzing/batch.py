@@ -1,9 +1,9 @@
 """
 The kind of job `fuzz`: damaged inputs for one reader, each made of its number and the seeds alone.
 
-Whoever has the job's data can make an input again. A process forked off this one reads them and
-tells of each as soon as it is done: where it dies or hangs, the next input was the reason, and
-another one goes on behind it.
+An input can be made again from the job's data. A process forked off this one reads them and tells
+of each as soon as it is done: where it dies or hangs, the next input was the reason, and another
+one goes on behind it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SLOW = 5.0
 HANGS = 30.0
 """Seconds after which a process that is still at one input is ended."""
 LARGEST = 1 << 16
-"""Bytes of an input; what was damaged often is cut."""
+"""Most bytes of an input; larger ones are cut."""
 BATCH_SECONDS = 1.0
 """A batch ends after so much processor time, however many inputs are left."""
 DIED = "died"
@@ -62,7 +62,7 @@ def readers_of(place: str) -> Mapping[str, Reader]:
 
 @cache
 def seeds_of(kind: str, folder: str | None) -> tuple[bytes, ...]:
-    """The files of a kind in a folder; without one, those of this checkout."""
+    """The files of a kind in a folder; by default in this checkout."""
     return tuple(all_of(kind) if folder is None else in_folder(Path(folder) / kind))
 
 
@@ -107,7 +107,7 @@ def _warm(place: str, name: str, folder: str | None) -> None:
 
 
 def input_of(data: Mapping[str, Any], number: int) -> bytes:
-    """The input of a number; what grew of damage may be not a file: then any bytes."""
+    """The input of a number; arbitrary bytes if damage made an invalid file."""
     reader = readers_of(data["readers"])[data["reader"]]
     seeds = [*seeds_of(reader.seeds, data["seeds"]), *data["grown"]]
     rng = random.Random(f"{data['seed']} {data['reader']} {number}")
@@ -167,7 +167,7 @@ class Batch:
             self._add("BROKEN", f"status {status}\nDied" if how == DIED else how, [])
 
     def _hear(self, results: Connection) -> str:
-        """What the process tells; returns what became of it if that is not all."""
+        """Receives the process's messages; returns its fate if some are missing."""
         while results.poll(HANGS):
             try:
                 told = results.recv()

@@ -1,8 +1,8 @@
 """
-Which inputs reach a line that none has reached before, at next to no cost.
+Finds inputs that reach a line for the first time, at next to no cost.
 
 Python 3.12 and later tell of each line once and are then told to keep quiet about it, so a line
-costs only the first time. Older ones tell of nothing: damage there begins with the seeds alone.
+costs only the first time. Older versions report no lines: damage there begins with the seeds alone.
 """
 
 from __future__ import annotations

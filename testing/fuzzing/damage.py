@@ -1,5 +1,5 @@
 """
-How files are damaged: bytes anywhere, text token by token, JSON part by part, ONNX field by field.
+Damages files: bytes anywhere, text token by token, JSON part by part, ONNX field by field.
 
 Every function takes a random generator and a sound file's content and returns a damaged one.
 """

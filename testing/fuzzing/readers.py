@@ -1,9 +1,9 @@
 """
-The readers of foreign bytes: how their inputs are damaged, and what must hold of each.
+The readers of foreign bytes: the damage done to their inputs, and the conditions on each.
 
-A reader returns a word for what became of an input. It may raise what the command line has a
-message for; anything else is a fault of ours, and so is an `AssertionError` for what came back
-changed. Readers of SPIR-V (testing/mutation.py) catch what they may raise themselves.
+A reader returns a word for the result of an input. It may raise errors that the command line has a
+message for; anything else is a fault of ours, and so is an `AssertionError` for data that changed
+on the way. Readers of SPIR-V (testing/mutation.py) catch what they may raise themselves.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Reader:
     damage: Callable[[random.Random, Seeds], bytes]
     read: Callable[[bytes], str]
     share: float
-    """Of the processor's time."""
+    """Share of the processor's time."""
     strict: bool = False
     """Whether it catches what may be raised itself."""
 
@@ -131,7 +131,7 @@ def _fresh_context() -> Context:
 
 
 RESOURCE = re.compile(r"dense_resource<\w+>")
-"""A process keeps resources, and gives those of later modules other names."""
+"""A process keeps resources, and gives resources of later modules other names."""
 
 
 def _read_mlir(data: bytes) -> str:

@@ -22,7 +22,7 @@ TESTS = ROOT / "tests"
 SMALL = 2_000
 """Bytes of the largest module that is damaged: a change is as likely to matter as anywhere."""
 GRAPHS, KERNELS = 60, 24
-"""How many of the random graphs and kernels of differential testing."""
+"""Numbers of random graphs and kernels taken from differential testing."""
 PASSES = re.compile(r"(?:-p|--passes)[ =]+(?:'([^']*)'|\"([^\"]*)\"|(\S+))")
 
 EXPRESSIONS = (

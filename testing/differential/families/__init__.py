@@ -44,11 +44,11 @@ ORDER = [
     "muladd", "operations", "memory", "control", "operations", "programs", "shared", "cooperative",
     "operations", "divergent", "atomic", "constants", "operations", "matrices", "programs", "dot",
 ]  # fmt: skip
-"""Families by seed: those with the most to try more often."""
+"""Families by seed: families with more variety come more often."""
 
 
 ATTEMPTS = 1_000
-"""How often a kernel is drawn again that needs what its machine lacks."""
+"""Number of times that a kernel is drawn again if it needs a feature its machine lacks."""
 
 BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
 """With bfloat16, and more of the matrices, of which there are more kinds."""

@@ -2,9 +2,9 @@
 SPV_KHR_bfloat16: conversions of every bit pattern, dot products, and values that are only moved.
 
 A device rounds to bfloat16 to nearest even or toward zero (BF-07); `running.choices` has both.
-What passes through binary32 may be flushed there.
+Values that pass through binary32 may be flushed there.
 
-lavapipe has no bfloat16, so there this family compares a module with what a pass makes of it.
+lavapipe has no bfloat16, so there this family compares a module with the result of a pass on it.
 Buffers hold the bits. A result in bfloat16 is compared by its bits where it cannot be a NaN, else
 as binary32.
 """
@@ -158,7 +158,7 @@ def _through_loop(k: Kernel, count: int) -> None:
     if k.machine.settled:
         _output(k, result, count, what)
     else:
-        # What is added may be flushed each time, and the sum.
+        # Each addend may be flushed, and the sum.
         legal = Legal(lambda r: (rounds + 1) * TINY + 0 * r, "exact apart from subnormals")
         _as_float(k, result, count, what, legal)
 

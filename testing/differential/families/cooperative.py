@@ -68,13 +68,13 @@ def kind_of(k: Kernel, use: str, scalar: str | None = None) -> Kind:
 
 
 def tiles(k: Kernel) -> int:
-    """How many matrices of each kind a launch has."""
+    """Number of matrices of each kind in a launch."""
     return k.invocations // k.machine.subgroup
 
 
 @dataclass(frozen=True)
 class Place:
-    """How tiles lie in a buffer: `stride` elements from one line to the next."""
+    """Layout of tiles in a buffer: `stride` elements from one line to the next."""
 
     kind: Kind
     layout: str
@@ -227,7 +227,7 @@ FLOAT_OPERATIONS = ("FAdd", "FSub", "FMul", "FDiv", "FNegate", "scalar", "copy",
 BFLOAT16_OPERATIONS = ("copy", "insert", "splat", "composite", "null")
 """There is no arithmetic in it."""
 ADDED = ("composite", "null")
-"""What every component has on machines whose seeds name nothing yet."""
+"""Components of every matrix on machines without names of their own in seeds."""
 CONVERSIONS = (
     ("f16", "f32", "FConvert"), ("f32", "f16", "FConvert"), ("i32", "f32", "ConvertSToF"),
     ("f32", "i32", "ConvertFToS"), ("f16", "i32", "ConvertFToS"), ("i32", "f16", "ConvertSToF"),

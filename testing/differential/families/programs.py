@@ -1,5 +1,5 @@
 """
-Random typed programs: operations on what came before, through selections, loops and variables.
+Random typed programs: operations on earlier values, through selections, loops and variables.
 
 Only `chained` rules are used, so that every value has one legal result; every eighth value and the
 last ones are outputs.
