@@ -35,10 +35,12 @@ U = 2.0**-23
 """The largest relative error of an operation on f32, truncation included."""
 
 SCORE_ROUNDINGS = 4
-"""Of a score where it is narrow: product, scale, mask, and the difference to the maximum."""
+"""
+Roundings of a score in a narrow type: product, scale, mask, and the difference to the maximum.
+"""
 
 TANH_ROUNDINGS = 16
-"""Of 1, which a hyperbolic tangent and its product with a cap are off."""
+"""Error of a hyperbolic tangent times a cap, in units of 1's last place."""
 
 TILE = 8
 """The fewest keys between two changes of a row's maximum."""
@@ -57,7 +59,9 @@ class Parts(Interval):
 
 
 def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """The interval of every element of the result; `operands` are those of the operation."""
+    """
+    The interval of every element of the result; `operands` gives an interval for each operand.
+    """
     out, *numbers = operands[len(op.inputs) :]
     like = np.asarray(out.low, np.float64)
     if op.parts is not None:
@@ -131,7 +135,7 @@ def _score_errors(
     scores: Array,
     u: float,
 ) -> Array:
-    """How far each score may be from the exact one."""
+    """Distance of each score from the exact one at most."""
     (queries, keys, _, *mask), (dq, dk, _, *dm) = middle, radius
     scale = abs(float(op.scale.value.data))
     across = keys.transpose(0, 2, 1)
@@ -154,7 +158,8 @@ def _score_errors(
 
 def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
     """
-    Of exp(s - m) / sum: exp(e) - 1 for the errors e of the exponents, this one and the sum's.
+    Error bound of exp(s - m) / sum: exp(e) - 1 for the errors e of the exponents, this one and the
+    sum's.
 
     The exponent is computed to an ulp or two of scores and maximum, the power to 3 + 2 |x| ulp.
     """

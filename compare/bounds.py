@@ -1,5 +1,5 @@
 """
-Error bounds of contractions, and what a result is compared with one.
+Error bounds of contractions, and the comparison of a result with one.
 
 For a contraction over K with accumulators of unit roundoff u,
 
@@ -28,7 +28,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 ACCUMULATOR = {"bf16": "f32"}
-"""What a result's type is accumulated in where that is another type (BF-08)."""
+"""Type in which a result is accumulated, if it is not the result's own (BF-08)."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def contractions(function: Operation) -> list[Contraction]:
     """
     Every contraction in a function or module.
 
-    What else computes integers of integers is exact, and left out. Raises `ProgramError` for an
-    operation of `linalg` that is none and for which no bound is known.
+    Other computations on integers are exact, and left out. Raises `ProgramError` for another
+    operation of `linalg` without a known bound.
     """
     contractions: list[Contraction] = []
     for op in function.walk():

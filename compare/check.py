@@ -1,8 +1,9 @@
 """
 Whether a program's results are as close to the reference as its types allow.
 
-The reference is the source module, evaluated in binary64 and rounded once. What a device may differ
-by is derived, not tuned (docs/numerics.md): `bounds` for contractions, `intervals` for the rest.
+The reference is the source module, evaluated in binary64 and rounded once. The allowed difference
+of a device is derived, not tuned (docs/numerics.md): `bounds` for contractions, `intervals` for the
+rest.
 """
 
 from __future__ import annotations

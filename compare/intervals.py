@@ -5,7 +5,7 @@ A contraction followed by other operations has no single formula for its error. 
 takes intervals to an interval that holds whatever a device may legally compute from any of their
 points: a contraction by the bound of docs/numerics.md, a scalar operation by its monotony and by
 its precision in Vulkan, data movement element by element. A comparison that may go either way
-allows both. What was exact stays exact.
+allows both. Exact values stay exact.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Intervals:
     # Contractions
 
     def _contract(self, contraction: Contraction, operands: Sequence[Interval]) -> Interval:
-        """The bound of a contraction, and what the operands' intervals add to it."""
+        """The bound of a contraction, plus the effect of the operands' intervals."""
         dtype = _dtype(contraction.init.type)
         a, b = (
             _as_named(operand, name)
@@ -236,7 +236,7 @@ class Intervals:
 
 
 def _depth(op: LinalgStructuredOperation, operands: Sequence[Interval]) -> int:
-    """How many elements each element of the result is summed up from."""
+    """Number of elements that are summed up for each element of the result."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     sizes = loop_sizes(maps, [interval.low.shape for interval in operands])
     kinds = [str(iterator.data) for iterator in op.get_iterator_types()]
@@ -364,7 +364,7 @@ def tolerances(
     results: Sequence[int] | None = None,
 ) -> list[Array]:
     """
-    How far each result of `@function`, or those of some numbers, may be from `expected`; `inf`
+    Allowed distance of each result of `@function`, or of the numbered ones, from `expected`; `inf`
     where anything is legal.
 
     Raises `ProgramError` for an operation that no bound is known for.
@@ -376,7 +376,7 @@ def tolerances(
 
 
 def tolerance(interval: Interval, centre: Array) -> Array:
-    """How far from `centre` a value of an interval may be."""
+    """Largest distance of a value in an interval from `centre`."""
     middle = np.asarray(centre).astype(np.float64)
     low, high = interval.low.astype(np.float64), interval.high.astype(np.float64)
     with np.errstate(invalid="ignore"):

@@ -1,11 +1,11 @@
 """
-The first layer of a program that differs from what it should compute.
+Finds the first layer of a program that differs from the layer's definition.
 
 The source is executed dispatch by dispatch on whole arrays. Every dispatch of the program is then
 run by itself on exactly what the reference has for its buffers, so that a layer's error is its own
-and no tolerance grows with depth. What it may be off by is an interval where every operation of the
+and no tolerance grows with depth. The allowed error is an interval where every operation of the
 dispatch has one (docs/numerics.md), else the estimate for models (docs/onnx.md) for its operations.
-A packed operand is nobody's result: it is made on the device, and checked by who multiplies it.
+A packed operand has no reference: it is made on the device, and checked by who multiplies it.
 
 Where onnxruntime's own intermediate values are given, the reference's results are compared with
 them, too, and the layers behind start from them. So a node that was imported or rewritten wrongly
@@ -52,8 +52,8 @@ class LayerComparison:
     """
     A result of a dispatch beside the reference's.
 
-    `share` is the largest error as a part of what it may be, `how` what that is: `interval` or
-    `estimate`; `place` is where it is. `tensor` is the model's, where the reference's result is
+    `share` is the largest error as a part of the allowed one, `how` the source of that: `interval`
+    or `estimate`; `place` is where it is. `tensor` is the model's, where the reference's result is
     compared with onnxruntime's, and nothing else with the kernel's.
     """
 
@@ -148,7 +148,7 @@ def compare_layers(
             if own is not None and own[1].shape == truth.shape and own[1].dtype == truth.dtype:
                 interval = partial(_allowed, op, read, truth, position)
                 yield _beside(number, layer, name, truth, own, tolerance, interval)
-                # What follows starts from onnxruntime's value, so that no error is carried along.
+                # The next layers start from onnxruntime's value, so that no error is carried along.
                 carried.known(op.outputs[position])
                 # In the same order in memory: sums of numpy's depend on it.
                 truth = np.empty_like(truth)
@@ -159,20 +159,20 @@ def compare_layers(
 
 
 class _Carried:
-    """What values may be off by, as parts of their largest elements; onnxruntime's by nothing."""
+    """Errors of values, as parts of their largest elements; onnxruntime's values are exact."""
 
     def __init__(self) -> None:
         self._of: dict[SSAValue, Tolerance] = {}
 
     def of(self, value: SSAValue) -> Tolerance:
-        """Of a value, or of those that it is made from outside of dispatches."""
+        """Error of a value, or of the values that it is made from outside of dispatches."""
         if value in self._of or isinstance(value.owner, Block):
             return self._of.get(value, NONE)
         tolerances = [self.of(operand) for operand in value.owner.operands]
         return max(tolerances, key=lambda tolerance: tolerance.relative, default=NONE)
 
     def through(self, op: DispatchOp) -> Tolerance:
-        """Of a dispatch's results, if those of what it reads pass through it."""
+        """Error of a dispatch's results, if the errors of its operands pass through it."""
         own = tolerance_of(op)
         held = max(
             (self.of(v) for v in op.operands),
@@ -199,7 +199,7 @@ class _Carried:
 NONE = Tolerance(0.0, 0, 0, 0)
 
 COARSE = 2.0**-8
-"""Of the largest element: what a node that computes something else is surely off by."""
+"""Part of the largest element: what a node that computes something else is surely off by."""
 
 
 def _beside(
@@ -214,8 +214,9 @@ def _beside(
     """
     The reference's result beside onnxruntime's, whose own error is as large as any other's.
 
-    An estimate does not see differences of large numbers. What is beyond it is held to twice the
-    interval, where there is one, and else to `COARSE`: it is a wrong node that is looked for.
+    An estimate does not see differences of large numbers. Elements beyond the estimate must be
+    within twice the interval, if there is one, and else within `COARSE`: it is a wrong node that is
+    looked for.
     """
     tensor, theirs = own
     rough = difference(name, truth, theirs, tolerance)
@@ -235,7 +236,7 @@ def _beside(
 
 
 def _worst(computed: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
-    """Where the error is the largest part of what it may be."""
+    """The place of the error that is the largest part of the allowed one."""
     if not truth.size:
         return ()
     with np.errstate(all="ignore"):
@@ -271,11 +272,13 @@ def _references(program: Program, target: str) -> _References:
 
 
 Step = tuple[DispatchOp, list[Array], list[Array]]
-"""A dispatch, what it reads, and what it makes."""
+"""A dispatch, its operands, and its results."""
 
 
 def _results(machine: Host, function: FuncOp, env: dict[SSAValue, Any]) -> Generator[Step]:
-    """Execute a host function on whole arrays; what every dispatch reads and makes."""
+    """
+    Executes a host function on whole arrays; yields every dispatch with its operands and results.
+    """
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
             return
@@ -319,7 +322,7 @@ def _compared(
 
 
 def _allowed(op: DispatchOp, read: list[Array], truth: Array, position: int) -> Array | None:
-    """How far off each element may be by interval arithmetic; None where it has no answer."""
+    """Allowed error of each element by interval arithmetic; None if it has no answer."""
     try:
         return np.asarray(tolerances(_inlined(op, position), "main", read, [truth])[0], np.float64)
     except ProgramError:

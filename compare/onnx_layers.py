@@ -33,8 +33,7 @@ def onnxruntime_values(
     """
     onnxruntime's values for results of layers, without its optimizations, which would fuse them.
 
-    `nodes` are those of the model as it was imported. Raises `ProgramError` if onnxruntime refuses
-    the model.
+    `nodes` are the model's nodes at import. Raises `ProgramError` if onnxruntime refuses the model.
     """
     outputs = {node.name: node.outputs[0] for node in nodes if len(node.outputs) == 1}
     names = {

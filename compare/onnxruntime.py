@@ -38,7 +38,7 @@ from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
 FUNCTION_ULPS = 4
-"""How many units in the last place a library's exponential, tangent or division may be off by."""
+"""Error in units in the last place of a library's exponential, tangent or division."""
 
 STEP = 2.0**-7
 """A quantization step as a part of the largest value it can express, for 8 bits with a sign."""
@@ -101,7 +101,7 @@ def _roundoff(name: str) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """A result beside onnxruntime's: the largest error, and what it may be."""
+    """A result beside onnxruntime's: the largest error, and the allowed one."""
 
     name: str
     max_abs: float

@@ -2,9 +2,9 @@
 Intervals of scalars: what `arith` and `math` make of them, at the precision that Vulkan asks for.
 
 Floats are held in binary64, integers in 64 bits. An operation on floats may be wrong by an ulp of
-its type, which also covers two operations contracted into one; a function of `math` by what its
-record says: Vulkan's figure, or the error of the lowering's own approximation, rounded up. Integers
-are exact modulo 2^N: an interval that leaves its type is the whole type.
+its type, which also covers two operations contracted into one; the error of a function of `math` is
+in its record: Vulkan's figure, or the error of the lowering's own approximation, rounded up.
+Integers are exact modulo 2^N: an interval that leaves its type is the whole type.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def _select(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interv
 
 
 def _on_bits(function: Callable[[Any, Any], Any]) -> Function:
-    """Bits of known integers; those of others may be any."""
+    """Bits of known integers; unknown integers give any bits."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         x, y = operands

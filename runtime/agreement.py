@@ -3,8 +3,8 @@ Whether a program's kernels are what its manifest says, before an interpreter or
 
 A driver believes both: it crashes on a module that is not valid, reads beyond a buffer that is
 shorter than a block, and overwrites its own memory where a descriptor is missing. So every kernel
-is validated here (docs/validation.md) and its interface compared with what dispatches give it. What
-a kernel does with an index that it computes nobody can tell beforehand (docs/security.md).
+is validated here (docs/validation.md) and its interface compared with the bindings of dispatches.
+The accesses of a kernel at computed indexes cannot be checked beforehand (docs/security.md).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xdsl_spirv.serialization.validation.layouts import Layouts, Place, paramete
 from xdsl_spirv.serialization.validation.module import EntryPoint, Module
 
 ENVIRONMENT = "vulkan1.3"
-"""What every kernel of a program is valid for."""
+"""The environment that every kernel of a program is valid for."""
 ADDRESSES = "PhysicalStorageBufferAddresses"
 """A capability that no program uses: it gives its kernels no addresses, and any number is one."""
 
@@ -42,7 +42,7 @@ REMEDY = "compile the program again, or see what is wrong with xdsl-spirv valida
 class Interface:
     """
     The interface of an entry point: `blocks` are the bytes of the storage buffers' types by (set,
-    binding), a runtime array counting nothing, `push` those of its push constants.
+    binding), a runtime array counting nothing, `push` the bytes of its push constants.
     """
 
     workgroup_size: tuple[int, int, int]
@@ -95,7 +95,7 @@ def _check_kernel(kernel: Kernel, binary: bytes) -> dict[str, Interface]:
 
 
 def _check_constants(kernel: Kernel, m: Module) -> None:
-    """Specialization constants are those of the kernel, and of their types' sizes."""
+    """Checks that the module has the kernel's specialization constants, with their types' sizes."""
     sizes = {
         int(d.parameters[0]): max(type_.width // 8, 4) if type_.kind == "Bool" else type_.width // 8
         for id, decorations in m.decorations.items()

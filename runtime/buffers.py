@@ -3,7 +3,8 @@ Where temporaries lie in the one piece of memory that they share.
 
 A temporary lives from the first dispatch that is given it to the last. Two that never live at once
 may lie at one place. The largest are placed first, each at the lowest offset where nothing lives
-that it would meet: not optimal, and in practice close to the largest sum of what lives at once.
+that it would meet: not optimal, and in practice close to the largest sum of sizes that live at
+once.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ LONG = 64
 
 
 class _Pieces:
-    """What lives when; found by the dispatches of short lives, so that chains take no n^2."""
+    """
+    Placed pieces by their lives; short lives are found by their dispatches, so that chains take no
+    n^2.
+    """
 
     def __init__(self):
         self.at: defaultdict[int, set[Piece]] = defaultdict(set)
@@ -69,7 +73,7 @@ class _Pieces:
             self.at[dispatch].add(piece)
 
     def during(self, life: Life) -> list[Piece]:
-        """What lives at some time of a life, by its place."""
+        """Pieces that live at some time of a life, by place."""
         pieces = {piece for other, piece in self.long if overlap(life, other)}
         for dispatch in range(life[0], life[1] + 1):
             pieces |= self.at.get(dispatch, set())
@@ -104,7 +108,7 @@ def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, Life]:
     """
     The first and the last dispatch that is given each buffer.
 
-    What is computed once lives throughout.
+    Results of dispatches that run once live throughout.
     """
     lives: dict[str, Life] = {}
     kept = {b.buffer for dispatch in dispatches if dispatch.once for b in dispatch.bindings}

@@ -3,7 +3,7 @@ Remembers what has passed a check, so that a program is looked at once and not a
 
 An empty file, called after a digest of all that the check looks at and of this package's version,
 in $XDG_CACHE_HOME/xdsl-spirv/checked, or in `checked` of the folder that XDSL_SPIRV_CACHE names;
-XDSL_SPIRV_CACHE=0 keeps nothing. Who can write there can replace this package as well.
+XDSL_SPIRV_CACHE=0 keeps nothing. A user who can write there can replace this package as well.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""
-What holds something of the system is closed by the end of a `with`.
-"""
+"""Objects that hold resources of the system are closed by the end of a `with`."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
 
 
 def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
-    """A number as one element, little endian; raises `ProgramError` for one that is none."""
+    """A number as one element, little endian; raises `ProgramError` if the type cannot hold it."""
     import numpy as np
 
     dtype = dtype_of(name, place)

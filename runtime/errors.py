@@ -16,7 +16,7 @@ class ProgramError(Exception):
     """
 
     status = 1
-    """What the process of a command ends with (`tools/__init__.py`)."""
+    """Exit status of a command that ends with this error (`tools/__init__.py`)."""
 
     def __init__(self, cause: str, place: str = "", remedy: str = ""):
         self.cause = cause

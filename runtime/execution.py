@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Buffers = dict[str, Array]
 
 FILLED = (*GIVEN, "weight", "state")
-"""What has contents before the first dispatch."""
+"""Kinds of buffers with contents before the first dispatch."""
 
 
 def run(
@@ -103,7 +103,7 @@ def _not_here(device: str, checks: Checks | None) -> ProgramError:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that the interpreter has read, and what it has compiled of it."""
+    """A kernel that the interpreter has read, and its compiled operations."""
 
     module: Operation
     compiled: Compiled
@@ -112,7 +112,9 @@ class Kernel:
 
 
 KEPT = 256
-"""How many kernels' modules stay, by their bytes: equal kernels are read and compiled once."""
+"""
+Number of kernels' modules that are kept, by their bytes: equal kernels are read and compiled once.
+"""
 _kept: dict[bytes, Kernel] = {}
 
 
@@ -227,7 +229,7 @@ def _in_whole_words(buffer: Array) -> Array:
 
 
 def _behind(buffer: Array) -> Array:
-    """What a binding has of a buffer: something, too, where it has no elements."""
+    """The part of a buffer that is bound: something, too, where it has no elements."""
     return buffer if buffer.nbytes else np.zeros(EMPTY_BYTES, np.uint8)
 
 
@@ -241,7 +243,7 @@ def _explore_mappings(
     """
     Run again with other component mappings: no result of the program may depend on them.
 
-    What one kernel packs into fragments, another may read: only both together do not depend.
+    A kernel may read fragments that another one packs: only both together do not depend.
     """
     from xdsl_spirv.interpreter.checks import Finding
     from xdsl_spirv.interpreter.checks.choices import mappings_of, sees_components
@@ -265,6 +267,6 @@ def _explore_mappings(
                 "CHOICE-01",
                 op.name,
                 f"the result {buffer.name!r} is another one with component mapping {mapping}",
-                "let no result depend on what an implementation may choose",
+                "let no result depend on an implementation's choice",
             )
             checks.record(finding, op)

@@ -3,7 +3,7 @@ Sizes in a program's manifest: numbers, or sums and products of named sizes as t
 
     "batch", "batch * 12", "(seq + 63) / 64", "min(seq * 8, 256)"
 
-`/` divides and drops the rest. An input's shape names sizes; what else depends on them is computed
+`/` divides and drops the rest. An input's shape names sizes; sizes that depend on them are computed
 from the names when the shapes of all inputs are known.
 """
 
@@ -29,7 +29,7 @@ MIN = "min"
 """The function that there is: no size may be called so."""
 
 LONGEST = 10_000
-"""Characters of an expression: nobody writes longer ones."""
+"""Most characters of an expression; real ones are shorter."""
 
 
 def is_name(size: Number) -> bool:
@@ -38,9 +38,7 @@ def is_name(size: Number) -> bool:
 
 
 def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
-    """
-    The number that a size is; raises `ProgramError` for what is not an expression of `values`.
-    """
+    """The value of a size; raises `ProgramError` for text that is not an expression of `values`."""
     if isinstance(size, int):
         return size
     return _Reader(size, values, place).whole()
@@ -50,8 +48,8 @@ def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tup
     """
     A function from sizes, in the order of their names, to the numbers that expressions are.
 
-    It is what `evaluate` gives, for as often as a program runs. Raises `ProgramError` for what is
-    not an expression of the names.
+    It is what `evaluate` gives, for as often as a program runs. Raises `ProgramError` for text that
+    is not an expression of the names.
     """
     ones = dict.fromkeys(names, 1)
     for text in texts:

@@ -16,13 +16,13 @@ from xdsl_spirv.runtime.errors import ProgramError
 REMEDY = "give a directory that `xdsl-spirv compile` wrote"
 
 MANIFEST_BYTES = 64 << 20
-"""Of `program.json` and `layers.json`; a language model's has 1 MB."""
+"""Limit for `program.json` and `layers.json`; a language model's has 1 MB."""
 KERNEL_BYTES = 16 << 20
-"""Of a kernel; a large one has 100 kB."""
+"""Limit for a kernel; a large one has 100 kB."""
 SOURCE_BYTES = 256 << 20
-"""Of `source.mlir`, which has no weights in it."""
+"""Limit for `source.mlir`, which has no weights in it."""
 WEIGHTS_HEADER_BYTES = 100 << 20
-"""Of what a safetensors file holds beside its tensors (the format's own limit)."""
+"""Limit for a safetensors file without its tensors (the format's own limit)."""
 
 
 class Folder:
@@ -39,7 +39,7 @@ class Folder:
         """
         The contents of a file of at most so many bytes.
 
-        Raises `ProgramError` for what is not there, no regular file, behind a link, or larger.
+        Raises `ProgramError` for a file that is missing, not regular, behind a link, or larger.
         """
         try:
             return self._read(name, most)
@@ -56,7 +56,7 @@ class Folder:
                 raise ProgramError("the program holds a link", str(path), REMEDY)
         if not stat.S_ISREG(os.lstat(path).st_mode):
             raise ProgramError("the program holds something that is not a file", str(path), REMEDY)
-        # What has taken the file's place since is neither followed nor waited for.
+        # Another file that has taken the place since is neither followed nor waited for.
         flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with open(os.open(path, os.O_RDONLY | flags | getattr(os, "O_BINARY", 0)), "rb") as file:
             size = os.fstat(file.fileno()).st_size

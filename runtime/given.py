@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Program
 
 VARIABLE = "XDSL_SPIRV_DEVICE"
-"""An environment variable that names the device where nobody else does."""
+"""An environment variable that names the device by default."""
 
 DEVICES = ("interpreter", "vulkan", "vulkan:N")
-"""What `run` knows to execute a program on."""
+"""Names of devices that `run` executes a program on."""
 
 
 def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -41,7 +41,7 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> dict[str, Arra
 
 
 def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> ProgramError:
-    """What is wrong with the names of the inputs that are given."""
+    """The error for wrong names of inputs."""
     place = f"inputs: {', '.join(f'{name}: {buffer}' for name, buffer in expected.items())}"
     unknown = next((name for name in inputs if name not in expected), None)
     if unknown is not None:
@@ -53,7 +53,7 @@ def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> P
 
 
 def unknown_device(name: str) -> ProgramError:
-    """The error for a device that is none."""
+    """The error for an unknown device."""
     remedy = did_you_mean(name, ("interpreter", "vulkan"), f"use one of {', '.join(DEVICES)}")
     return ProgramError(f"there is no device {name!r}", "", remedy)
 

@@ -1,8 +1,8 @@
 """
 Checks a manifest's numbers before anything is run or made from them.
 
-`program.json` may come from anybody. What each record says by itself `manifest.py` checks; here are
-the bounds of its numbers, and what records say of each other: bindings, constants, temporaries that
+`program.json` may come from anybody. `manifest.py` checks each record by itself; this module checks
+the bounds of its numbers, and relations between records: bindings, constants, temporaries that
 share memory, dispatches that run once.
 """
 
@@ -21,13 +21,16 @@ from xdsl_spirv.runtime.manifest import GIVEN, Buffer, Dispatch, Manifest, PushC
 MAX_RANK = 32
 """Dimensions of a buffer; numpy has up to 32 in its first version, 64 in the second."""
 MAX_SIZE = (1 << 63) - 1
-"""Of a dimension, and of a buffer in bytes."""
+"""Most elements of a dimension, and most bytes of a buffer."""
 MAX_SETS, MAX_BINDINGS = 4, 1024
 """Descriptor sets that every Vulkan device has; bindings of one, for which layouts take memory."""
 MAX_GRID = (1 << 32) - 1
 """Workgroups of a dimension: Vulkan counts them with 32 bits."""
 MAX_PUSH_BYTES = 4096
-"""Of a block of push constants. Devices have 128 to 256; each says how many when it is open."""
+"""
+Most bytes of a block of push constants. Devices have 128 to 256; each says how many when it is
+open.
+"""
 
 REMEDY = "compile the program again"
 
@@ -61,7 +64,7 @@ def _check_buffer(buffer: Buffer, place: str) -> None:
 
 
 def _check_signature(manifest: Manifest, place: str) -> None:
-    """What the caller gives stands among the arguments, each buffer once."""
+    """Checks that the caller's buffers are among the arguments, each buffer once."""
     repeated = _repeated(manifest.arguments)
     if repeated is not None:
         raise ProgramError(f"the argument {repeated!r} stands twice", f"{place}.arguments", REMEDY)
@@ -112,7 +115,7 @@ def _check_push_constants(constants: Sequence[PushConstant], place: str) -> None
 
 
 def _check_once(manifest: Manifest, place: str) -> None:
-    """What runs once may depend on weights alone."""
+    """Checks that dispatches that run once depend on weights alone."""
     computed = marked(manifest.buffers, manifest.dispatches)
     for i, (dispatch, known) in enumerate(zip(manifest.dispatches, computed, strict=True)):
         if dispatch.once and not known.once:

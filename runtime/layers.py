@@ -57,7 +57,7 @@ class Layer:
 
     @property
     def why(self) -> str:
-        """Why no faster path was taken; empty if none was looked at."""
+        """The reasons against faster paths; empty if none was looked at."""
         return "; ".join(f"{c.path}: {c.reason}" for c in self.considered if not c.taken)
 
 
@@ -76,7 +76,7 @@ def to_text(layers: Iterable[Layer]) -> str:
 
 
 def from_text(text: str, place: str) -> tuple[Layer, ...]:
-    """Read `layers.json`; raises `ProgramError` for what is none."""
+    """Read `layers.json`; raises `ProgramError` if the text is not such a file."""
     try:
         data = json.loads(text)
     except ValueError as error:

@@ -2,7 +2,7 @@
 The records of `program.json`, documented in docs/program.md.
 
 A record is a frozen dataclass of strings, integers, tuples of records, and optional ones; its type
-hints are the schema. What a field must satisfy beyond its type is said by the record's `check`.
+hints are the schema. The record's `check` states conditions on its fields beyond their types.
 `from_json` names the field of an error.
 """
 
@@ -141,9 +141,9 @@ def _decode_record(kind: type[Any], value: object, place: str) -> object:
 
 SCHEMA = "xdsl-spirv-program"
 VERSION = 5
-"""What is written. docs/program.md says what each version adds."""
+"""The version that is written. docs/program.md says what each version adds."""
 READABLE = (1, 2, 3, 4, VERSION)
-"""What is read; what later versions add may be missing."""
+"""Versions that can be read; fields of later versions may be missing."""
 
 PADDING = 4
 """Kernels that know no smaller integers read a buffer's last word whole."""
@@ -157,9 +157,9 @@ LAYERS = "layers.json"
 
 BufferKind = Literal["input", "scalar", "weight", "state", "output", "temporary"]
 GIVEN = ("input", "scalar")
-"""What the caller gives."""
+"""Kinds of buffers that the caller gives."""
 SHARED = ("weight", "state")
-"""What all functions of a program have together."""
+"""Kinds of buffers that all functions of a program share."""
 INDEX = "index"
 """The type of a scalar: a number that sizes, grids and push constants are computed from."""
 
@@ -179,7 +179,7 @@ class Buffer:
     offset: int | None = None
     """Where a temporary lies in the memory that all of them share (`Manifest.memory`)."""
     first: int | float | None = None
-    """What all elements of a state are before the first run; None: the weights' file says it."""
+    """Value of all elements of a state before the first run; None: the weights' file says it."""
 
     @property
     def is_dynamic(self) -> bool:
@@ -232,7 +232,7 @@ class Buffer:
         try:
             return np.array(value, None if self.kind == "scalar" else dtype_of(self.type))
         except (OverflowError, TypeError, ValueError) as error:
-            cause = f"{self.name!r} should be {self}, and the list given is none: {error}"
+            cause = f"{self.name!r} should be {self}, and the list given does not fit: {error}"
             place = f"{self.kind} {self.name!r}"
             raise ProgramError(cause, place, "give numbers in lists of one length") from None
 
@@ -279,7 +279,7 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class SpecConstant:
-    """A specialization constant of a kernel and the value it has if nobody gives another."""
+    """A specialization constant of a kernel and its default value."""
 
     id: int
     type: str
@@ -385,7 +385,7 @@ class Function:
 @dataclass(frozen=True)
 class Manifest:
     """
-    The contents of `program.json`; of several functions, what stands here is of the first.
+    The contents of `program.json`; with several functions, these fields describe the first.
 
     Weights and states of one name are one buffer in all functions.
     """
@@ -406,15 +406,15 @@ class Manifest:
     memory: int | None = None
     """Bytes that the temporaries need where they share memory at their offsets."""
     equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
-    """What must hold of the sizes of inputs, beside that equal names are equal sizes."""
+    """Conditions on the sizes of inputs, besides equality of equal names."""
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
-    """What sizes that are computed from scalars may be."""
+    """Limits of sizes that are computed from scalars."""
     component_map: str | None = None
     """The target (a name or a file's path) on whose component map kernels rely, if any do."""
     functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
     """The functions behind the first."""
     requires: Requires | None = None
-    """What a device must have; None in programs of older versions."""
+    """Requirements on a device; None in programs of older versions."""
     padding: int | None = None
     """The memory behind a binding is a multiple of so many bytes, which kernels may read."""
 
@@ -502,7 +502,7 @@ class Manifest:
         self._check_functions(place)
 
     def _check_functions(self, place: str) -> None:
-        """Every function by itself; what they share is the same in all."""
+        """Checks every function by itself, and that shared buffers are the same in all."""
         shared: dict[str, Buffer] = {}
         for i, function in enumerate((self, *self.functions)):
             where = place if function is self else f"{place}.functions[{i - 1}]"

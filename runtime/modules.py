@@ -30,7 +30,7 @@ from xdsl_spirv.universe import UNIVERSE
 from xdsl_spirv.upstream.order import verify_order
 
 MAX_TEXT_BYTES = 1 << 30
-"""Of an MLIR file: weights belong beside it."""
+"""Limit for an MLIR file: weights belong beside it."""
 
 
 class Dialects(dict[str, Callable[[], Dialect]]):
@@ -133,7 +133,8 @@ UNFORESEEN = (
     struct.error,
 )
 """
-What parsers and verifiers, xDSL's and ours, raise for text that their authors did not think of.
+Exceptions that parsers and verifiers, xDSL's and ours, raise for text that their authors did not
+think of.
 
 They are functions of that text alone: it is what is wrong.
 """

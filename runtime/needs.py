@@ -68,14 +68,14 @@ PLACES = {
     "Workgroup": "Shared",
     "Image": "Image",
 }
-"""What features of atomics call a storage class."""
+"""Names of storage classes in features of atomics."""
 
 ARITHMETIC = {
     "OpAtomicFAddEXT": "AtomicAdd",
     "OpAtomicFMinEXT": "AtomicMinMax",
     "OpAtomicFMaxEXT": "AtomicMinMax",
 }
-"""What they call operations on floats that do more than load, store and exchange."""
+"""Names in features of atomic operations on floats, other than load, store and exchange."""
 
 
 @dataclass(frozen=True, order=True)
@@ -163,7 +163,7 @@ class Finder:
 
 @cache
 def _finders() -> dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]]:
-    """What looks at an instruction, by its opcode."""
+    """The functions that look at instructions, by opcode."""
     finders: dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]] = {}
     for name in grammar().instruction_names:
         if name.startswith("OpGroup"):
@@ -221,7 +221,7 @@ class Needs:
 
     @staticmethod
     def of(spirv: bytes) -> Needs:
-        """Raises `SPIRVDecodeError` for what is not a SPIR-V module."""
+        """Raises `SPIRVDecodeError` for bytes that are not a SPIR-V module."""
         from xdsl_spirv.serialization.raw.binary import decode
 
         module = decode(spirv)
@@ -329,7 +329,7 @@ class _Reader:
         return ConstantValues(Module(module, environment_of(module)))
 
     def _constant_bytes(self, id: int) -> int:
-        """How many bytes specialize a constant; a boolean is a VkBool32."""
+        """Number of bytes of a constant's value; a boolean is a VkBool32."""
         type = self.value_types.get(id, 0)
         return self.types[type][2] // 8 if self.uses.is_number(type) else BOOLEAN_BYTES
 

@@ -1,5 +1,5 @@
 """
-How long something may take that somebody else wrote: a kernel, a template.
+Limits the time of foreign code: a kernel, a template.
 
 A timer of the system's interrupts the main thread, where commands and pytest run; elsewhere, and on
 systems without such a timer, there is no limit.
@@ -20,7 +20,7 @@ SOON = 1e-3
 
 @contextmanager
 def time_limit(seconds: float, late: Exception) -> Generator[None]:
-    """Raises `late` in what is inside, if it takes longer."""
+    """Raises `late` inside if the block takes longer."""
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
         yield

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 WATCH_SECONDS = 0.5
 DEATH_SECONDS = 5.0
-"""How long the status of a process that closed its pipe is waited for."""
+"""Seconds to wait for the status of a process that closed its pipe."""
 
 
 class ProcessDied(Exception):
@@ -123,7 +123,7 @@ def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: 
     """The other end: answers what comes until the caller is gone, or the `last` message came."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    # What a driver prints must not end up between the answers.
+    # A driver's own output must not end up between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:

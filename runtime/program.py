@@ -120,7 +120,7 @@ class Program:
     weights: dict[str, Array] = field(default_factory=dict)
     source: str | None = None
     layers: tuple[Layer, ...] = ()
-    """What each dispatch computes and why it runs as it does; empty where nobody wrote it down."""
+    """The computation of each dispatch and the reason for its path; empty if not recorded."""
     _at_sizes: dict[tuple[tuple[str, int], ...], Program] = field(
         default_factory=dict[Any, Any], repr=False, compare=False
     )
@@ -203,7 +203,7 @@ class Program:
 
     def at(self, inputs: Mapping[str, Array]) -> Program:
         """
-        The program for inputs of these shapes: itself, or what it is at their sizes.
+        The program for inputs of these shapes: itself, or a program with their sizes.
 
         The same object for the same sizes, as long as it is among the latest. Raises `ProgramError`
         for inputs that do not fit or do not fit each other.
@@ -211,7 +211,9 @@ class Program:
         return self.at_these(self.check_sizes(inputs)) if self.manifest.is_dynamic else self
 
     def at_these(self, sizes: Mapping[str, int]) -> Program:
-        """The program at sizes by their names; raises `ProgramError` for what it cannot be at."""
+        """
+        The program at sizes by their names; raises `ProgramError` for sizes that it does not allow.
+        """
         if not self.manifest.is_dynamic:
             return self
         from xdsl_spirv.runtime.concrete_sizes import at_sizes
@@ -236,9 +238,9 @@ class Program:
         """
         Run the program on numpy arrays or lists, by position or by name.
 
-        `device` is `interpreter`, `vulkan` or `vulkan:N`; without it, as for `xdsl-spirv run`, what
-        XDSL_SPIRV_DEVICE names, or else the best device that can run the program, or else the
-        interpreter. Returns the result, or a tuple where there are several. Raises what
+        `device` is `interpreter`, `vulkan` or `vulkan:N`; the default, as for `xdsl-spirv run`, is
+        the device that XDSL_SPIRV_DEVICE names, or else the best device that can run the program,
+        or else the interpreter. Returns the result, or a tuple where there are several. Raises what
         `runtime.run` does.
         """
         from xdsl_spirv.runtime.default_device import run_on
@@ -258,8 +260,8 @@ class Program:
         """
         Write the program's directory, replacing an older program there; with the kernels' `text`.
 
-        Raises `ProgramError` if `folder` holds something else or cannot be written; what was there
-        stays then, and whenever the process is killed one of the two is there.
+        Raises `ProgramError` if `folder` holds something else or cannot be written; the old
+        contents stay then, and whenever the process is killed one of the two is there.
         """
         target = Path(folder)
         _refuse_strangers(target)
@@ -269,7 +271,7 @@ class Program:
                 self._write(scratch, text)
                 put_in_place(scratch, target)
         except OSError as error:
-            # The file that the system names lies in a folder that nobody has heard of.
+            # The system's error names a file in a temporary folder, which the user does not know.
             raise ProgramError(
                 f"cannot write the program: {error.strerror}", str(target)
             ) from error
@@ -406,7 +408,7 @@ def _text(source: bytes | None, base: Folder, name: str | None) -> str | None:
 
 
 def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
-    """What is known of the dispatches: a runner needs none of it, so it may be missing."""
+    """Information about the dispatches: a runner needs none of it, so it may be missing."""
     if not base.has(LAYERS):
         return ()
     from xdsl_spirv.runtime.folder import MANIFEST_BYTES

@@ -1,7 +1,7 @@
 """
 Requirements of a device for kernels, in the words of Vulkan: `requires` of program.json.
 
-It is derived from the kernels' bytes (`needs`), by the registry's table of what grants a
+It is derived from the kernels' bytes (`needs`), by the registry's table of features that grant a
 capability. The runtime compares it with a device (`vulkan/fit.py`) before a driver sees a kernel.
 """
 
@@ -58,7 +58,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class LeastLimit:
-    """The least that a member of VkPhysicalDeviceLimits may be, and what takes so much."""
+    """The least value of a member of VkPhysicalDeviceLimits, and the reason."""
 
     limit: str
     least: int
@@ -91,7 +91,7 @@ class Launch:
     grid: Sequence[int] = ()
     push_bytes: int = 0
     buffers: int = 0
-    """How many it binds."""
+    """Number of buffers that it binds."""
     largest_buffer: int = 0
     """Bytes; 0 where it is not known, or where somebody else looks at it."""
 

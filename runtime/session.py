@@ -6,9 +6,9 @@ Runs that share what a program keeps: weights and states stay where they are bet
         logits = session.run("decode", token=next, past=len(prompt))
         session.reset()
 
-A session belongs to one program and one device. What a run is refused for, it is refused for before
-anything has changed; a run that fails later on (a device that is lost) leaves states that nobody
-knows, so the session takes no further run until it is reset or loaded.
+A session belongs to one program and one device. A run that is refused changes nothing; a run that
+fails later on (a device that is lost) leaves unknown states, so the session takes no further run
+until it is reset or loaded.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def fingerprint(program: Program) -> str:
 
 
 def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> dict[str, Array]:
-    """The states of a file; raises `ProgramError` for what is not a state of the program."""
+    """The states of a file; raises `ProgramError` for names that are not states of the program."""
     from safetensors import SafetensorError, safe_open
 
     from xdsl_spirv.runtime.weights import load_weights

@@ -23,7 +23,7 @@ def save_weights(path: Path, weights: dict[str, Array]) -> None:
 
 @stage("reading weights")
 def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
-    """Read a safetensors file; raises `ProgramError` if it is none or has an unknown type."""
+    """Read a safetensors file; raises `ProgramError` if it is not one or has an unknown type."""
     try:
         return weights_of(path.read_bytes(), str(path), what)
     except OSError as error:

@@ -1,5 +1,5 @@
 """
-Which results are legal: an interval around the source module's results on the same inputs.
+Determines the legal results: an interval around the source module's results on the same inputs.
 
 A module without contractions has one legal result: each of its operations is rounded by itself, and
 a pass keeps every rounding. A contraction leaves order and precision to the device (CM-25), and its
@@ -43,7 +43,7 @@ class Legal:
     allowed: dict[str, Array]
 
     def worst(self, results: dict[str, Array]) -> tuple[float, tuple[str, int] | None]:
-        """The largest error as a part of what is allowed, and the element where it is."""
+        """The largest error as a part of the allowed one, and its element."""
         share, where = 0.0, None
         for name, centre in self.centre.items():
             shares = _shares(results[name], centre, self.allowed[name]).reshape(-1)

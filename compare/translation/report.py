@@ -12,7 +12,7 @@ from xdsl_spirv.compare.translation.inputs import Input
 from xdsl_spirv.runtime.elements import Array
 
 LISTED = 6
-"""How many elements of an input are shown."""
+"""Number of elements of an input that are shown."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Finding:
     arguments: tuple[Input, ...]
     inputs: tuple[Array, ...]
     runs: int
-    """How often the program ran to make the inputs smaller."""
+    """Number of runs of the program that made the inputs smaller."""
 
     def __str__(self) -> str:
         lines = [f"{self.stage}: {self.wrong or self.failure}"]
@@ -81,7 +81,9 @@ class Report:
 
     inputs: int = 0
     skipped: list[str] = field(default_factory=list[str])
-    """Why a set of inputs was left out: the program has no meaning on it before any pass."""
+    """
+    Reasons why sets of inputs were left out: the program has no meaning on it before any pass.
+    """
     shares: dict[str, float] = field(default_factory=dict[str, float])
     finding: Finding | None = None
 

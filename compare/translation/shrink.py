@@ -21,7 +21,7 @@ ONE_BY_ONE = 64
 
 
 class OutOfRuns(Exception):
-    """The budget is used up; what was found by then is the answer."""
+    """The budget is used up; the best result so far is the answer."""
 
 
 class Shrinker:

@@ -1,8 +1,8 @@
 """
 Finds what to run: a host function, or the entry points of `spirv.module`s where there is none.
 
-A subject is read off the module before any pass, so inputs and what results are legal do not
-depend on what a pass makes of it; the passes' modules are only executed.
+A subject is read off the module before any pass, so inputs and legal results do not depend on
+passes; the passes' modules are only executed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class HostSubject:
     inputs: tuple[Input, ...]
     options: Options
     outputs: tuple[int, ...]
-    """Which arguments are memrefs that the function may write."""
+    """Numbers of the memref arguments that the function may write."""
 
     @classmethod
     def of(cls, module: ModuleOp, name: str | None, options: Options) -> HostSubject:

@@ -1,10 +1,10 @@
 """
 The run of a pipeline, pass by pass, with the same inputs before and after each.
 
-After every pass the module must verify; what can be written as SPIR-V must read back instruction by
-instruction; and if the pass changed anything, the results must be legal on every set of inputs. The
-first pass after which one of these fails is the finding. A pass that refuses its input raises as it
-does everywhere.
+After every pass the module must verify; a module that can be written as SPIR-V must read back
+instruction by instruction; and if the pass changed anything, the results must be legal on every set
+of inputs. The first pass after which one of these fails is the finding. A pass that refuses its
+input raises as it does everywhere.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def check_passes(
     """
     Run a module on `inputs` sets of inputs before and after every pass; `module` is changed.
 
-    What runs is the host function (`@function`, `@main` or the only one); where there is none the
-    entry points of the `spirv.module`s, on `grid` workgroups with runtime arrays of `length`.
-    Subgroups have the size that `options` say, by `subgroup_size`, or by the target of a pass.
+    The host function runs (`@function`, `@main` or the only one); without one, the entry points of
+    the `spirv.module`s run on `grid` workgroups with runtime arrays of `length`. Subgroups have the
+    size that `options` say, by `subgroup_size`, or by the target of a pass.
 
-    Raises `ProgramError` if there is nothing to run or to run on, and what a pass raises.
+    Raises `ProgramError` if there is nothing to run or to run on, and errors of passes.
     """
     if inputs < 1:
         raise ProgramError(f"{inputs} sets of inputs show nothing", "", "run at least one")

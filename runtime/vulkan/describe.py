@@ -1,8 +1,8 @@
 """
 A device as data: what `xdsl-spirv devices` prints, and the target file that passes compile for.
 
-What Vulkan does not say (how many workgroups run at once, which tiles are fast) is derived from
-what it does, and the file says so under `provenance`.
+Properties that Vulkan does not report (how many workgroups run at once, which tiles are fast) are
+derived from others, and the file says so under `provenance`.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ OPERATIONS = {"subgroup-arithmetic": "arithmetic", "subgroup-shuffle": "shuffle"
 """The features of a target file that are operations of subgroups."""
 
 NEEDED = ("vulkan-memory-model", "storage-16-bit", "storage-8-bit", "float16", "int8")
-"""What most kernels use: a device that lacks one runs some of them only."""
+"""Features that most kernels use: a device that lacks one runs some of them only."""
 
 TILES = [(128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32), (32, 32), (16, 32),
          (32, 16), (16, 16), (16, 8), (8, 16), (8, 8)]  # fmt: skip
-"""Tiles of the result that a workgroup may compute, best first where nobody has measured."""
+"""Tiles of the result that a workgroup may compute, best first if there are no measurements."""
 
 ALIGNMENT = (
     "VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986: pointer and stride are aligned to "
@@ -202,7 +202,7 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
 def schedules(
     rows: Iterable[CooperativeMatrixProperty], subgroup_size: int, invocations: int
 ) -> list[dict[str, Any]]:
-    """Tiles for a device that nobody has tuned: those that its shapes and subgroups divide."""
+    """Tiles for a device without tuning: those that its shapes and subgroups divide."""
     shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
     least = min(m for m, _ in shapes), min(n for _, n in shapes)
     entries: list[dict[str, Any]] = []

@@ -5,8 +5,8 @@ A device that is open for work: the first thing that a user of the runtime makes
         work = device.load(...)           # once: pipelines, buffers, weights
         work.run({"A": ...})              # as often as wanted
 
-What is loaded decides which features are on: a VkDevice is created with what the work's kernels
-declare, and another one beside it when later work needs more.
+The loaded work decides which features are on: a VkDevice is created with the features that its
+kernels declare, and another one when later work needs more.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class VulkanDevice(Executor[LoadedWork]):
         return loaded
 
     def place(self, loaded: LoadedWork, sizes: Mapping[str, int]) -> None:
-        """Make room for buffers of these sizes, where they are larger than what there is."""
+        """Make room for buffers of these sizes, if they are larger than the present ones."""
         assert isinstance(loaded, ResidentWork)
         loaded.place(sizes, physical.free_memory(self.instance, self.physical))
 
@@ -208,8 +208,8 @@ class VulkanDevice(Executor[LoadedWork]):
 
     def widen(self, capabilities: Iterable[str]) -> None:
         """
-        Have few logical devices: one with what these capabilities need, as far as it is there, and
-        further ones with the features of those before them.
+        Have few logical devices: one with the available features for these capabilities, and
+        further ones with the features of the earlier ones.
         """
         self.widens = True
         self._logical(self._completed(self.info.offer.enable(requirements(capabilities, ()))))
@@ -225,7 +225,7 @@ class VulkanDevice(Executor[LoadedWork]):
         return self._completed(enabling)
 
     def _completed(self, enabling: Enabling) -> Enabling:
-        """With what is enabled always, and beside other features."""
+        """Adds the features that are always on, and features that others need."""
         robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
         for feature in (*WELCOME, *robust):
             self.info.offer.want(feature, enabling)

@@ -61,7 +61,7 @@ class DeviceLostError(VulkanError):
 
 
 class DeviceTimeoutError(VulkanError):
-    """A kernel did not end in time. What it holds cannot be taken back while it runs."""
+    """A kernel did not end in time. Its resources cannot be taken back while it runs."""
 
 
 class OutOfMemoryError(VulkanError):

@@ -1,5 +1,5 @@
 """
-Structures of features, and what of them is enabled for kernels.
+Structures of features, and the features that are enabled for kernels.
 
 A structure of features is a row of booleans, so features.json (from the registry) has all there is
 to know. Only what a program needs is enabled: a feature that is on may cost (robust access), and

@@ -1,5 +1,6 @@
 """
-Compares what kernels require with what a device has.
+A driver is not obliged to refuse unsupported features: it may crash, hang, or return garbage
+(cooperative-matrix shapes that are not in its list).
 
 A driver is not obliged to refuse what it does not support: it may crash, hang, or return garbage
 (cooperative-matrix shapes that are not in its list). So everything is compared before anything is
@@ -30,7 +31,7 @@ WORDS = {
     "maxStorageBufferRange": "a storage buffer of {} bytes",
     "maxPerStageDescriptorStorageBuffers": "{} storage buffers",
 }
-"""What a limit is called in errors; an axis is x, y or z."""
+"""Names of limits in errors; an axis is x, y or z."""
 
 
 def lacks(info: DeviceInfo, requires: Requires) -> list[str]:

@@ -1,5 +1,5 @@
 """
-The instance: the loader, the devices it offers, and what a validation layer says.
+The instance: the loader, the devices it offers, and messages of a validation layer.
 
     with Instance() as instance:
         for device in instance.devices:
@@ -44,7 +44,7 @@ NEWEST = (1, 4)
 """The newest version of Vulkan whose structures are used."""
 UNREFUSED = (1, 3)
 """
-What is asked for then: a driver may not refuse a version newer than its own, but SwiftShader does.
+Version to ask for then: a driver may not refuse a version newer than its own, but SwiftShader does.
 """
 
 CALLBACK = c.CFUNCTYPE(c.c_uint32, c.c_uint32, c.c_uint32, c.c_void_p, c.c_void_p)

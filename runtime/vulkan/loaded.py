@@ -379,8 +379,8 @@ class LoadedWork:
         """
         The device's time of some steps in a submission, `count` times: nanoseconds.
 
-        Of each step: its number, and whether it waits for those before. Chains of one `name` are
-        the same. See `time`.
+        A step is its number, and whether it waits for the earlier ones. its number, and whether it
+        waits for those before. Chains of one `name` are the same. See `time`.
         """
 
         def record(commands: int) -> None:
@@ -440,8 +440,8 @@ class LoadedWork:
         Returns the time that host and device spend on a run: the one of median length among
         `count`.
 
-        Before it stands what is done once for a program. The device's clock is placed so that its
-        last phase ends with the host's wait. A queue without timestamps has the host's phases only.
+        The phases of setting up a program come first. The device's clock is placed so that its last
+        phase ends with the host's wait. A queue without timestamps has the host's phases only.
         """
         work = self.work
         views = {

@@ -1,5 +1,5 @@
 """
-A VkDevice with what every run needs of it: one queue, one command pool, a pipeline cache.
+A VkDevice with the objects that every run needs: one queue, one command pool, a pipeline cache.
 
 Objects are made and destroyed through here and counted, so that a leak is a number. After a
 timeout the device is *abandoned*: what a running kernel holds may not be destroyed, so it is left.
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.physical import PhysicalDevice
 
 SPIN_SECONDS = 0.02
-"""How long a fence is asked before the thread sleeps: waking up takes 30 us."""
+"""Seconds of asking a fence before the thread sleeps: waking up takes 30 us."""
 SPIN_SECONDS_OF_CPU = 0.002
 """The same where the device is a processor, which then has less to compute with."""
 SLICE_SECONDS = 0.1
-"""How long a wait lasts before Python may see a signal."""
+"""Seconds of a wait before Python may see a signal."""
 GRACE_SECONDS = 5.0
-"""How long closing waits for work that an interrupt left running."""
+"""Seconds that closing waits for work that an interrupt left running."""
 
 
 class LogicalDevice:
@@ -158,7 +158,7 @@ class LogicalDevice:
 
     @property
     def live(self) -> dict[str, int]:
-        """How many objects of each kind there are, without those that the device itself keeps."""
+        """Number of objects of each kind, without the device's own."""
         own = Counter(CommandPool=bool(self.pool), Fence=bool(self.fence))
         own["PipelineCache"] = bool(self.cache)
         return {kind: n - own[kind] for kind, n in self.objects.items() if n != own[kind]}

@@ -1,5 +1,6 @@
 """
-Buffers in device memory: a few large allocations, shared by what is never needed at once.
+Buffers in device memory: a few large allocations, shared by buffers that are not needed at the same
+time.
 
 Drivers allow few allocations (4096 is common) and each is slow, so a program's buffers lie in
 blocks. A temporary's place is given to another one once its last reader is done; whoever records

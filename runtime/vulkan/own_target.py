@@ -1,8 +1,8 @@
 """
-Chooses the target where nobody names one: the best device of this machine.
+Chooses the default target: the best device of this machine.
 
-A target file whose measured numbers are this device's is taken, since its schedules were tried on
-it; else one is written from what the driver says. Without a device it is the target that the
+A target file with this device's measured numbers is taken, since its schedules were tried on it;
+else one is written from the driver's properties. Without a device it is the target that the
 interpreter runs fastest.
 """
 

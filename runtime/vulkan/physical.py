@@ -1,6 +1,4 @@
-"""
-Records of what a device is and can do, read once, which everything else asks.
-"""
+"""Records of a device's kind and features, read once for all other modules."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ KINDS = {
     PhysicalDeviceType.OTHER: "other",
     PhysicalDeviceType.CPU: "CPU",
 }
-"""What a device may be, best first."""
+"""Kinds of devices, best first."""
 
 OPTIONAL: dict[type[Chained], tuple[str, ...]] = {
     PhysicalDeviceSubgroupProperties: ("VK_VERSION_1_1",),
@@ -75,7 +73,7 @@ OPTIONAL: dict[type[Chained], tuple[str, ...]] = {
     PhysicalDeviceShaderCorePropertiesAMD: ("VK_AMD_shader_core_properties",),
     PhysicalDeviceShaderCoreBuiltinsPropertiesARM: ("VK_ARM_shader_core_builtins",),
 }
-"""Structures of properties, and what a device must have for them."""
+"""Structures of properties, and the version or extension that a device needs for them."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Pipelines:
             with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
                 list(pool.map(compile, missing))
         finally:
-            # What was made is there for `close` even where another one failed.
+            # `close` destroys pipelines that were made before another one failed.
             self.device.objects["Pipeline"] += sum(key in self._made for key, *_ in missing)
         return [self._made[key] for key in keys]
 
@@ -191,7 +191,7 @@ class Pipelines:
         Returns the driver's statistics of a pipeline's code (registers, spills), one table a
         program.
 
-        Nothing where the driver says nothing, or nobody asked when the pipelines were made.
+        Empty if the driver gives none, or statistics were off when the pipelines were made.
         """
         if not self.statistics:
             return []

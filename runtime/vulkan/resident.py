@@ -1,10 +1,10 @@
 """
 Work that stays on a device from run to run: routines that share weights and states.
 
-What differs between two runs of a routine are numbers in grids and push constants, and how much of
-its inputs and outputs is moved. So a run is one submission of commands that are written anew, by as
-few calls as there are dispatches to describe, and memory stays where it is as long as it suffices.
-While the device computes, the commands of a next run that the caller expects are written already.
+Two runs of a routine differ in numbers in grids and push constants, and in the moved parts of its
+inputs and outputs. So a run is one submission of commands that are written anew, by as few calls as
+there are dispatches to describe, and memory stays where it is as long as it suffices. While the
+device computes, the commands of a next run that the caller expects are written already.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Step
 Numbers = tuple[int, ...]
 
 CHANGED = (COMPUTED[0] | COPIED[0], COMPUTED[1] | COPIED[1])
-"""What a run before may have written, and what was copied in."""
+"""Memory that a run before may have written, and copied inputs."""
 
 AHEAD = 2
 """Command buffers of a routine: one that runs, and one for the run after it."""
@@ -120,7 +120,7 @@ class ResidentWork(LoadedWork):
 
     def place(self, sizes: Mapping[str, int], free: Sequence[int]) -> None:
         """
-        Make room for buffers of these sizes, where they are larger than what there is.
+        Make room for buffers of these sizes, if they are larger than the present ones.
 
         Raises `OutOfMemoryError`, after which the memory is as it was.
         """
@@ -297,7 +297,7 @@ class Recorder:
         rooms = (self.work.sizes[n] for n in (*self.routine.inputs, *self.routine.outputs))
         if not all(0 <= size <= room for size, room in zip(expected.moved, rooms, strict=True)):
             return
-        # What cannot be is not a run that will follow.
+        # A run whose sizes do not fit will not follow.
         with contextlib.suppress(MisfitError):
             self._write(expected, True)
 

@@ -1,5 +1,5 @@
 """
-The process that a `Worker` starts: one device, and what it is asked to do with it.
+The process that a `Worker` starts: it opens one device, and serves requests for it.
 
 It is a program of its own, since what is pickled between the two must be known by one module name.
 """

@@ -87,7 +87,7 @@ class FunctionPlan:
             for b in manifest.outputs
         ]
         self.following: dict[tuple[tuple[int, ...], str], list[str]] = {}
-        """Of buffers whose sizes change with the caller's numbers: sizes and type, and names."""
+        """Buffers whose sizes change with the caller's numbers: sizes and type, and names."""
         for b in self.own:
             if self._follows(b):
                 key = tuple(map(self._number_or_size, b.shape)), b.type

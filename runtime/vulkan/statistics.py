@@ -2,8 +2,8 @@
 Statistics of a kernel's code from a driver, in terms that do not depend on the driver.
 
 VK_KHR_pipeline_executable_properties leaves the statistics and their names to the driver. The names
-here are those of NVIDIA's driver, of Mesa's (RADV, ANV, NVK, Turnip) and of AMD's; what a driver
-does not say is None, which is not a reason to think anything of a kernel.
+here are used by NVIDIA's driver, Mesa's (RADV, ANV, NVK, Turnip) and AMD's; a missing statistic is
+None, which says neither good nor bad of a kernel.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ OF_32_BITS = 1 << 32
 @dataclass(frozen=True)
 class Resources:
     """
-    Registers of an invocation, what does not fit into them (bytes or registers, as the driver
-    counts; 0 is none), bytes of Workgroup memory, subgroups that run side by side, bytes of code.
+    Registers of an invocation, spills (bytes or registers, as the driver counts; 0 is none), bytes
+    of Workgroup memory, subgroups that run side by side, bytes of code.
     """
 
     registers: int | None = None
@@ -75,7 +75,7 @@ def heaviest(tables: Iterable[Mapping[str, int | float | bool]]) -> Resources:
 
 def problem(used: Resources, least: Resources, room: int) -> str:
     """
-    Why a kernel is not worth timing, by what it takes; empty if nothing is known against it.
+    The reason why a kernel is not worth timing, by its resources; empty if there is none.
 
     `least` is what a kernel that is known to do well takes: what spills no more than that, holds no
     more Workgroup memory and leaves as much room for others is timed. `room` is how many bytes of

@@ -1,7 +1,7 @@
 """
 Work for a device, as plain data: buffers of bytes, kernels, and the steps over them.
 
-It knows nothing of program.json, so that it goes to a worker process in one piece and tools with
+It does not depend on program.json, so that it goes to a worker process in one piece and tools with
 kernels of another origin can fill it too.
 """
 
@@ -88,7 +88,7 @@ class Work:
     steps: tuple[Step, ...]
     subgroup_size: int | None = None
     target: str = ""
-    """What it was compiled for, for messages."""
+    """The target that it was compiled for, for messages."""
     component_map: str | None = None
     """The target on whose component map kernels rely, if any do."""
     weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
@@ -105,7 +105,10 @@ class Work:
         return [buffer for buffer in self.buffers if buffer.kind in kinds]
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
-        """The first and the last step that use each temporary; all for what is computed once."""
+        """
+        The first and the last step that use each temporary; all steps for results that are computed
+        once.
+        """
         spans: dict[str, tuple[int, int]] = {}
         temporary = {buffer.name for buffer in self.named("temporary")}
         for index, step in enumerate(self.steps):

@@ -2,8 +2,8 @@
 A device in a process of its own, which may crash or hang without harm to the caller.
 
 Drivers crash and hang on bad kernels. `open_isolated` starts a process that opens the device and
-does what `VulkanDevice` does; what it answers comes back through a pipe. When it dies or is late,
-the caller gets an error that says so, and the process is gone.
+does what `VulkanDevice` does; answers come back through a pipe. When it dies or is late, the caller
+gets an error that says so, and the process is gone.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ STAGES = {
     "time_runs": "timing on the device",
     "phases": "timing on the device",
 }
-"""What is said of messages that may take long."""
+"""Descriptions of messages that may take long."""
 
 START_SECONDS = 60.0
-"""How long opening the device and making pipelines may take beside the device's own time."""
+"""
+Seconds that opening the device and making pipelines may take, in addition to the device's own time.
+"""
 
 
 class WorkerFault(Exception):
     """
-    The other process raised what nobody foresaw: a fault of this package.
+    The other process raised an unexpected exception: a fault of this package.
 
     `remote` is the traceback there, which stands under the one here.
     """
@@ -108,7 +110,7 @@ class Worker(Process):
     """The other process: it does what it is asked, or is ended."""
 
     def __init__(self) -> None:
-        # Where there is no loader nobody has to be started to find out.
+        # If there is no loader, this raises before a process is started.
         open_library()
         super().__init__("xdsl_spirv.runtime.vulkan.serve")
 
@@ -116,7 +118,7 @@ class Worker(Process):
         """
         Have the other process do something, within `seconds` beside `START_SECONDS`.
 
-        Raises what it raised (`WorkerFault` for what is not a `ProgramError`), and
+        Raises its exception (`WorkerFault` for other classes than `ProgramError`), and
         `DeviceLostError` if it died, `DeviceTimeoutError` if it is late.
         """
         try:
