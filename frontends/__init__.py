@@ -1,5 +1,5 @@
 """
-How models get in: other people's formats to `linalg` on tensors, with the weights beside it.
+Imports models: other people's formats to `linalg` on tensors, with the weights beside it.
 
     from xdsl_spirv.frontends import import_onnx, import_stablehlo, import_torch
 

@@ -27,7 +27,7 @@ class Scores:
 
     scale: float
     element: Element
-    """Of the scores."""
+    """Type of the scores."""
     softcap: float = 0.0
     masks: list[Tensor] = field(default_factory=list[Tensor])
     """Added, each broadcast to batch x heads x queries x keys."""
@@ -36,7 +36,7 @@ class Scores:
     first: Size | None = None
     """Query i sees the keys from i and this on."""
     softmax: Element | None = None
-    """What the softmax is computed in, if not in the scores' type."""
+    """Type of the softmax, if it is not the scores' type."""
     sink: Tensor | None = None
     """A score of each head that takes part in the softmax's sum only."""
     guarded: bool = True

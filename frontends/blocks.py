@@ -61,14 +61,14 @@ class BlockFormat:
         return math.prod(self.loops.values())
 
     def sizes(self, plane: str) -> tuple[int, ...]:
-        """How many numbers of a plane a block has, a size for each of the plane's loops."""
+        """Numbers of a plane in a block, a size for each of the plane's loops."""
         return tuple(self.loops[loop] for loop in self.planes[plane].loops)
 
     def planes_of(self, data: Array, rows: int) -> dict[str, Array]:
         """
         The planes of `rows` rows of blocks, each of them rows x blocks x the sizes of its loops.
 
-        Raises `ValueError` for bytes that are no such rows.
+        Raises `ValueError` for bytes of another length.
         """
         assert self.block is not None
         flat = np.ascontiguousarray(data).view(np.uint8).reshape(-1)
@@ -155,7 +155,7 @@ def _low(x: Numbers, i: Numbers) -> Number:
 
 
 def _bits(x: Number, place: Number, count: int) -> Number:
-    """So many bits of a byte: those of the element at a place among the byte's."""
+    """So many bits of a byte: the bits of the element at a place in the byte."""
     return (x >> place * count) & ((1 << count) - 1)
 
 
@@ -184,7 +184,7 @@ def _six_k(x: Numbers, i: Numbers) -> Number:
     return (q.to(F32) - 32) * (x["d"] * x["s"])
 
 
-# How fields of blocks become planes
+# Fields of blocks to planes
 
 UNIT = 16
 """Elements that lie side by side in a plane of bytes: what a device loads at a time."""

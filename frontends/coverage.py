@@ -28,7 +28,7 @@ def refused_nodes(
     dims: Mapping[str, int | None],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """Why nodes are refused, by their names, and the names of all nodes that were tried."""
+    """The reasons for refused nodes, by their names, and the names of all nodes that were tried."""
     model, weights = onnx_file.read_model(path)
     onnx_file.fix_dimensions(model, dims, shapes)
     onnx_file.name_nodes(model)

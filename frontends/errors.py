@@ -12,7 +12,7 @@ class FrontendError(Exception):
     A model file is broken, incomplete, or holds what no importer takes.
 
     `cause` says what is wrong, `place` where (the file, a node, an input), `remedy` what to do.
-    `kind` sorts the causes for those who count them; `operator` and `node` are those at fault.
+    `kind` sorts the causes for statistics; `operator` and `node` are the ones at fault.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """
 An `.onnx` file as a model whose shapes are known: read, checked, dimensions fixed, nodes named.
 
-Whatever is wrong with the file itself is said here, before an importer sees it.
+Faults of the file itself are reported here, before an importer sees it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
 
 
 def checked_model(model: Model, name: str, folder: Path | None = None) -> tuple[Model, Weights]:
-    """A copy without the weights, and those; raises `FrontendError` for what ONNX rules out."""
+    """
+    A copy without the weights, and the weights; raises `FrontendError` for a model that ONNX rules
+    out.
+    """
     onnx = _onnx()
     if not model.graph.node and not model.graph.output:
         raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
@@ -367,7 +370,7 @@ def describe(value: Any) -> str:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """A value's shape, -1 for what is open."""
+    """A value's shape, -1 for an open size."""
     fields = value.type.tensor_type.shape.dim
     return tuple(f.dim_value if f.HasField("dim_value") else -1 for f in fields)
 

@@ -41,8 +41,8 @@ def import_stablehlo(
     Import the text of a StableHLO module whose public function is `@main`.
 
     `weights` are the values of its first arguments; the others are inputs: `arg3` is the fourth
-    argument. Unsigned types of arguments and results are kept. Raises `FrontendError` for what the
-    tool refuses.
+    argument. Unsigned types of arguments and results are kept. Raises `FrontendError` for
+    operations that the tool refuses.
     """
     import numpy as np
 

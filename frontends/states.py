@@ -52,7 +52,7 @@ def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
         type, new = inputs[index], outputs[number]
         if type != new or not isinstance(type, TensorType) or not type.has_static_shape():
             raise FrontendError(
-                f"{name!r} is a {type}, what it goes on as a {new}",
+                f"{name!r} is a {type}, its output a {new}",
                 f"the state {name!r}",
                 "make it a tensor of one type and of sizes that are known",
             )

@@ -44,8 +44,8 @@ def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> Impor
     Import what `torch.export.export(module, inputs)` has made.
 
     `state` names inputs that go on as results (`result1`) in the next run of a session. Layers are
-    known by the lines of Python that they come from. Raises `FrontendError` for what torch-mlir
-    does not lower, and for a program that changes its buffers or its inputs.
+    known by the lines of Python that they come from. Raises `FrontendError` for operations that
+    torch-mlir does not lower, and for a program that changes its buffers or its inputs.
     """
     decompositions = _package("torch_mlir.extras.fx_decomp_util").get_decomposition_table()
     exported = exported.run_decompositions(decompositions)

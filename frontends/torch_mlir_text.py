@@ -15,7 +15,8 @@ from xdsl_spirv.upstream.caching_parser import CachingParser
 
 def parse_linalg(text: str) -> ModuleOp:
     """
-    MLIR's generic form as torch-mlir prints it; raises `FrontendError` for what xDSL cannot read.
+    MLIR's generic form as torch-mlir prints it; raises `FrontendError` for text that xDSL cannot
+    read.
     """
     ctx = Context()
     for name, factory in Universe.get_multiverse().all_dialects.items():

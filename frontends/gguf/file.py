@@ -1,7 +1,7 @@
 """
 Reads a GGUF file: its values, and its tensors as they lie in it.
 
-Tensors are mapped, not read: a weight is in memory once, as what the importer makes of it.
+Tensors are mapped, not read: a weight is in memory once, in the importer's form.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ TYPES = dict(
 """The names of the formats that ggml numbers."""
 
 ALIGNMENT = 32
-"""Of tensors in bytes, unless the file says `general.alignment`."""
+"""Bytes to which tensors are aligned, unless the file says `general.alignment`."""
 MOST_DIMENSIONS = 4
-"""As ggml has it."""
+"""ggml's own limit."""
 
 
 @dataclass(frozen=True)

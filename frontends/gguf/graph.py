@@ -8,7 +8,7 @@ The graph of a language model of the family of llama: `linalg` on tensors, from 
     logits = head(norm(x))
 
 Keys and values are states: new ones are inserted behind the past, and all up to them are read.
-Numbers are in f32; what attends is in the type of the states, and products may take f16.
+Numbers are in f32; attention is in the type of the states, and products may take f16.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, Array, Element, Tensor
 
 STATES = ("k", "v")
-"""What a block keeps: its keys and its values."""
+"""States of a block: its keys and its values."""
 
 
 @dataclass
@@ -92,12 +92,14 @@ class Weights:
 
 @dataclass
 class Step:
-    """A function of the model that is being written: some tokens behind those of the past."""
+    """
+    A function of the model that is being written: it computes some tokens behind the past ones.
+    """
 
     b: TensorBuilder
     weights: Weights
     products: Element
-    """What both operands of products with weights are converted to; sums are in f32."""
+    """Type of both operands of products with weights; sums are in f32."""
     tokens: Tensor
     past: Size
     states: dict[str, Tensor]
@@ -115,12 +117,12 @@ class Step:
 
     @property
     def length(self) -> Size:
-        """How many tokens there are."""
+        """Number of new tokens."""
         return self.tokens.sizes[0]
 
     @property
     def seen(self) -> Size:
-        """How many tokens are attended to: past ones and these."""
+        """Number of tokens that are attended to: past ones and these."""
         return self.past + self.length
 
     def logits(self, of_all: bool) -> Tensor:

@@ -1,9 +1,9 @@
 """
 A language model of a GGUF file as functions of `linalg` on tensors.
 
-`prefill` reads some tokens behind those of the past, `decode` one. Both take the `token`s and how
-many are `past`, and give the `logits` of the token after the last one; they share the weights, and
-the states `k.N` and `v.N`, which hold the keys and values of block N.
+`prefill` reads some tokens behind the past ones, `decode` one. Both take the `token`s and how many
+are `past`, and give the `logits` of the token after the last one; they share the weights, and the
+states `k.N` and `v.N`, which hold the keys and values of block N.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 MAGIC = b"GGUF"
 AGAIN = "download or convert it again"
 VERSIONS = (2, 3)
-"""Of the container. The third adds big-endian files, which are refused."""
+"""Versions of the container. The third adds big-endian files, which are refused."""
 
 SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 """The letters of `struct` for the types of values."""
@@ -38,7 +38,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     **{f"tokenizer.ggml.{role}_token_id": (int,) for role in "bos eos eot eom unknown".split()},
     **dict.fromkeys(("tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_space_prefix"), (bool,)),
 }
-"""What values by key are; of a list also what its elements are."""
+"""Types of values by key; for a list also the type of its elements."""
 
 
 def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -81,7 +81,7 @@ class Header:
         self.place = place
         self.offset = 0
         self.tensors = 0
-        """How many tensors are listed behind the values."""
+        """Number of tensors listed behind the values."""
 
     def values(self) -> dict[str, Any]:
         """The values by key, which come first."""

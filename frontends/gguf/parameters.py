@@ -1,5 +1,6 @@
 """
-Which models of GGUF files are known: the sizes that their values give, and the tensors they have.
+Describes the supported models of GGUF files: the sizes that their values give, and the tensors they
+have.
 
 A value or a tensor that is not listed is refused by its name, for it would mean something.
 """
@@ -105,7 +106,7 @@ class Parameters:
 
 def parameters_of(file: File) -> Parameters:
     """
-    The sizes of a model; raises `FrontendError` for what is not known or missing.
+    The sizes of a model; raises `FrontendError` for unknown or missing values.
 
     The tensors are those that the sizes ask for, and no others.
     """
@@ -214,7 +215,7 @@ class _Values:
         return angles / self.scaling()
 
     def scaling(self) -> float:
-        """What positions are divided by."""
+        """The divisor of positions."""
         kind = self.file.values.get(f"{self.prefix}rope.scaling.type", "linear")
         if kind not in ("none", "linear"):
             self.refuse(

@@ -1,8 +1,8 @@
 """
 Bounds of a slice: where it begins in a dimension and how many elements it has.
 
-Bounds count from either end and may lie beyond it; they and the dimension may be open sizes. What
-has to hold of those is insisted on, so that a run checks it.
+Bounds count from either end and may lie beyond it; they and the dimension may be open sizes.
+Conditions on open sizes are recorded, so that a run checks them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
             return first, last - least(last, first)
         span = last - first
         if extents_of(span) <= extents_of(size):
-            # Of the dimension's own size: nothing is between bounds that passed each other.
+            # If the span is at most the dimension's own size: nothing is between bounds that passed
+            # each other.
             return first, span - least(span, 0)
         b.insist_natural(span)
         return first, span

@@ -73,7 +73,7 @@ class TensorBuilder:
         """Sizes that have to be equal, numbers last."""
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:
-        """Raises `FrontendError` for what is being written."""
+        """Raises `FrontendError` for the current node."""
         raise FrontendError(cause, str(self.location), remedy)
 
     def insert(self, op: Operation) -> SSAValue:
@@ -490,7 +490,7 @@ class TensorBuilder:
         return Tensor(first.element, sizes, result)
 
     def front(self, state: SSAValue, whole: Tensor, size: Size, axis: int) -> Front:
-        """So many first elements of a state along an axis, of what it is by now."""
+        """The first elements of a state along an axis, of its present value."""
         sizes = [size if i == axis else s for i, s in enumerate(whole.sizes)]
         part = self.slice(whole, [0] * whole.rank, sizes, [1] * whole.rank)
         return Front(state, whole, sizes, axis, self.value(part))
@@ -537,7 +537,7 @@ class TensorBuilder:
         element: Element | None = None,
     ) -> Tensor:
         """
-        The sum of products over the loops behind those of the result, which come first.
+        The sum of products over the loops behind the result's loops, which come first.
 
         Products of narrow floats are summed in f32, of integers in the element type given.
         """
@@ -577,7 +577,7 @@ def _is_few(sizes: Sequence[Size]) -> bool:
 
 
 def erase_unused(block: Block) -> None:
-    """Erase what no result needs: the shapes and masks that nobody reads."""
+    """Erase what no result needs: unused shapes and masks."""
     for op in list(reversed(block.ops)):
         if op.results and not any(result.uses for result in op.results):
             op.detach()

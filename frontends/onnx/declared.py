@@ -26,7 +26,7 @@ Inputs: TypeAlias = Sequence[Tensor | None]
 Data: TypeAlias = Mapping[int, Sequence[int]]
 """The data of inputs, by their numbers."""
 Deduction: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Iterable[Data]]
-"""What data may be, by all inputs, the sizes of the first result and the attributes."""
+"""Possible data, by all inputs, the sizes of the first result and the attributes."""
 
 KEEPING = frozenset(("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Relu", "Sqrt"))
 """Operators whose result has the shape of their first operand."""
@@ -72,7 +72,7 @@ def _repeats(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterab
 
 
 def _reduced(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Axes that give the result; of those of size 1 it does not matter which."""
+    """Axes that give the result; the choice among axes of size 1 does not matter."""
     x, axes = inputs[:2]
     keep = attributes.get("keepdims", 1)
 
@@ -90,12 +90,12 @@ def _reduced(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterab
 
 
 def _squeezed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Whichever axes go, the elements stay in their order."""
+    """For any removed axes, the elements stay in their order."""
     return list(_reduced(inputs, sizes, {"keepdims": 0}))[:1]
 
 
 def _unsqueezed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Whichever axes come, the elements stay in their order."""
+    """For any added axes, the elements stay in their order."""
     x = inputs[0]
     for chosen in combinations(range(len(sizes)), len(sizes) - x.rank):
         kept = tuple(size for i, size in enumerate(sizes) if i not in chosen)

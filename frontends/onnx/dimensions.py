@@ -1,5 +1,5 @@
 """
-How shapes relate: what they broadcast to, and which of their dimensions have equal products.
+Relations of shapes: what they broadcast to, and which of their dimensions have equal products.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[
             else:
                 break
         groups.append((left, right))
-    # What is left over at one end has elements of its own only if it is 1.
+    # A remainder on one side joins the last group; it must be all ones.
     while len(groups) > 1 and not (groups[-1][0] and groups[-1][1]):
         last = groups.pop()
         groups[-1] = (groups[-1][0] + last[0], groups[-1][1] + last[1])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 
 INFINITY = 0x7F800000
-"""The bits of f32's infinity; beyond it are those of NaN."""
+"""The bits of f32's infinity; larger ones are NaN."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def written(
 
 def _odd(s: Scalars, x: Number) -> Number:
     """
-    A f64 in f32; what is not an f32 has the last bit set, so that it lies on no middle.
+    A f64 in f32; a number that is not an f32 has the last bit set, so that it lies on no middle.
 
     Rounding it again is then as good as rounding once.
     """

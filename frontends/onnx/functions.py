@@ -48,7 +48,10 @@ def import_nodes(nodes: Nodes, weights: Weights) -> None:
 
 
 def results_of(nodes: Nodes) -> dict[str, Tensor]:
-    """The outputs by name; raises `FrontendError` for what is not a tensor of the declared type."""
+    """
+    The outputs by name; raises `FrontendError` for a value that is not a tensor of the declared
+    type.
+    """
     outputs = nodes.model.graph.output
     results = [nodes.values[value.name] for value in outputs]
     _refuse_sequences(outputs, results)
@@ -117,7 +120,7 @@ def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) 
     """
     Arguments for the inputs; open sizes of one name are one size.
 
-    Those of `numbers`, integers that decide sizes, are numbers that the caller gives.
+    Inputs in `numbers`, integers that decide sizes, are numbers that the caller gives.
     """
     named: dict[str, Size] = {}
     for value in inputs:

@@ -54,12 +54,12 @@ def import_onnx(
     all others do too. An integer of an input that decides sizes is one itself if its size is None.
     `constants` gives inputs their values, as those need that shapes depend on.
 
-    With `context`, what the model takes of past runs and gives to the next one is state, with room
-    for so many tokens; `state` names such inputs and their outputs where their names do not say it
-    (see `sessions`). The model's functions then are `prefill` and `decode`.
+    With `context`, values that a run takes from the last one and gives to the next are states, with
+    room for so many tokens; `state` names such inputs and their outputs where their names do not
+    say it (see `sessions`). The model's functions then are `prefill` and `decode`.
 
-    Raises `FrontendError` for a file that is none, for open dimensions, and for what is not
-    imported, naming the node.
+    Raises `FrontendError` for a file that is not a model, for open dimensions, and for nodes that
+    cannot be imported, naming the node.
     """
     if isinstance(model, str | os.PathLike):
         proto, weights = onnx_file.read_model(model)

@@ -1,9 +1,9 @@
 """
 A graph's nodes one after the other: each is computed now, or written by its operator's function.
 
-What is known while importing (shapes, axes, constants of few bytes) is computed here, sizes among
-it, so that no shape depends on anything but the sizes of inputs. An operator without a function is
-expanded where ONNX defines it by others. Every refusal names the node.
+Values that are known while importing (shapes, axes, constants of few bytes) are computed here,
+sizes among them, so that no shape depends on anything but the sizes of inputs. An operator without
+a function is expanded where ONNX defines it by others. Every refusal names the node.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ UNFORESEEN = (
     TypeError,
     ValueError,
 )
-"""What a node may come to that ONNX's checker lets through: operands that are not there, say."""
+"""Exceptions for nodes that ONNX's checker lets through: operands that are not there, say."""
 
 MISJUDGED = frozenset(
     "AveragePool BatchNormalization Dropout GlobalAveragePool GlobalLpPool GlobalMaxPool"
@@ -82,7 +82,9 @@ MISJUDGED = frozenset(
 
 
 class Nodes(TensorBuilder):
-    """Imports nodes into a block: the environment of values by name, and what is being imported."""
+    """
+    Imports nodes into a block: it holds the environment of values by name, and the current node.
+    """
 
     def __init__(self, entry: Block, model: Model):
         super().__init__(entry)
@@ -94,7 +96,7 @@ class Nodes(TensorBuilder):
         self.folded: set[str] = set()
         """The nodes whose results are known now."""
         self.written = 0
-        """How many nodes of graphs inside nodes have been imported."""
+        """Number of imported nodes of graphs inside nodes."""
         self._once: dict[int, tuple[Any, dict[str, Tensor]]] = {}
         self.slices: dict[tuple[object, ...], Tensor] = {}
         """Parts of tables that several nodes read."""
@@ -209,7 +211,7 @@ class Nodes(TensorBuilder):
     def _arguments(
         self, entry: Operator, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any]
     ) -> tuple[list[Tensor | None], dict[str, Any]]:
-        """Inputs by position and attributes by name; raises for an attribute nobody reads."""
+        """Inputs by position and attributes by name; raises for an attribute that is not used."""
         given = list(inputs)
         options: dict[str, Any] = {}
         for name, value in attributes.items():
@@ -236,7 +238,7 @@ class Nodes(TensorBuilder):
             array = array.astype(np.float32)
         return Tensor.of(array)
 
-    # What is known now
+    # Known values
 
     def _computed(
         self,
@@ -261,7 +263,7 @@ class Nodes(TensorBuilder):
                 arrays = [None if t is None else whole_numbers(t) for t in inputs]
                 array = np.asarray(entry.fold(*arrays, **attributes), object)
             except (UnknownSizeError, TypeError):
-                # Something has to be a number, and is none: the function says what is possible.
+                # A value has to be a known number, and is not: the function says what is possible.
                 return None
             if array.size and all(isinstance(item, bool) for item in array.flat):
                 return [Tensor.of(array.astype(np.bool_))]
@@ -289,7 +291,7 @@ class Nodes(TensorBuilder):
     def _as_declared(
         self, node: Any, inputs: Sequence[Tensor], results: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Results in ONNX's types: its evaluator leaves those of narrow floats wide."""
+        """Results in ONNX's types: its evaluator leaves results of narrow floats wide."""
         if not any(t.element.is_float and t.element.bits < 32 for t in inputs):
             return list(results)
         inferred = self._inferred(node, inputs)
@@ -301,7 +303,9 @@ class Nodes(TensorBuilder):
         ]
 
     def _inferred_count(self, node: Any, inputs: Sequence[Tensor]) -> int:
-        """How many elements ONNX says that the result of known operands has; 0 if it does not."""
+        """
+        Number of elements that ONNX infers for the result of known operands; 0 if it does not.
+        """
         inferred = self._inferred(node, inputs)
         fields = [f for t in inferred.values() for f in t.tensor_type.shape.dim]
         return math.prod(field.dim_value or 1 for field in fields)
@@ -338,7 +342,7 @@ class Nodes(TensorBuilder):
             return None
 
     def _evaluated(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Any]:
-        """What onnx's own evaluator makes of one node."""
+        """The results of onnx's own evaluator for one node."""
         onnx: Any = import_module("onnx")
         helper = onnx.helper
         arrays = {
@@ -413,7 +417,7 @@ class Nodes(TensorBuilder):
 
 
 def least_count(t: Tensor) -> int:
-    """How many elements a tensor has if every open size is 1."""
+    """Number of elements of a tensor if every open size is 1."""
     return math.prod(size if isinstance(size, int) else 1 for size in t.sizes)
 
 

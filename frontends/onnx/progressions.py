@@ -3,7 +3,7 @@ Describes tensors whose elements follow from their positions: masks of ones, and
 
     ReduceSum(ones of 1 x total) is total; And(x, true) is x; Gather(ones, anything) is ones
 
-Their data is computed like any other, unless nobody needs it then.
+Their data is computed like any other, and erased if it is unused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOVING = frozenset(
 """Operators whose result has elements of the first operand alone."""
 
 UNCHANGED = frozenset("Identity Cast Unsqueeze Squeeze Reshape Flatten".split())
-"""Those that also keep a progression where the last axis stays."""
+"""Operators that also keep a progression if the last axis stays."""
 
 
 def with_progressions(
@@ -32,7 +32,7 @@ def with_progressions(
     attributes: Mapping[str, Any],
     results: Sequence[Tensor | None],
 ) -> Sequence[Tensor | None]:
-    """A node's results, with what follows from what is known of its operands."""
+    """A node's results, with the progressions that follow from its operands."""
     given = [t for t in inputs if t is not None and not isinstance(t, Listed)]
     if not any(t.progression for t in given) or len(results) != 1:
         return results
@@ -56,7 +56,7 @@ def with_progressions(
 
 
 def _conjunction(given: Sequence[Tensor], result: Tensor) -> Tensor:
-    """What is left of a conjunction without operands that are true everywhere."""
+    """The rest of a conjunction without operands that are true everywhere."""
     left = [t for t in given if t.progression != (1, 0)]
     if not left:
         result.progression = (1, 0)

@@ -85,7 +85,7 @@ def chosen_by_data(
     results: Sequence[Tensor],
 ) -> Tensor:
     """
-    The result of what data is, of what is possible; the last one of anything else.
+    The result for the possible value that equals the data; the last result for any other.
 
     With a rank data names axes in any order, counted from either end.
     """

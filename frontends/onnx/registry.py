@@ -52,9 +52,9 @@ REFUSED = {
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }
 """
-Why operators without a function, or all of a domain, are refused, and what to do.
+Reasons and remedies for operators without a function, or all of a domain, that are refused.
 
-Of constants all are computed.
+Operators on constants are always computed.
 """
 
 DOMAINS = {"ai.onnx": ""}

@@ -167,7 +167,7 @@ def _derived(nodes: Nodes, value: Any, past: Size, length: Size) -> Tensor:
 def _next(
     nodes: Nodes, session: Session, fronts: Mapping[str, Front], output: str, t: Tensor
 ) -> Tensor:
-    """An output; of a state all of it, with what is new."""
+    """An output; for a state, all of it with its new part."""
     state = next((s for s in session.held.values() if s.output == output), None)
     if state is None or state.axis is None:
         return t

@@ -1,12 +1,14 @@
 """
-Which inputs and outputs of a model are one state of a session, and what follows from it.
+Finds the inputs and outputs of a model that are one state of a session, and values that follow from
+it.
 
     past_key_values.0.key: 1 x 2 x past x 64   ->   %state: 1 x 2 x context x 64, its front read
     present.0.key: 1 x 2 x total x 64               new keys written behind that
 
 The model's own names say it: an input with `past` in its name goes on as the output with `present`
-in that place. How many tokens came before is a number, `past`, that callers give. What follows from
-it and from the number of new tokens is not an input: masks of all tokens, and their positions.
+in that place. The number of earlier tokens is a number, `past`, that callers give. Values that
+follow from it and the number of new tokens are not inputs: masks of all tokens, and their
+positions.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.speech import did_you_mean
 
 PAST = "past"
-"""What the number of earlier tokens is called."""
+"""Name of the number of earlier tokens."""
 
 MASK = "attention_mask"
 POSITIONS = "position_ids"
@@ -35,7 +37,7 @@ TOKENS = ("input_ids", "inputs_embeds")
 
 FOLLOWING = (("past_key_values", "present"), ("past_key_values", "present_key_values"),
              ("past", "present"))  # fmt: skip
-"""Parts of names of inputs, and those of the outputs in which they go on."""
+"""Parts of names of inputs, and the parts that replace them in the outputs they go on as."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Session:
 
     @property
     def outputs(self) -> frozenset[str]:
-        """The outputs that are none."""
+        """The outputs that are new values of states."""
         return frozenset(state.output for state in self.held.values())
 
 
@@ -66,7 +68,7 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
     Returns the states that a model should keep: `pairs` of inputs and outputs, or those that names
     tell.
 
-    Raises `FrontendError` for pairs that are none.
+    Raises `FrontendError` for pairs that do not match.
     """
     if context is None and pairs is None:
         return None

@@ -34,7 +34,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 @dataclass(frozen=True)
 class Element:
     """
-    An element type by MLIR's name with a sign (`ui8`), and what it is in MLIR and numpy.
+    An element type by MLIR's name with a sign (`ui8`), and its types in MLIR and numpy.
 
     One of fewer than eight bits, or a float that no device has, is a byte; `narrow` is then the
     type that its numbers are computed in.
@@ -168,7 +168,7 @@ class Tensor:
         self.value = value
         self.known = known
         self.name = name
-        """What a weight is called."""
+        """Name of a weight."""
         self.progression: tuple[Size, int] | None = None
         """
         The first number and the step from each to the next along the last axis, where elements are
@@ -219,9 +219,9 @@ class Front(Tensor):
 
 class Listed(Tensor):
     """
-    A sequence of tensors, or an optional value that is none: known while importing alone.
+    A sequence of tensors, or an empty optional value: known while importing alone.
 
-    Whatever wants a tensor of it raises `TypeError`.
+    Using it as a tensor raises `TypeError`.
     """
 
     def __init__(self, items: Sequence[Tensor] | None):

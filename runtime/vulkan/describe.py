@@ -202,7 +202,7 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
 def schedules(
     rows: Iterable[CooperativeMatrixProperty], subgroup_size: int, invocations: int
 ) -> list[dict[str, Any]]:
-    """Tiles for a device without tuning: those that its shapes and subgroups divide."""
+    """Tiles for a device without tuning: the ones that its shapes and subgroups divide."""
     shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
     least = min(m for m, _ in shapes), min(n for _, n in shapes)
     entries: list[dict[str, Any]] = []

@@ -379,7 +379,7 @@ class LoadedWork:
         """
         The device's time of some steps in a submission, `count` times: nanoseconds.
 
-        A step is its number, and whether it waits for the earlier ones. its number, and whether it
+        A step is its number, and whether it
         waits for those before. Chains of one `name` are the same. See `time`.
         """
 

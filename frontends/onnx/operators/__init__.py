@@ -1,4 +1,4 @@
-"""One function an operator, in files by what operators do."""
+"""One function an operator, in files by kinds of operators."""
 
 from importlib import import_module
 

@@ -16,7 +16,7 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
 
 BORDERS = ("edge", "reflect", "symmetric", "wrap")
 """
-How a place outside is taken for one inside: the nearest one, its mirror image at the first or last
+Ways to map a place outside to one inside: the nearest one, its mirror image at the first or last
 element (which appears once) or between two of them (which appear twice), or that of a repetition.
 """
 
@@ -138,7 +138,7 @@ def _padded_by_data(
                 of_axis(s, along, count, axis, x.rank, amounts, s.number(0, I64))
                 for amounts in (first, behind)
             )
-            # What is taken away is so before the rest is looked at.
+            # Elements are taken away before the rest is looked at.
             taken, extent = s.minimum(low, 0), source.extent(s, axis)
             size = s.maximum(extent + taken + s.minimum(high, 0), 1)
             place = s.index(axis) - s.maximum(low, 0)
@@ -152,7 +152,7 @@ def _padded_by_data(
 
 
 def _negative(n: Size) -> int:
-    """How many elements an amount takes away. One that is open takes none."""
+    """Number of elements that an amount takes away. One that is open takes none."""
     return max(0, -n) if isinstance(n, int) else 0
 
 
@@ -174,7 +174,7 @@ def center_crop_pad(
             low[axis], high[axis] = lacks // 2, lacks - lacks // 2
             continue
         more = new - size
-        # What is odd falls behind: an element more is added there, and one more taken away.
+        # The odd element falls behind: an element more is added there, and one more taken away.
         low[axis] = more // 2 if more > 0 else -(-more // 2)
         high[axis] = more - low[axis]
     x = padded(b, x, low, high, Tensor.of(_of_type(x, 0)), "constant")

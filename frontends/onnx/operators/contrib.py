@@ -45,7 +45,7 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
 
 NHWC = "com.ms.internal.nhwc"
 
-# Under another domain, what ONNX has or had.
+# ONNX's present and former operators under another domain.
 for _function, _name in (
     (gelu, "Gelu"),
     (indexing.trilu, "Trilu"),
@@ -56,7 +56,7 @@ for _function, _name in (
 
 
 def _activated(b: Nodes, x: Tensor, name: str, parameters: Sequence[float | None]) -> Tensor:
-    """What an attribute `activation` says is done to the result; nothing if it is empty."""
+    """Applies the attribute `activation` to the result; nothing if it is empty."""
     if not name:
         return x
     alpha, beta = [*parameters, None, None][:2]
@@ -217,7 +217,7 @@ def gemm_fast_gelu(b: Nodes, x: Tensor, w: Tensor, bias: Tensor | None = None, /
 
 
 class _Quantized(Recurrence):
-    """What its products take is quantized as it comes; weights are quantized already."""
+    """Operands of its products are quantized as they come; weights are quantized already."""
 
     def projected(self, direction: int) -> Tensor:
         plain, self.x = self.x, _through_bytes(self.b, self.x)
@@ -463,7 +463,7 @@ def inverse_real_fourier(
     frequencies = _signal(b, x, -2, normalized, onesided, signal_ndim)
     count = 2 * (frequencies - 1)
     angles = np.outer(np.arange(frequencies), np.arange(count)) % count * (2 * np.pi / count)
-    # What is not at an end of the spectrum stands for its mirror image, too.
+    # Each element that is not at an end of the spectrum also counts for its mirror image.
     weight = np.full((frequencies, 1), 2.0)
     weight[0] = weight[-1] = 1
     waves = np.stack([np.cos(angles), -np.sin(angles)], 1) * weight[:, None] / count
@@ -505,7 +505,7 @@ for _name in (
     _with_channels_last(_name)
 
 
-# What is not imported
+# Refused operators
 
 REFUSED["com.microsoft.nchwc"] = (
     "it has blocks of channels as one processor likes them",

@@ -108,7 +108,7 @@ def thirds(b: Nodes, columns: Size) -> list[int]:
 def with_past(
     b: Nodes, k: Tensor, v: Tensor, past: Sequence[Tensor | None]
 ) -> tuple[Tensor, Tensor, Size]:
-    """Keys and values behind those of before, and how many those were."""
+    """Keys and values behind the past ones, and the number of past ones."""
     past_key, past_value = past
     if past_key is None or past_value is None:
         return k, v, 0
@@ -136,7 +136,7 @@ def attended(
     bias: Tensor | None,
     attributes: AttentionAttributes,
 ) -> Attended:
-    """Attention with a mask of onnxruntime's, and what else is added to scores."""
+    """Attention with a mask of onnxruntime's, and other terms added to scores."""
     element = sum_element(q.element)
     scores = Scores(attributes.scale or size_scale(b, q), element, guarded=False)
     sizes = [*q.sizes[:3], k.sizes[2]]
@@ -184,7 +184,10 @@ def fused_attention(
 def _stacked_past(
     b: Nodes, k: Tensor, v: Tensor, past: Tensor | None
 ) -> tuple[Tensor, Tensor, list[Tensor], Size]:
-    """With keys and values of before, which are one tensor, and those of now as one, if asked."""
+    """
+    Past and new keys and values, with the new ones also as one tensor if asked; the past ones are
+    one tensor.
+    """
     before: list[Tensor | None] = [None, None]
     if past is not None:
         before = [b.reshape(part(b, past, 0, i, 1), past.sizes[1:]) for i in (0, 1)]
@@ -233,7 +236,9 @@ def quantized_attention(
 def _given_heads(
     b: Nodes, given: Sequence[Tensor | None], bias: Tensor | None, heads: int
 ) -> list[Tensor]:
-    """Queries, keys and values from what `MultiHeadAttention` takes, packed or not, with a bias."""
+    """
+    Queries, keys and values from the operands of `MultiHeadAttention`, packed or not, with a bias.
+    """
     query, key, value = given
     assert query is not None
     if query.rank == 5:

@@ -105,12 +105,12 @@ def embed_layer_normalization(
 
 
 def to_channels_first(b: Nodes, t: Tensor) -> Tensor:
-    """Batch x channels x pixels, of what has its channels last."""
+    """Batch x channels x pixels, from a tensor with channels last."""
     return b.transpose(t, [0, t.rank - 1, *range(1, t.rank - 1)])
 
 
 def to_channels_last(b: Nodes, t: Tensor) -> Tensor:
-    """Batch x pixels x channels, of what has its channels in front."""
+    """Batch x pixels x channels, from a tensor with channels first."""
     return b.transpose(t, [0, *range(2, t.rank), 1])
 
 
@@ -203,7 +203,9 @@ def relative_position_bias(
 
 
 def _buckets(most: int, count: int, both: bool) -> Any:
-    """Of the distances from -most to most: the first half each its own, others by logarithm."""
+    """
+    Buckets of the distances from -most to most: the first half each its own, others by logarithm.
+    """
     distance = np.arange(most, -most - 1, -1)
     start = np.zeros_like(distance)
     if both:

@@ -1,5 +1,5 @@
 """
-If, Loop and Scan: what is decided while importing is decided, what is repeated is written out.
+If, Loop and Scan: known conditions are decided while importing, repetitions are written out.
 
 A condition that only the model's data decides leaves both sides to be computed, and chooses.
 """
@@ -112,7 +112,7 @@ def loop(
         if most is None:
             b.refuse(f"it takes more than {MOST_ROUNDS} rounds", "give the largest number of them")
     if scanned and not scanned[0]:
-        # A round that nobody uses says of which shapes there is nothing.
+        # An extra iteration only determines the shapes of an empty result.
         shapes = _round(b, body, 0, None, values)[1 + len(values) :]
         return [*values, *(_none_of(t, 0) for t in shapes)]
     return [*values, *(stacked(b, parts, 0) for parts in scanned)]
@@ -121,7 +121,7 @@ def loop(
 def _round(
     b: Nodes, body: Any, number: int, going: Tensor | None, values: Sequence[Tensor]
 ) -> list[Tensor]:
-    """The outputs of one round: whether there is another, the values, and what is collected."""
+    """The outputs of one round: whether there is another, the values, and the collected outputs."""
     iteration = Tensor(I64, (), known=np.array(number, np.int64))
     return run_graph(b, body, [iteration, going or Tensor.of(np.array(True)), *values])
 
@@ -158,7 +158,9 @@ def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
 
 
 def greatest(value: SSAValue) -> int | None:
-    """The greatest number that an integer can be by what it is computed from: `Min` and `Clip`."""
+    """
+    The greatest possible value of an integer, if it follows from its computation: `Min` and `Clip`.
+    """
     op = value.owner
     if isinstance(value, BlockArgument):
         around = op.parent_op() if isinstance(op, Block) else None
@@ -188,7 +190,7 @@ def _none_of(t: Tensor, axis: int) -> Tensor:
     """No tensor like this one, along a new axis."""
     sizes = [*t.sizes[:axis], 0, *t.sizes[axis:]]
     if any(not isinstance(size, int) for size in sizes):
-        raise UnknownSizeError("no round is made, and the shape of what one gives is open")
+        raise UnknownSizeError("no round is made, and the shape of a round's result is open")
     return Tensor.of(np.zeros(sizes, t.element.dtype))  # pyright: ignore
 
 

@@ -391,7 +391,7 @@ def cast(b: Nodes, x: Tensor, /, *, to: int, saturate: int = 1, round_mode: str 
 
 
 def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode: str) -> Tensor:
-    """A tensor in another element type; what a narrow integer does not hold wraps."""
+    """A tensor in another element type; a value that a narrow integer does not hold wraps."""
     if element.narrow and x.element != element:
         return b.elementwise(
             lambda s, x: formats.written(s, x, element, saturate, round_mode), x, element=element

@@ -1,8 +1,8 @@
 """
 onnxruntime's `GroupQueryAttention`: heads of queries share keys, which past runs left in buffers.
 
-How many keys there were before is data, as one length a sequence, or a size: where a session says
-so, or all tokens are new. Of a size follow slices, of data places that bodies compute.
+The number of past keys is data, as one length a sequence, or a size: where a session says so, or
+all tokens are new. With a size the bodies use slices, with data they compute places.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I64, Element, Tensor, sum_element
 
 NEUTRAL = ("NONE", 0)
-"""Values of attributes that ask for nothing."""
+"""Values of attributes that have no effect."""
 
 
 @operator("GroupQueryAttention", domain=MICROSOFT)
@@ -160,7 +160,7 @@ def _heads_of(
 
 
 def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | Tensor:
-    """How many keys there are before those of now, or how many each sequence has."""
+    """Number of keys before the new ones, or of each sequence."""
     if new == total:
         return 0
     known = set() if lengths.known is None else set(lengths.known.ravel().tolist())
@@ -189,7 +189,7 @@ def _angles(
 
 
 def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
-    """The keys that a buffer holds: those of before may leave room for more, or grow."""
+    """The keys that a buffer holds: the past ones may leave room for more, or grow."""
     if isinstance(past, int) and isinstance(total, int) and not evicts:
         return max(past, total)
     if isinstance(past, int) or evicts:
@@ -201,7 +201,7 @@ def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
 
 
 def _filled_up(b: Nodes, past: Tensor, room: Size) -> Tensor | None:
-    """What is read of a buffer: all places if it may be empty, None if it is."""
+    """The part of a buffer that is read: all places if it may be empty, None if it is."""
     if isinstance(past.sizes[2], int):
         return past if past.sizes[2] else None
     if past.sizes[2] == room:

@@ -22,7 +22,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor, sum_element
 
 Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
-"""A factor; what reads it where data gives it; None if it is the ratio of sizes that are open."""
+"""A factor; a function that reads it if data gives it; None if it is the ratio of open sizes."""
 
 
 CROP = "tf_crop_and_resize"
@@ -30,12 +30,12 @@ CROP = "tf_crop_and_resize"
 
 @dataclass(frozen=True)
 class Filter:
-    """How many old elements make a new one, and what the share of each follows from."""
+    """Number of old elements that make a new one, and the parameters of their shares."""
 
     mode: str
     """nearest, linear or cubic."""
     rounding: str
-    """Which element is the nearest."""
+    """The rule for the nearest element."""
     cubic: float
     """The coefficient of cubic shares."""
     antialias: bool
@@ -46,7 +46,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Resampling:
-    """How each new element along an axis is made of the old ones."""
+    """Computes each new element along an axis from the old ones."""
 
     filter: Filter
     coordinates: str
@@ -54,7 +54,7 @@ class Resampling:
     roi: Tensor | None
     """The corners of a crop: where it starts along each axis, then where it ends."""
     elsewhere: float
-    """What lies outside the image, of a crop."""
+    """Value outside the image, for a crop."""
     count: int
     """Axes that the corners speak of."""
 

@@ -93,14 +93,14 @@ def scatter_elements(
     checked(b, indices, x.sizes[axis])
     combine = COMBINE[reduction]
     every = list(range(x.rank))
-    # Of the other axes only as many elements change as there are indices.
+    # Along the other axes only as many elements change as there are indices.
     changed = [x.sizes[i] if i == axis else indices.sizes[i] for i in every]
     if changed != list(x.sizes):
         part = b.slice(x, [0] * x.rank, changed, [1] * x.rank)
         part = scatter_elements(b, part, indices, updates, axis=axis, reduction=reduction)
         whole = b.insert_slice(part, b.value(x), [0] * x.rank, [1] * x.rank)  # pyright: ignore
         return Tensor(x.element, x.sizes, whole)
-    # The loop behind those of the result goes through the updates along the axis.
+    # The loop behind the result's loops goes through the updates along the axis.
     walked = [x.rank if i == axis else i for i in every]
     target = Reader(b, x)
     out = (b.value(b.elementwise(lambda s, x: x, x)), x.element, x.sizes, every)
@@ -163,8 +163,8 @@ def top_k(
     """
     Every element counts those that come before it: that is its place.
 
-    Of equal elements the first comes first; NaN counts as the greatest. Quadratic in the axis, but
-    all at once.
+    If elements are equal, the first comes first; NaN counts as the greatest. Quadratic in the axis,
+    but all at once.
     """
     axis = axis_of(b, axis, x.rank)
     count = sizes_in(b, k, "k")[0]
@@ -188,7 +188,7 @@ def top_k(
 
 
 def ranks(b: Nodes, x: Tensor, axis: int, descending: bool) -> Tensor:
-    """How many elements along an axis come before each, in i32."""
+    """Number of elements along an axis that come before each, in i32."""
     every = list(range(x.rank))
     out = (b.fill(0, x.sizes, I32), I32, x.sizes, every)
     other = [x.rank if i == axis else i for i in every]

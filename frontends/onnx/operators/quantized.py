@@ -43,7 +43,7 @@ def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
     if t.rank <= 1 and all(size == 1 for size in t.sizes):
         return b.reshape(t, []), []
     if t.rank > 1:
-        # Of every row or column of a matrix product: it broadcasts.
+        # A value for every row or column of a matrix product: it broadcasts.
         first = x.rank - t.rank
         return t, [None if size == 1 else i for i, size in enumerate(t.sizes, first)]
     axis = axis_of(b, axis, x.rank)
@@ -241,7 +241,8 @@ def _known_blocks(
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(b: Nodes, x: Tensor, /) -> Sequence[Tensor]:
     """
-    Quantizes to uint8, by the range of all elements and zero; the scale of nothing but zeros is 1.
+    Quantizes to uint8, by the range of all elements and zero; the scale is 1 if all elements are
+    zero.
     """
     axes = range(x.rank)
     least, greatest = minimum_over(b, x, axes, False), maximum_over(b, x, axes, False)

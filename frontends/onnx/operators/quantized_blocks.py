@@ -1,9 +1,9 @@
 """
 Weights of 2, 4 or 8 bits in blocks along an axis, which stay packed.
 
-Known weights become planes (`frontends/blocks`), whichever way the model has packed them: those of
-`MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` by blocks are the same from there on.
-Columns beyond the last whole block do not exist: what is multiplied with them is zero.
+Known weights become planes (`frontends/blocks`), whichever way the model has packed them: weights
+of `MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` by blocks are the same from there
+on. Columns beyond the last whole block do not exist: what is multiplied with them is zero.
 """
 
 from __future__ import annotations

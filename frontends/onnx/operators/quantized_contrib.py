@@ -1,5 +1,5 @@
 """
-onnxruntime's operators on quantized numbers (`com.microsoft`), by those of ONNX they stand for.
+onnxruntime's operators on quantized numbers (`com.microsoft`), in terms of ONNX's operators.
 
 An operator without products is dequantized, computed on floats and quantized again. Packed weights
 are unpacked as they are dequantized.
@@ -51,7 +51,7 @@ def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: 
 
 
 def again(b: Nodes, floats: Tensor, scale: Tensor, zero: Maybe, given: Tensor) -> Tensor:
-    """Floats quantized to the zero point's type, or to what was given where there is none."""
+    """Floats quantized to the zero point's type, or to the input's type if there is none."""
     return quantized(b, floats, scale, zero, given.element if zero is None else zero.element)
 
 

@@ -128,7 +128,7 @@ def _root(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
         """The root without what is behind its point, whatever the float was rounded to."""
         number = root.to(square.element)
         if square.element.bits == 64:
-            # A float has 24 bits of the root: its error follows from what the square lacks.
+            # A float has 24 bits of the root: its error follows from the rest of the square.
             rest = s.reinterpret(square - number * number, I64)
             step = (rest.to(root.element) / (s.maximum(root, 1) * 2)).to(I64)
             number = number + s.reinterpret(step, square.element)

@@ -51,7 +51,7 @@ def rotated(b: Nodes, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: in
     """
     Batch x heads x sequence x head size, turned by batch x sequence x angles.
 
-    What the angles do not reach stays.
+    Elements beyond the angles stay.
     """
     batch, _, half = cosines.sizes
     if not isinstance(half, int):
@@ -78,7 +78,7 @@ def rotated(b: Nodes, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: in
 def _in_heads(
     b: Nodes, x: Tensor, heads: Size | None, cosines: Tensor, sines: Tensor, interleaved: int
 ) -> Tensor:
-    """What lies in heads already, or batch x sequence x hidden."""
+    """Turns a tensor in heads, or of batch x sequence x hidden."""
     if x.rank == 4:
         return rotated(b, x, cosines, sines, interleaved)
     if not isinstance(heads, int):

@@ -38,8 +38,8 @@ def parts(
     """
     The elements around a place by their shares, whose sum is the image there.
 
-    `outer` are the indices before those of the spatial dimensions, `mode` is nearest, linear or
-    cubic. Of a place outside, `border` says what is read (`held`), or is "zeros".
+    `outer` are the indices before the spatial dimensions, `mode` is nearest, linear or cubic.
+    `border` says which element is read for a place outside (`held`), or is "zeros".
     """
     taps = [_taps(s, place, mode) for place in places]
     around: list[list[tuple[Number, Number | None, Number]]] = []
@@ -151,8 +151,8 @@ class Samples:
     """
     Samples spread over each part of each region.
 
-    How many there are along an axis may depend on the region. They are less than 1 and, but for a
-    single one, at least 1/2 apart; so no more than the size and 4 are in the image or next to it.
+    The number of samples along an axis may depend on the region. They are less than 1 and, but for
+    a single one, at least 1/2 apart; so no more than the size and 4 are in the image or next to it.
     """
 
     image: Reader
@@ -161,9 +161,9 @@ class Samples:
     shift: float
     """Coordinates begin so much after the middle of the first element."""
     scale: float
-    """Of the image, beside what the regions are numbers of."""
+    """Scale of the image relative to the regions' numbers."""
     parts: tuple[int, int]
-    """Of a region, along each axis."""
+    """Parts of a region, along each axis."""
     ratio: int
     """Samples of a part along an axis; 0: as many as it has elements."""
 
@@ -276,7 +276,9 @@ def crop_and_resize(
     mode: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:
-    """A region's ends, as parts of the image's, are those of its result, as in TensorFlow."""
+    """
+    The ends of a region, as parts of the image, map to the ends of its result, as in TensorFlow.
+    """
     if mode not in ("bilinear", "nearest"):
         b.refuse(f"mode {mode!r}", "take bilinear or nearest")
     kind = "linear" if mode == "bilinear" else mode
@@ -296,7 +298,7 @@ def crop_and_resize(
     def body(s: Scalars) -> Number:
         places = [place(s, axis) for axis in range(2)]
         one = held(s, batch.read(s, [s.index(0)]).to(I64), image.extent(s, 0), "edge")
-        # Halves away from zero; what is below zero is outside.
+        # Halves are rounded away from zero; places below zero are outside.
         near = [s.unary(math.FloorOp, at + 0.5) if kind == "nearest" else at for at in places]
         terms = parts(s, image, [one, s.index(1)], near, kind, "edge")
         for axis, at in enumerate(places):
@@ -502,7 +504,9 @@ def max_unpool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Every element looks for itself among those of its channel; of several the last wins."""
+    """
+    Every element of the result looks for its index in its channel; if several match, the last wins.
+    """
     rank = len(kernel_shape)
     steps, around = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
     image = [

@@ -1,8 +1,8 @@
 """
 Operators that move elements, and those that compute shapes.
 
-Lists of sizes, axes and positions are read from data that is known while importing; sizes among it
-may be those of inputs that are open.
+Lists of sizes, axes and positions are read from data that is known while importing; sizes in it may
+be open sizes of inputs.
 """
 
 from __future__ import annotations
@@ -380,7 +380,7 @@ def slice_(
         if stride < 0:
             backwards.append(axis)
     for axis in backwards:
-        # Of the reversed dimension, counted from its end.
+        # In the reversed dimension, positions count from its end.
         begin[axis] = x.sizes[axis] - 1 - begin[axis]
     return b.slice(reverse(b, x, backwards), begin, count, step)
 
@@ -393,7 +393,7 @@ def _sliced_by_data(
     steps: Tensor | None,
     sizes: Sequence[int],
 ) -> Tensor:
-    """A slice of given sizes; what would lie outside is the nearest element."""
+    """A slice of given sizes; an element outside is the nearest one inside."""
     count = starts.sizes[0]
     if len(sizes) != x.rank or not isinstance(count, int) or (0 in x.sizes and 0 not in sizes):
         b.refuse(f"a slice of {x} is declared to have the sizes {list(sizes)}", "mend them")

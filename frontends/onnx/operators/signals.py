@@ -56,7 +56,7 @@ def transformed(
 
 
 def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -> Any:
-    """What each component of an element adds to those of each result: 2 x taken x kept x 2."""
+    """Factor of each component of an element in each result's: 2 x taken x kept x 2."""
     turns = np.outer(np.arange(taken), np.arange(kept)) % length
     angles = 2 * np.pi / length * turns * (1 if inverse else -1)
     cosine, sine = np.cos(angles), np.sin(angles)

@@ -18,13 +18,13 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 TRAINING = "ai.onnx.preview.training"
 
 Step = Callable[..., Sequence[Number]]
-"""What new numbers there are by a rate, a count of steps, a number, its gradient, and the rest."""
+"""Computes new numbers from a rate, a count of steps, a number, its gradient, and the rest."""
 
 
 def _stepped(
     b: Nodes, rate: Tensor, count: Tensor, tensors: Sequence[Tensor], groups: int, step: Step
 ) -> list[Tensor]:
-    """`step` of each tensor with what belongs to it; all but the gradients are new."""
+    """`step` of each tensor with its other operands; all but the gradients are new."""
     size = len(tensors) // groups
     results: list[list[Tensor]] = []
     for x, *others in (tensors[i::size] for i in range(size)):

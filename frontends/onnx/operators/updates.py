@@ -26,7 +26,7 @@ def _declare(name: str, start: int, combine: Callable[[Number, Number], Number])
         """Each element combines its own: as many steps as elements, but all at once."""
         along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
         element = sum_element(x.element)
-        # The loop behind those of the result walks the dimension.
+        # The loop behind the result's loops walks the dimension.
         every = list(range(x.rank))
         out = (b.fill(start, x.sizes, element), element, x.sizes, every)
         walked = [x.rank if i == along else i for i in every]
@@ -145,7 +145,9 @@ def determinant(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Inverse", domain=MICROSOFT)
 def inverse(b: Nodes, x: Tensor, /) -> Tensor:
-    """Gauss's and Jordan's elimination: the columns of x go, those of the unit matrix change."""
+    """
+    Gauss's and Jordan's elimination: the columns of x go, the columns of the unit matrix change.
+    """
     size, outer = _rows_of(b, x), x.rank - 2
     element, every = sum_element(x.element), list(range(outer))
     wide = Reader(b, b.convert(x, element))
@@ -183,7 +185,7 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
 
 
 def _rows_of(b: Nodes, x: Tensor) -> int:
-    """How many rows a square matrix has."""
+    """Number of rows of a square matrix."""
     size = x.sizes[-1]
     if size != x.sizes[-2] or not isinstance(size, int) or not 1 <= size <= LARGEST:
         b.refuse(f"{x} is not a square matrix of up to {LARGEST} rows", "mend its shape")

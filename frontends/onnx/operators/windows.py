@@ -89,11 +89,11 @@ class Window:
     dilations: list[int]
     low: list[Size]
     high: list[Size]
-    """With what a last window in ceil_mode has beyond the padding."""
+    """Padding at the end, including elements beyond it for a last window in ceil_mode."""
     beyond: list[Size]
-    """How much of `high` that is."""
+    """Part of `high` that is beyond the padding."""
     sizes: list[Size]
-    """Of the result."""
+    """Sizes of the result."""
 
     def position(self, axis: int, output_loop: int, kernel_loop: int) -> AffineExpr:
         """The place in the padded image that a window's element has."""
@@ -142,7 +142,10 @@ def window_of(
 
 
 def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Size:
-    """What windows have beyond `size` elements, of which the last one's first `inside` are more."""
+    """
+    Number of elements that windows have beyond `size`, of which at most `step - inside` are in
+    no window.
+    """
     spare = max(0, step - inside)
     rest = (count - 1) * step + reach + spare - size
     return rest - least(rest, spare) if isinstance(rest, SymbolicSize) else max(0, rest - spare)
@@ -279,7 +282,7 @@ def conv_transpose(
             total = (image[i] - 1) * steps[i] + extra[i] + reach[i] - wanted[i]
             if not isinstance(total, int):
                 b.refuse("output_shape of a size that is open", "give the size, or pads")
-            # What is missing to the wanted size is added at the end.
+            # Elements missing to the wanted size are added at the end.
             extra[i] += max(-total, 0)
             total = max(total, 0)
             less, more = total // 2, total - total // 2
@@ -341,7 +344,7 @@ def _pooled(
     sizes = [*image.sizes[:2], *window.sizes]
     out = (b.fill(start, sizes, element), element, sizes, list(range(2 + rank)))
     walks = [window.position(i, 2 + i, 2 + rank + i) for i in range(rank)]
-    # Says how many iterations the window's loops have; nobody reads it.
+    # Gives the window's loops their numbers of iterations; it is not read.
     shape = Tensor(element, window.kernel, b.empty(window.kernel, element))
     loops = 2 + 2 * rank
 
@@ -436,7 +439,7 @@ def average_pool(
 
 
 def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding: bool) -> Tensor:
-    """Sums of windows by how many elements count, those of the padding or not."""
+    """Sums of windows divided by the number of their elements, with the padding or without."""
     plain = 1
     for i, size in enumerate(window.kernel):
         low = 0 if with_padding else window.low[i]
@@ -453,7 +456,7 @@ def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding:
 def _counts(
     b: Nodes, size: Size, window: Window, axis: int, with_padding: bool, element: Element
 ) -> Tensor:
-    """How many elements of each window along an axis are in the image, or in it and its padding."""
+    """Number of elements of each window along an axis in the image, or in it and its padding."""
     count, before = window.sizes[axis], window.low[axis]
     end = size + (window.high[axis] - window.beyond[axis] if with_padding else 0)
     taps = range(0, window.kernel[axis] * window.dilations[axis], window.dilations[axis])
