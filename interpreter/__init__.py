@@ -10,7 +10,7 @@ that it names. `reference(module, inputs)` runs the host function of a module wi
 refuses launches: it is what a compiled program is compared with. `dispatch(module, entry, ...)`
 runs one entry point of a `spirv.module` over buffers that it changes in place.
 
-How it runs: a function is compiled once into closures over a list of values; each value is a numpy
+Execution: a function is compiled once into closures over a list of values; each value is a numpy
 array over (workgroup, subgroup, lane), of length 1 along an axis on which it is uniform, and one
 instruction is one numpy operation over all invocations of many workgroups. docs/interpreter.md says
 what is exact and which of the choices that SPIR-V leaves open are taken; `Options` selects others.

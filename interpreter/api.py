@@ -75,7 +75,7 @@ def reference(
     Run a host function purely on tensors: what a compiled program is compared with.
 
     A contraction of floats is accumulated in binary64 and rounded once to the result's type, the
-    centre of what any order of accumulation may give; integers are exact modulo 2^N. A launch
+    centre of the results of all orders of accumulation; integers are exact modulo 2^N. A launch
     raises `InterpreterError`.
     """
     return _run(module, inputs, function, _options(options, None), launches=False)

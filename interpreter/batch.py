@@ -62,7 +62,7 @@ class Batch:
     A batch that `pauses` may stop (suspension.py); `resuming` are the frames in which it is still
     to go on, the next one last. `apart` says that other invocations of its workgroups are in other
     batches, so that it stops at barriers; `meets` are the lanes for which the barrier that it goes
-    on at is executed, those of all such batches or none.
+    on at is executed, of all such batches or none.
     """
 
     def __init__(self, geometry: Geometry, first: int, last: int):

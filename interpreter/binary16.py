@@ -1,5 +1,5 @@
 """
-Which binary16 values are held as binary32 while a kernel runs.
+Decides which binary16 values are held as binary32 while a kernel runs.
 
 Within a function of a `spirv.module` a binary16 value that only arithmetic reads, perhaps after
 some turns of a loop, is held as binary32, rounded to binary16's numbers after every instruction:
@@ -103,14 +103,14 @@ class WidenedValues:
     def moves(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> list[Convert | None]:
-        """How each value becomes another one's at run time; None where it is as it should be."""
+        """The conversion of each value to its target at run time; None if none is needed."""
         return [
             self._converter(self.held(source), self.held(target))
             for source, target in zip(sources, targets, strict=True)
         ]
 
     def narrowing(self, value: SSAValue) -> Convert | None:
-        """How a value becomes what its type says."""
+        """The conversion of a value to its own type."""
         return self._converter(self.held(value), False)
 
     @staticmethod
@@ -169,7 +169,7 @@ _PASSING = (
 
 
 def _targets(use: Use) -> list[SSAValue]:
-    """What an operand of a terminator becomes."""
+    """The values that an operand of a terminator becomes."""
     op, number = use.operation, use.index
     match op:
         case control_flow.BranchOp():

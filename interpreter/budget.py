@@ -9,11 +9,13 @@ from xdsl.ir import Operation
 from xdsl_spirv.interpreter.errors import InterpreterError
 
 BLOCKS = 10_000_000
-"""How many blocks a checked or scheduled launch executes unless its options say otherwise."""
+"""Number of blocks that a checked or scheduled launch executes unless its options say otherwise."""
 
 
 class Budget:
-    """How many blocks a launch may still execute; a block that many lanes share counts once."""
+    """
+    Number of blocks that a launch may still execute; a block that many lanes share counts once.
+    """
 
     def __init__(self, limit: int):
         self.limit = limit

@@ -7,8 +7,8 @@ while a kernel runs. A value that dies inside its block gives its slot to a late
 holds no more arrays than are alive at once.
 
 A value used in a block other than its own may be defined under one mask and used under another.
-When the batch says that the region has parted its lanes, it is merged with what the slot held
-before.
+When the batch says that the region has parted its lanes, the value is merged with the slot's old
+one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ Slots: TypeAlias = tuple[int, ...]
 
 WAVE = 0
 RETURNED = 1
-"""The slots of the batch and of what the function returns."""
+"""The slots of the batch and of the function's result."""
 
 TEMPORARIES = 4
-"""How many arrays of the largest value's size an instruction may need beside its operands."""
+"""
+Number of arrays of the largest value's size that an instruction may need in addition to its
+operands.
+"""
 
 RETURNS = (
     "spirv.Return",
@@ -225,7 +228,7 @@ class Compiler:
         return value in self._escaping
 
     def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:
-        """How to merge each escaping value with its slot; None for those of one block."""
+        """The merge of each escaping value with its slot; None for values of one block."""
         return [
             merger(self.context.form(value.type)) if self.escapes(value) else None
             for value in values

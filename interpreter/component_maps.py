@@ -1,5 +1,5 @@
 """
-Which invocation holds which component of a cooperative matrix (CM-18).
+Maps components of cooperative matrices to invocations (CM-18).
 
 `row-major`, `column-major` and `opaque` deal the components out to the invocations in turn, in that
 order or a pseudo-random one. `lavapipe` and `nvidia` are what those drivers were measured to do
@@ -8,10 +8,10 @@ columns and others by rows. NVIDIA's (32 invocations) gives four invocations a l
 (a row of A or of the accumulator, a column of B; an accumulator's components stand in pairs), eight
 lines to the subgroup, and repeats that along the lines, then across them.
 
-Those of other devices are data in `targets/`, with their sources: bits of a component's row and
+Maps of other devices are data in `targets/`, with their sources: bits of a component's row and
 column by bits of the invocation's number and of the component's. On RDNA 3 several invocations hold
-each component of A and B, so that there are more than rows * columns of them; of what they insert
-the first invocation's counts, which is also the one that stores it.
+each component of A and B, so that there are more than rows * columns of them; if they insert
+different values the first invocation's counts, which is also the one that stores it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ USES = {
 @cache
 def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | None:
     """
-    (lanes, components) of the components that each invocation holds, counted row by row; None where
-    the mapping is not data or says nothing about such matrices.
+    (lanes, components) of the components that each invocation holds, counted row by row; None if
+    the mapping is not data or does not cover such matrices.
     """
     if mapping in RULES or form.scope != Scope.Subgroup:
         return None
@@ -53,7 +53,10 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
 
 
 def _spread(names: tuple[str, ...], columns: int) -> Array:
-    """What each number adds to a position, by the row's or column's bit that its bits are."""
+    """
+    The step that each number adds to a position, by the row's or column's bit that each of its bits
+    is.
+    """
     positions = np.zeros(1 << len(names), np.int64)
     for number, name in enumerate(names):
         step = 0 if name == "-" else (1 << int(name[1:])) * (columns if name[0] == "r" else 1)
@@ -72,7 +75,7 @@ def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
 
 
 def count(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> int:
-    """How many components an invocation holds; all are shared out, and rounded up."""
+    """Number of components of an invocation; all are shared out, and rounded up."""
     table = fragment(mapping, form, lanes)
     return -(-form.rows * form.columns // lanes) if table is None else table.shape[1]
 

@@ -52,8 +52,8 @@ def given_scalar(number: Any, dtype: DType) -> Array:
     """
     A number that a caller gives, as an array of no dimensions.
 
-    Raises ValueError, whose message is a predicate, for what the type has no value for: there is no
-    silent truncation. An integer may be given signed or unsigned, a float is rounded.
+    Raises ValueError, whose message is a predicate, for a number that the type has no value for:
+    there is no silent truncation. An integer may be given signed or unsigned, a float is rounded.
     """
     if not _is_number(number):
         raise ValueError(f"is one number, not {number!r}")

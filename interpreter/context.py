@@ -53,7 +53,7 @@ class Runnable(Protocol):
     lane_bytes: float
 
     def __call__(self, batch: Batch, arguments: Sequence[Any]) -> Any:
-        """Run it for the active lanes; what it returns."""
+        """Run it for the active lanes and return its result."""
         ...
 
 
@@ -99,7 +99,7 @@ class Context:
         self.memories = Memories()
         self.checker: Observer | None = None
         self.compiler: Callable[[Operation], Any] | None = None
-        """What compiles a function that is checked."""
+        """Compiles a function that is checked."""
         self.steps = Budget.of(options.max_steps)
         self.products = 0
         self.clock = 0

@@ -103,7 +103,7 @@ class Debug:
     """Block and line of the operation before, in the module's text and in the source."""
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
-        """The step of `op`, followed by what is asked for."""
+        """The step of `op`, followed by breakpoints and traces."""
         begins = self._begins(op)
         breaks = [b for b in self.breaks if b.names(op, begins)]
         self.reached |= {b.at for b in breaks}
@@ -132,7 +132,7 @@ class Debug:
         return debugged
 
     def _begins(self, op: Operation) -> Begins:
-        """Which lines an operation is the first of, asked in the order of its block."""
+        """The lines that an operation is the first of, asked in the order of its block."""
         place, line = source_of(op), places.line_of(op)
         now = (line, None if place is None else (place.file, place.line))
         begun: list[bool] = []
@@ -215,7 +215,7 @@ class Stop:
         return spread_out(value, form, self.batch) if self.in_kernel else np.asarray(value)
 
     def _find(self, name: str) -> tuple[Any, Form]:
-        """What a name stands for, and its form."""
+        """The value of a name, and its form."""
         variables = self._variables()
         if name in variables and not (name == "result" and self.op.results):
             return variables[name]

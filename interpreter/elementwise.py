@@ -3,8 +3,8 @@ Arithmetic that the kernel-level dialects and SPIR-V share: one function for one
 
 Each function works component by component on arrays of its operands' natural dtypes. Where SPIR-V
 leaves a result undefined (division by zero, the most negative integer divided by -1, a shift by the
-width or more) the result is a definite one: 0, the wrapped quotient, and what shifting one bit at
-a time would give.
+width or more) the result is a definite one: 0, the wrapped quotient, and the result of shifting one
+bit at a time.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ def shift_right_arithmetic(a: Array, b: Array) -> Array:
 
 
 def _amount(a: Array, b: Array) -> Array:
-    """A shift's amount, read without sign, in the width of what is shifted, at most that width."""
+    """
+    A shift's amount, read without sign, in the width of the shifted value, at most that width.
+    """
     amount = unsigned(b)
     bits = a.dtype.itemsize * 8
     return np.minimum(amount, bits).astype(unsigned(a).dtype, copy=False)

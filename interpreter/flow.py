@@ -1,9 +1,9 @@
 """
 Regions with branches: blocks run one after the other while the lanes agree, and by mask when not.
 
-Blocks are numbered so that a block comes after those that lead to it, and what follows a loop after
-all of the loop. While all lanes go the same way, running a region is following block numbers. When
-a branch parts them, each lane waits at its next block, and the lowest-numbered block with waiting
+Blocks are numbered so that a block comes after its predecessors, and blocks behind a loop after all
+of the loop. While all lanes go the same way, running a region is following block numbers. When a
+branch parts them, each lane waits at its next block, and the lowest-numbered block with waiting
 lanes runs next, with just those: so lanes meet again where the branches merge, and lanes that leave
 a loop wait for the others to finish it.
 
@@ -181,7 +181,8 @@ class Flow:
         if batch.nobody:
             batch.nobody = False
             return pending
-        # What the others bring to a block must not replace what those who left have put there.
+        # The values of other lanes for a block must not replace values of lanes that have left
+        # already.
         batch.partial = batch.partial or bool(pending)
         try:
             going = self.terminators[number](env)
@@ -266,7 +267,7 @@ def _priority(number: int) -> int:
 
 def block_order(region: Region) -> list[Block]:
     """
-    Reverse post-order in which a loop's blocks stand before what follows the loop.
+    Reverse post-order in which a loop's blocks stand before the blocks behind it.
 
     Blocks that no branch reaches are left out.
     """
@@ -274,7 +275,7 @@ def block_order(region: Region) -> list[Block]:
         return list(region.blocks)
     leads = {block: _successors(block) for block in region.blocks}
     reach = {block: _reachable(block, leads) for block in region.blocks}
-    # Those that cannot come back come first: they get the higher numbers.
+    # Successors that cannot come back come first: they get the higher numbers.
     after = {
         block: sorted(successors, key=lambda successor: block in reach[successor])
         for block, successors in leads.items()

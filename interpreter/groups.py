@@ -40,11 +40,11 @@ class Group:
         return row.reshape(row.shape[0], batch.subgroups, batch.lanes, *row.shape[3:])
 
     def members(self, batch: Batch) -> int:
-        """How many invocations a group has room for."""
+        """Number of places for invocations in a group."""
         return batch.subgroups * batch.lanes if self.workgroup else batch.lanes
 
     def invocations(self, batch: Batch) -> int:
-        """How many invocations a full group has."""
+        """Number of invocations in a full group."""
         return batch.geometry.invocations if self.workgroup else batch.lanes
 
     def ids(self, batch: Batch) -> Array:

@@ -53,7 +53,7 @@ class Strided:
 
 
 Placed: TypeAlias = Attribute | Strided
-"""A type, with what its struct says of its matrices."""
+"""A type, with its struct's decorations of its matrices."""
 
 
 def plain_type(type: Placed) -> Attribute:

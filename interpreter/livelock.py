@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.suspension import FlowFrame, Stopped
 from xdsl_spirv.interpreter.waiting import Watch
 
 SHOWN = 4
-"""How many loops, reads and instructions a message names."""
+"""Number of loops, reads and instructions that a message names."""
 
 
 class Described:
@@ -34,7 +34,7 @@ class Described:
         self.context = context
 
     def loop(self, watch: Watch, stopped: Sequence[Stopped]) -> list[str]:
-        """Returns who waits in a loop, and for what."""
+        """Describes the invocations that wait in a loop, and their reads."""
         if not watch.pointers:
             return [f"{_who(stopped)} in the loop that ends at {places.describe(watch.op)}"]
         lines = [f"{_who(stopped)} in a loop:"]
@@ -103,7 +103,7 @@ def _who(stopped: Sequence[Stopped]) -> str:
 
 
 def _first(value: Any, stopped: Stopped) -> Any:
-    """A value in the first lane that has stopped; None of what is not a number."""
+    """A value in the first lane that has stopped; None for other kinds of values."""
     if not isinstance(value, np.ndarray) or value.ndim != 3:
         return None
     array: Array = np.broadcast_to(value, stopped.batch.shape)  # pyright: ignore
@@ -138,6 +138,6 @@ def describe(
             "inside the loop"
         )
     else:
-        cause = "WAIT-01: everybody who is left waits for what nobody will write"
+        cause = "WAIT-01: everybody who is left waits for a write that will not come"
         remedy = "let somebody write it before waiting, and launch all who are waited for"
     return InterpreterError(cause + "".join(f"\n  {line}" for line in lines), place, remedy)

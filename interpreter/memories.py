@@ -1,9 +1,9 @@
 """
 The buffers of a launch as one address space.
 
-A buffer's physical address is that of its numpy array in this process (`array.ctypes.data`), which
-a caller can put into other buffers or push constants; what lies at no buffer's addresses is a
-pointer into nothing.
+A buffer's physical address is the address of its numpy array in this process (`array.ctypes.data`),
+which a caller can put into other buffers or push constants; another address is a pointer to no
+memory.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Memories:
     ) -> None:
         """
         Make every buffer a memory; those that no variable binds are reached by address. Copies lie
-        where the program expects the originals. What was bound before is forgotten.
+        where the program expects the originals. Earlier bindings are forgotten.
         """
         self._by_place.clear()
         for place, array in buffers.items():

@@ -45,8 +45,8 @@ class Memory:
     One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages,
     `names` are the module's variables that are bound to it; `shadow` is what the checks know of it,
     `address` where a program finds it, `shape` that of the array whose bytes they are, `size` how
-    many bytes of a row belong to it, `defined` whether it begins with a value. What lies outside of
-    a `robust` one reads as 0 and is not written (robustBufferAccess2).
+    many bytes of a row belong to it, `defined` whether it begins with a value. Accesses outside of
+    a `robust` one read 0 and are not written (robustBufferAccess2).
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Pointer:
         if (rest if mask is None else rest & mask).any():
             raise InterpreterError(
                 f"a pointer into {self.memory.label or 'memory'} is not a multiple of {size} "
-                "bytes, the size of what it points to",
+                "bytes, the size of its pointee",
                 remedy="check the strides and offsets of the types",
             )
         return address // size
@@ -403,7 +403,10 @@ def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
 
 
 def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> Pointer:
-    """The pointer of the first active lane along `axes`, for what a scope does as one (CM-27)."""
+    """
+    The pointer of the first active lane along `axes`, for an access that a scope performs as one
+    (CM-27).
+    """
     if isinstance(pointer, Pointers):
         raise InterpreterError(
             "a cooperative access through a pointer into several memories",

@@ -1,5 +1,6 @@
 """
-The choices that a run leaves to its caller: subgroup size, memory, and what SPIR-V leaves open.
+The choices that a run leaves to its caller: subgroup size, memory, and choices that SPIR-V leaves
+open.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.errors import InterpreterError
 
 Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
-"""How binary32 becomes bfloat16 (BF-07)."""
+"""Rounding of binary32 to bfloat16 (BF-07)."""
 
 Mapping: TypeAlias = str
 """
-Which invocation holds which component of a cooperative matrix (CM-18).
+Map from invocations to components of a cooperative matrix (CM-18).
 
 `row-major` and `column-major` deal the components out to the lanes in turn, in that order; `opaque`
 deals them out in a fixed pseudo-random order, which no sensible program can depend on. `lavapipe`
@@ -33,7 +34,7 @@ RULES: tuple[Mapping, ...] = ("row-major", "column-major", "opaque", "lavapipe",
 
 
 def mappings() -> tuple[Mapping, ...]:
-    """Every mapping that has a name: those that are code, then those of targets."""
+    """Every mapping that has a name: the ones in code, then the ones of targets."""
     known = (name for name in targets.names() if targets.load(name).component_map)
     return *RULES, *(name for name in known if name not in RULES)
 
@@ -45,11 +46,11 @@ def mapping_of(target: str) -> Mapping:
 
 Accumulation: TypeAlias = Literal["binary32", "halves", "exact", "magnitudes"]
 """
-How a floating cooperative MulAdd sums (CM-25).
+Order of the sums of a floating cooperative MulAdd (CM-25).
 
 `binary32`: products in numpy's order, then C, rounded once; `halves`: C, then the products' first
 half, then the second, each sum rounded to the accumulators' type; `exact`: in binary64, rounded
-once. `magnitudes` is |A| |B| + |C|, what intervals are derived from, and no result.
+once. `magnitudes` is |A| |B| + |C|, from which intervals are derived, and is not a result.
 """
 
 
@@ -63,7 +64,7 @@ def _has_map(name_or_path: str) -> bool:
 @dataclass(frozen=True)
 class MemoryBudget:
     """
-    How much memory the values and the Workgroup memory of the workgroups in flight may take.
+    Bytes that the values and the Workgroup memory of the workgroups in flight may take.
 
     Workgroups run in chunks of as many as fit, at least one. Small chunks also keep the values in
     the processor's caches: the default is a compromise measured on tiled matrix multiplications.
@@ -97,7 +98,7 @@ class Debugger(Protocol):
     """The protocol of debuggers, which see instructions while they run (debug.py)."""
 
     def attach(self, op: Operation, step: Any, compiler: Any) -> Any:
-        """The step of an operation, followed by what is asked for."""
+        """The step of an operation, followed by the observer's own."""
         ...
 
     def check_reached(self) -> None:

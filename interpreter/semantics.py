@@ -1,5 +1,5 @@
 """
-How an operation says what it means, and how its meaning is found.
+Registers the meaning of operations, and finds it.
 
 Meaning has two stages. The first sees the operation once, when its function is compiled: types,
 properties, constants. It returns the second, which sees only arrays, each time it runs:

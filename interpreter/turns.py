@@ -1,5 +1,6 @@
 """
-Who runs next: batches that wait let others run; a launch in which all wait for ever is an error.
+Chooses the next batch to run: batches that wait let others run; a launch in which all wait for ever
+is an error.
 
 A chunk of workgroups is one batch, and runs to its end before the next chunk begins, unless it
 comes to a round of a loop that leads nowhere (waiting.py). Then it stops. Workgroups of which no
@@ -8,8 +9,8 @@ When none gets any further, subgroups without a lane in the loop are parted from
 stop at the next barrier until those have come; when that leads nowhere either, the next chunk
 begins. So workgroups and subgroups make progress independently of each other, as they do on
 devices. Invocations of one subgroup do not: Vulkan promises them nothing, and many devices run them
-in lockstep. So a loop that waits for what another invocation of its subgroup does behind the loop
-is refused (WAIT-02).
+in lockstep. So a loop that waits for an action of another invocation of its subgroup behind the
+loop is refused (WAIT-02).
 
 If no batch gets any further in a whole turn, no chunk is left to begin and no byte of memory has
 changed, then nothing ever will: that is WAIT-01.
@@ -81,7 +82,7 @@ def _scope(op: Operation, context: Context) -> Scope | None:
 
 
 def chunk_size(context: Context, code: Runnable) -> int:
-    """How many workgroups fit the memory budget, at least one."""
+    """Number of workgroups that fit the memory budget, at least one."""
     lanes = context.geometry.subgroups * context.geometry.lanes
     per_workgroup = code.lane_bytes * lanes + context.workgroup_bytes
     return max(1, int(context.options.memory.bytes // max(per_workgroup, 1)))

@@ -1,12 +1,12 @@
 """
 Loops that wait: which loops may, and when a round of one has led nowhere.
 
-A loop may wait if one of its branches depends on what it reads from memory that the module writes;
-other loops are not looked at while they run. A round of a loop has led nowhere if everything that
-decides the loop's branches is as in an earlier round, for the same invocations: the loop-carried
-values and variables that the branches depend on, and what was read. Such a round will repeat until
-somebody else writes. Counters that decide nothing may count meanwhile; one that is compared with a
-limit decides, so that a loop which gives up in the end never counts as one that waits.
+A loop may wait if one of its branches depends on memory that the module writes; other loops are not
+watched while they run. A round of a loop has led nowhere if everything that decides the loop's
+branches is as in an earlier round, for the same invocations: the loop-carried values and variables
+that the branches depend on, and the values read. Such a round will repeat until somebody else
+writes. Counters that decide nothing may count meanwhile; one that is compared with a limit decides,
+so that a loop which gives up in the end never counts as one that waits.
 
 A batch in such a round stops (`Suspended`), and others run (turns.py).
 """
@@ -47,7 +47,7 @@ QUIET = 32
 DECIDING = {BranchConditionalOp, SwitchOp}
 BRANCHES = {BranchOp, BreakOp, ContinueOp, *DECIDING}
 WRITING = {StoreOp, CopyMemoryOp, GLModfOp, GLFrexpOp, FunctionCallOp}
-"""Operations by what they are to a loop; the last may write variables of the invocation."""
+"""Operations by their role in a loop; the last may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
 """A variable of a function, or the symbol of one of the module."""
@@ -130,7 +130,7 @@ class Slice:
         return [*op.operands, *self._read(op, value)]
 
     def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
-        """What an operation reads: of variables, what was stored there."""
+        """The values that an operation reads: for variables, the values stored there."""
         shared = next((operand for operand in op.operands if is_shared(operand)), None)
         if isinstance(op, FunctionCallOp):
             self._call(op)

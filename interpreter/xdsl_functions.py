@@ -34,7 +34,7 @@ DIALECTS = ("linalg", "tensor", "arith", "math", "memref", "bufferization", "scf
 
 
 class HostFunctions(InterpreterFunctions):
-    """Every operation of a host function, on numpy arrays; `options` are those of its kernels."""
+    """Every operation of a host function, on numpy arrays; `options` apply to its kernels."""
 
     def __init__(self, options: Options | None = None):
         self.options = options or Options()
@@ -68,7 +68,10 @@ class HostFunctions(InterpreterFunctions):
 
 @cache
 def _operations() -> set[type[Operation]]:
-    """What `Host` runs, class by class: xDSL's interpreter does not look at base classes."""
+    """
+    The operations that `Host` runs, class by class: xDSL's interpreter does not look at base
+    classes.
+    """
     dialects = Universe.get_multiverse().all_dialects
     offered = {op for name in DIALECTS for op in dialects[name]().operations}
     # A dialect may offer a class that only reads the text and makes operations of its base.

@@ -19,14 +19,14 @@ tables say which operands make a defined value undefined (sources.py). Memory th
 shadow bytes (memory.py); a variable without bytes has a shadow beside its value.
 
 An undefined value is reported where it first matters: at a branch, in an address, in a store to a
-buffer, in an operand that the scope must agree on. A copy of undefined memory that nobody looks at
-is not a finding.
+buffer, in an operand that the scope must agree on. A copy of undefined memory that is not used is
+not a finding.
 
-Races are found by the order that the Vulkan memory model gives, not by what happened: lanes run in
-lockstep here, but that is not an ordering. Each granule of shared memory remembers its last writer
-and readers with a time stamp (history.py); a barrier moves its scope's horizon, before which
-accesses are ordered (horizons.py). What atomics order is worked out for the accesses that horizons
-leave open (races.py, knowledge.py).
+Races are found by the order that the Vulkan memory model gives, not by the order of execution:
+lanes run in lockstep here, but that is not an ordering. Each granule of shared memory remembers its
+last writer and readers with a time stamp (history.py); a barrier moves its scope's horizon, before
+which accesses are ordered (horizons.py). The order that atomics give is worked out for the accesses
+that horizons leave open (races.py, knowledge.py).
 
 A finding is recorded once for each (check, instruction). After it the run goes on with the value
 that docs/interpreter.md gives, so that one run finds several bugs. docs/checks.md lists the rules

@@ -16,7 +16,7 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
-"""How an instruction's granules lay over (w, s, l): the shape, the active ones, further axes."""
+"""Layout of an instruction's granules over (w, s, l): the shape, the active ones, further axes."""
 
 
 class Access:
@@ -44,7 +44,7 @@ class Access:
         self.offset = 0
         """Where the memory begins in its region."""
         self.new: Callable[[], Array] | None = None
-        """What a store is about to write to the elements, and what they hold."""
+        """Values that a store is about to write to the elements, and the old ones."""
         self.old: Callable[[], Array] | None = None
         self.layout: Layout = (), None, ()
 

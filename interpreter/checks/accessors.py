@@ -1,5 +1,6 @@
 """
-Who accessed a place in memory: one invocation, or all of a subgroup, a workgroup or several.
+Codes for the accessors of a place in memory: one invocation, or all of a subgroup, a workgroup or
+several.
 
 A history keeps one code for each place, so whoever reads it together with others is joined to the
 smallest group that holds them all. A code is a kind, an absolute number of that kind in the launch,
@@ -31,7 +32,7 @@ SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP, SAME_DEVICE = range(4)
 
 
 class Accessors:
-    """The codes of one chunk's invocations, and what codes of the launch have in common."""
+    """The codes of one chunk's invocations, and the common parts of codes in the launch."""
 
     def __init__(self, batch: Batch):
         shape = batch.shape

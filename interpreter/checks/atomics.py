@@ -104,7 +104,7 @@ class CheckedAtomic:
         return result, shadow
 
     def _shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
-        """What is undefined of what it reads; what it writes is defined."""
+        """Undefined bits of the value read; the value written counts as defined."""
         undefined = self.checker.shadow_of(access.memory).undefined
         if undefined is None:
             return None
@@ -120,6 +120,6 @@ class CheckedAtomic:
 
 
 def _merge(lanes: Mask, new: tuple[Any, Shadow], old: tuple[Any, Shadow]) -> tuple[Any, Shadow]:
-    """The results of two memories, and what is undefined of either."""
+    """The results of two memories, and the undefined parts of either."""
     shadows = [shadow for shadow in (new[1], old[1]) if shadow is not None]
     return merge_results(lanes, new[0], old[0]), largest(shadows) if shadows else None

@@ -34,7 +34,7 @@ class Checker(Findings):
         self.counters = Counters(checks.report) if checks.counters else None
         self.chunk: Batch = None  # pyright: ignore
         self.others: dict[Batch, tuple[dict[Operation, list[Array]], dict[str, Any] | None]] = {}
-        """What was known of chunks that wait."""
+        """Knowledge of chunks that wait."""
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
         """A batch of a chunk runs, perhaps after batches of others."""

@@ -1,16 +1,16 @@
 """
-Does a result depend on what the specifications leave to implementations?
+Checks that results do not depend on choices of an implementation.
 
-A launch's first workgroups run again, unchecked, with other choices, and what they write is
-compared with what the launch wrote there (with a run of the same workgroups, where atomics let
-others change it). Bits may not depend on the component mapping (CM-18).
-Floats may depend on the order of a MulAdd's additions and on bfloat16's rounding within an
-interval. That of docs/numerics.md is (n + 1) u M + v |x| + (2 n + 1) s, where M is what the kernel
-computes from absolute values: a run in which every MulAdd is |A| |B| + |C| gives it, as long as
-everything after the MulAdds is linear or clamps. n, the length of the longest sum, is at most the
-number of MulAdds that were executed times their K. A kernel whose floats go through nothing but
-such operations, to floats in memory, stays in the interval by its derivation: nothing runs. Where a
-kernel applies another function to floats no interval is derived, and only integers are compared.
+A launch's first workgroups run again, unchecked, with other choices, and their results are compared
+with the launch's (with a run of the same workgroups, where atomics let others change it). Bits may
+not depend on the component mapping (CM-18). Floats may depend on the order of a MulAdd's additions
+and on bfloat16's rounding within an interval. That of docs/numerics.md is (n + 1) u M + v |x| + (2
+n + 1) s, where M is what the kernel computes from absolute values: a run in which every MulAdd is
+|A| |B| + |C| gives it, as long as everything after the MulAdds is linear or clamps. n, the length
+of the longest sum, is at most the number of MulAdds that were executed times their K. A kernel
+whose floats go through nothing but such operations, to floats in memory, stays in the interval by
+its derivation: nothing runs. Where a kernel applies another function to floats no interval is
+derived, and only integers are compared.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Run: TypeAlias = Callable[[Options, dict[Place, Array]], Context]
 """Run the first workgroups with some options over some buffers."""
 
 SAMPLE = 8
-"""How many workgroups run again."""
+"""Number of workgroups that run again."""
 
 LINEAR = (
     arithmetic.FAddOp,
@@ -196,14 +196,14 @@ class Choices:
                 return
 
     def _different(self, place: Place, own: Array, other: Array) -> Array:
-        """Where bits differ, of what the workgroups that ran again have written."""
+        """Places written by the repeated workgroups where bits differ."""
         different = _raw(own) != _raw(other)
         if self.partial and different.any():
             different &= _raw(other) != _raw(self.before[place])
         return different
 
     def _beyond(self, rule: str, own: Array, other: Array, magnitude: Array) -> Array:
-        """Which of two floats do not both lie in the derived interval."""
+        """Floats of which one or both lie outside of the derived interval."""
         dtype = own.dtype
         own, other, magnitude = (x.astype(np.float64) for x in (own, other, magnitude))
         allowed = self._allowed(rule, own, np.abs(magnitude), dtype)
@@ -244,7 +244,7 @@ class Choices:
             rule,
             op.name,
             f"the result at {name_of_buffer(op, place)} is another one with {what}",
-            "let no result depend on what an implementation may choose",
+            "let no result depend on an implementation's choice",
         )
         finding.values = [
             f"{count} elements differ, the first at {list(first)}: {own[first]} and {other[first]}"
@@ -263,7 +263,7 @@ class Choices:
             op, rule = self.bfloat, "CHOICE-03"
         assert op is not None
         message = f"the program fails where an implementation may choose: {error}"
-        remedy = "let no address depend on what an implementation may choose"
+        remedy = "let no address depend on an implementation's choice"
         self._add(Finding(rule, op.name, message, remedy), op)
 
     def _add(self, finding: Finding, op: Operation) -> None:
@@ -293,7 +293,7 @@ SAID_BY_OTHERS = ("lavapipe", "nvidia-h200")
 
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
     """
-    The mappings that say something about all of some modules' matrices in subgroups of `lanes`.
+    The mappings that cover all of some modules' matrices in subgroups of `lanes`.
 
     Where a mapping gives an invocation
     more components than its share, as for several that hold the same, it is left out for modules
@@ -327,7 +327,7 @@ def _form(type: Any) -> CooperativeMatrix | None:
 
 
 def sees_components(module: Operation) -> Operation | None:
-    """The first operation of a module that looks at what an invocation holds of a matrix."""
+    """The first operation of a module that looks at an invocation's components of a matrix."""
     return next((op for op in module.walk() if _sees_components(op)), None)
 
 

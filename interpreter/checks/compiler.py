@@ -1,8 +1,8 @@
 """
 Compiling a function so that every step sees its operands' shadows.
 
-A value's slot is followed by its shadow's. What an operation's check does is found like its
-meaning, by exact class (`CHECKED`); the rest is values.py's general rule.
+A value's slot is followed by its shadow's. An operation's check is found like its meaning, by exact
+class (`CHECKED`); the rest follows values.py's general rule.
 """
 
 from __future__ import annotations
@@ -280,7 +280,9 @@ def stage_of(op: Operation, kind: str) -> CheckedStage:
 
 
 def observe(context: Context, checks: Checks) -> None:
-    """Have the functions of a module checked: those of SPIR-V, not the kernels before it."""
+    """
+    Have the functions of a module checked: functions of SPIR-V only, not the kernels before it.
+    """
     checker = context.checker = Checker(context, checks)
     context.steps = context.steps or Budget(BLOCKS)
 

@@ -43,8 +43,8 @@ def loading(
     op: Any, compiler: CheckedCompiler, stage: Stage, placing: Sequence[int], moved: int | None
 ) -> Checked:
     """
-    An instruction that loads where the operands `placing` say, with the number of one that stands
-    for what is not loaded, if there is such a one.
+    An instruction that loads at the places of the operands `placing`; `moved` is the number of the
+    operand for elements that are not loaded, if there is one.
     """
     context, plain = compiler.context, PlainAccess(compiler.checker, op)
     load: PlainLoader = plain.load

@@ -23,7 +23,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.source.source_map import in_source, map_of
 
 SHOWN = 4
-"""How many invocations a finding names."""
+"""Number of invocations that a finding names."""
 
 
 @dataclass
@@ -171,12 +171,12 @@ class Findings:
         return True
 
     def spot(self, memory: Memory, byte: int) -> str:
-        """A byte of a memory, by the source's name of what lies there if that is known."""
+        """A byte of a memory, with the source's name of the variable there if it is known."""
         name = self.part(memory, byte)
         return f"at `{name}` (byte {byte})" if name else f"at byte {byte}"
 
     def part(self, memory: Memory, byte: int) -> str:
-        """The source's name of what lies at a byte of a memory; empty if it is not known."""
+        """The source's name of the variable at a byte of a memory; empty if it is not known."""
         source = map_of(self.context.module)
         return (
             "" if source is None else source.names.element(memory.label, byte, self.context.lengths)

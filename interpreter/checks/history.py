@@ -1,5 +1,5 @@
 """
-Who wrote and who read each place of memory last.
+Records the last writer and the readers of each place of memory.
 
 Memory is divided into granules, of the finest step that its accesses take. For each, two words
 keep the last write and the reads since: a time stamp and a code (accessors.py). Where several read
@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.memory import Memory, Rows
 from xdsl_spirv.interpreter.numbers import Array
 
 KEPT = 1 << 24
-"""How many single accesses of a region are kept; of more only the groups are known."""
+"""Number of single accesses of a region that are kept; beyond it only groups are known."""
 
 Single: TypeAlias = tuple[Array, Array]
 """Granules, and the words of single accesses to them."""
@@ -49,7 +49,7 @@ class Region:
         self._kept = 0
 
     def words_of(self, which: str) -> Array:
-        """Further words: those of reads through one variable."""
+        """Further words: one word a granule for reads through one variable."""
         if which not in self.words:
             self.words[which] = np.zeros(self.count * self.length, np.int64)
         return self.words[which]
@@ -152,7 +152,7 @@ class Histories:
         self.buffers = [bytes for bytes in shared if self._is_written(bytes.names)]
 
     def of(self, memory: Memory, granule: int) -> History | None:
-        """The history of a memory, None if nothing writes it or nobody shares it."""
+        """The history of a memory, None if it is not written or not shared."""
         if memory.rows == "lane":
             return None
         if memory.rows == "workgroup":

@@ -5,7 +5,7 @@ A control barrier moves a horizon to the present. There are four, since a write 
 before another invocation's read, but have been made available before it and be made visible to it,
 and either may be done by the accesses themselves or by barriers:
 
-- EXECUTION: what lies before it happens before what comes now;
+- EXECUTION: accesses before it happen before later ones;
 - AVAILABLE: a barrier has made it available;
 - VISIBLE: a barrier has made visible what was available by itself;
 - SEEN: a barrier has made it available and one has made it visible since.

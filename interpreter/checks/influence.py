@@ -1,5 +1,5 @@
 """
-Which memory can change what another memory holds: by values, addresses and branches.
+Finds the memory that can change another memory's contents: by values, addresses and branches.
 
 Used to tell whether a difference in a result is the consequence of a race somewhere else. An answer
 may be yes where it should be no, through calls and pointers whose variable is not obvious.
@@ -95,7 +95,9 @@ def _decides(op: Operation) -> bool:
 
 
 def _incoming(block: Block) -> list[SSAValue]:
-    """What may become a block's arguments: what the terminators of its region pass on."""
+    """
+    The values that may become a block's arguments: what the terminators of its region pass on.
+    """
     region = block.parent
     if region is None:
         return []
@@ -108,7 +110,9 @@ def _incoming(block: Block) -> list[SSAValue]:
 
 
 def _conditions(op: Operation) -> list[SSAValue]:
-    """What decides whether an instruction is executed: branches of the regions around it."""
+    """
+    The values that decide whether an instruction is executed: branches of the regions around it.
+    """
     conditions: list[SSAValue] = []
     region = op.parent_region()
     while region is not None:

@@ -2,10 +2,10 @@
 Tracks what atomics order: the accesses of others that each invocation knows to lie behind it.
 
 A release makes a record of all that its invocation knows; the record stays with the location that
-the atomic writes, joined by those of later read-modify-writes (the release sequence), until a store
-without a release begins anew. Who acquires there takes over what the records hold, if the scopes of
-both sides hold both invocations, for the storage that both sides name. A memory barrier releases
-with the atomic writes behind it, and acquires with the atomic reads before it.
+the atomic writes, joined by the records of later read-modify-writes (the release sequence), until a
+store without a release begins anew. An acquire there takes over the records, if the scopes of both
+sides hold both invocations, for the storage that both sides name. A memory barrier releases with
+the atomic writes behind it, and acquires with the atomic reads before it.
 
 Nothing of this is computed while a launch runs: atomics and barriers are only logged. The log is
 read when an access is found that no barrier orders, which does not happen in most launches.
@@ -45,7 +45,7 @@ LOGGED = 1 << 23
 
 @dataclass
 class Barrier:
-    """A logged barrier: its parties by subgroup or workgroup, or one that holds nobody up."""
+    """A logged barrier: its parties by subgroup or workgroup, or a barrier that does not wait."""
 
     op: Operation
     stamp: int
@@ -59,7 +59,7 @@ class Barrier:
 
 @dataclass
 class Atomic:
-    """A logged atomic: where in which memory, by whom, in their order, and what each did."""
+    """A logged atomic: its places, its invocations in their order, and the effect of each."""
 
     op: Operation
     stamp: int
@@ -255,7 +255,9 @@ class Knowledge:
                     del waiting[place]
 
     def _join(self, event: Barrier) -> None:
-        """Who passes a control barrier learns what the others of its scope know."""
+        """
+        An invocation that passes a control barrier learns the knowledge of the others in its scope.
+        """
         semantics = event.semantics
         self._meet(event)
         if not semantics.both:

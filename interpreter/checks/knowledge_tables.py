@@ -1,11 +1,11 @@
 """
-Tables of what invocations know of each other's accesses.
+Tables of the accesses that invocations know of each other.
 
 A table says for each storage and each party that ever released (an invocation, and the subgroup and
 workgroup whose barriers it passed) times before which its accesses are known. Row EXECUTION says
 that they happen before; the others that they were made available for the level `k` around who knows
 (0: visible to it), and hold for writes that by themselves were made available for the level `m` at
-least. Tables are computed from those of the nodes before, when someone asks.
+least. A table is computed from the tables of the nodes before, when it is needed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXECUTION = 0
 PARTIES = 4096
 """After so many releasing invocations further ones count for their whole workgroup."""
 TABLES = 1 << 25
-"""How many numbers tables may have altogether before older ones are forgotten."""
+"""Number of entries of all tables before older ones are forgotten."""
 
 
 def row(m: int, k: int) -> int:
@@ -80,8 +80,8 @@ class Acquire:
 @dataclass(eq=False)
 class Join:
     """
-    The knowledge of an invocation before a control barrier, joined with what came through the
-    barrier.
+    The knowledge of an invocation before a control barrier, joined with the knowledge that came
+    through the barrier.
     """
 
     lane: int
@@ -126,11 +126,11 @@ class Tables:
         return wider
 
     def levels(self, lane: int) -> Array:
-        """How far each party is from an invocation."""
+        """Distance of each party from an invocation."""
         return self.accessors.distance(np.array(self.codes, np.int64), np.int64(lane))
 
     def columns_of(self, code: int) -> list[int]:
-        """The columns that say something of a party, wider groups last."""
+        """The columns for a party, wider groups last."""
         codes = [code, *self.accessors.wider(code)]
         return [self.columns[c] for c in codes if c in self.columns]
 
@@ -179,7 +179,7 @@ class Tables:
         return table
 
     def _take_over(self, table: Array, node: Acquire) -> None:
-        """What the releases hold that a read synchronizes with."""
+        """Takes over the knowledge in the releases that a read synchronizes with."""
         for release, before in _synchronizing(node.chain):
             level = self.accessors.between(release.lane, node.lane)
             if level > min(release.semantics.scope, node.semantics.scope):
@@ -199,7 +199,7 @@ class Tables:
         pass_over(table, source, storages, max(level, min(node.level, SAME_WORKGROUP)))
 
     def _local(self, lane: int, local: Snapshot) -> list[tuple[int, int, Array]]:
-        """What barriers have ordered for an invocation: columns, their levels, and times."""
+        """The order that barriers gave an invocation: columns, their levels, and times."""
         subgroup, group = self.accessors.wider(lane)
         wide, near = self.column(group), self.column(subgroup)
         w, s = (group & NUMBER) - local.first, (subgroup & NUMBER) % self.accessors.subgroups_each

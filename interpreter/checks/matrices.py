@@ -118,7 +118,7 @@ class Matrices:
         try:
             tiles = self.place.tiles(batch, pointer, stride)
         except InterpreterError:
-            # A negative Stride was reported; what it would reach is not.
+            # A negative Stride was reported; the places it would reach are not.
             tiles = self.place.tiles(batch, pointer, np.zeros((1, 1, 1), np.int32))
         length = pointer.memory.length(raw_dtype(self.form.dtype))
         extent = (tiles.lines - 1) * int(tiles.stride.max()) + tiles.width

@@ -116,7 +116,7 @@ class CheckedAccess(memory.Access):
     def note(
         self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None
     ) -> tuple[History, Access] | None:
-        """Give the access to the race check, with what a store is about to write."""
+        """Give the access to the race check, with the value that a store is about to write."""
         order = self.checker.races
         if order is None:
             return None
@@ -167,7 +167,7 @@ class PlainAccess:
         self.name = f"an access by {op.name}"
         self.shadows: list[Any] = []
         self.astray: Array | None = None
-        """Lanes whose address is undefined: nobody knows what they meet."""
+        """Lanes whose address is undefined: their accesses are unknown."""
 
     def placed(self, mask: Mask) -> Mask:
         """The active lanes whose address is defined."""
@@ -205,7 +205,7 @@ class PlainAccess:
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, undefined: Memory, mask: Mask) -> Shadow:
-        """The shadow of what an access reads."""
+        """The shadow of the values that an access reads."""
         octets = np.ascontiguousarray(access.gather(undefined.view(access.dtype)))
         octets = octets.view(np.uint8)
         if not octets.any():

@@ -3,10 +3,10 @@ Reads the memory order of instructions, under the memory model that a module dec
 
 Under the Vulkan memory model each access says whether it is non-private, and for which scope it
 makes what it writes available or makes visible what it reads; barriers and atomics may do so for
-all that lies before or behind them. GLSL450 has no such words, so it is read as the SPIR-V
-upgrade pass of SPIRV-Tools reads it: Workgroup memory and what is Coherent or Volatile is made
-available and visible by each access. Buffers without those decorations are kept by a barrier for
-its workgroup, and for nobody else. OpenCL's memory is coherent throughout.
+all that lies before or behind them. GLSL450 has no such words, so it is read as the SPIR-V upgrade
+pass of SPIRV-Tools reads it: Workgroup memory and what is Coherent or Volatile is made available
+and visible by each access. Buffers without those decorations are kept by a barrier for its
+workgroup only. OpenCL's memory is coherent throughout.
 
 Device and QueueFamily are one scope here: a launch is in one queue.
 """
@@ -59,7 +59,7 @@ LEVELS = {
 
 
 def level_of(scope: Scope) -> int:
-    """How far apart two invocations may be for a scope to hold both."""
+    """Largest distance of two invocations that a scope holds."""
     return LEVELS.get(scope, SAME_DEVICE)
 
 

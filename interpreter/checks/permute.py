@@ -1,12 +1,11 @@
 """
 Does a result depend on the order in which invocations run?
 
-A launch's first workgroups run again, unchecked, under several schedules (schedule.py), and what
-they leave in the buffers is compared with what lockstep leaves there. The legal interval of the
-difference is zero: each invocation does the same, so without a race every bit is the same.
-Only atomics may rightly give another result in another order, where the program looks at what they
-return or where they do not commute; the theorem that data-race-free programs depend on nothing else
-says when a difference is a bug.
+A launch's first workgroups run again, unchecked, under several schedules (schedule.py), and their
+buffers are compared with lockstep's. The legal interval of the difference is zero: each invocation
+does the same, so without a race every bit is the same. Only atomics may rightly give another result
+in another order, where the program uses their results or they do not commute; the theorem that
+data-race-free programs depend on nothing else says when a difference is a bug.
 
 So where races are looked for as well, nothing runs unless one was found: then a difference that its
 memory can bring about is that finding's consequence, and stands with it. Any other is a finding of
@@ -51,9 +50,11 @@ Run: TypeAlias = Callable[[Options, dict[Place, Array], int], object]
 SEEDS = (1, 2, 3)
 """The schedules that are tried."""
 WITNESSES = 2
-"""How many workgroups of a large launch run again, in one order, to show what a race leads to."""
+"""
+Number of workgroups of a large launch that run again, in one order, to show the effect of a race.
+"""
 SHOWN = 3
-"""How many elements a finding names."""
+"""Number of elements that a finding names."""
 ORDERED = ("races", "overlap", "barriers")
 """Checks whose findings say that an order is missing."""
 COMMUTING = (
@@ -69,7 +70,7 @@ COMMUTING = (
     atomic.AtomicIIncrementOp,
     atomic.AtomicIDecrementOp,
 )
-"""Atomics whose order nobody sees unless their results are used."""
+"""Atomics whose order is visible only in their results."""
 
 
 class Permuted:
@@ -161,7 +162,7 @@ class Permuted:
         return reasons
 
     def _causes(self) -> list[Finding]:
-        """What was found that leaves an order open, intended or not."""
+        """Findings that leave an order open, intended or not."""
         findings = (*self.report.findings, *self.report.allowed)
         return [finding for finding in findings if finding.check in ORDERED]
 
@@ -214,7 +215,9 @@ class Permuted:
         op: Operation | None,
         causes: list[Finding],
     ) -> None:
-        """A finding at a store, or what one that leaves an order open leads to."""
+        """
+        A finding at a store, or a note of the consequence on a finding that leaves an order open.
+        """
         if causes:
             causes[0].note(f"{message}:", *values, *notes)
             return
@@ -224,7 +227,7 @@ class Permuted:
             "SCHED-01",
             self.module.name if op is None else op.name,
             message,
-            "put a barrier between what one invocation writes and another one reads or writes; "
+            "put a barrier between a write of one invocation and an access of another one; "
             "the check `races` names the accesses",
         )
         if op is not None:

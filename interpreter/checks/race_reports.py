@@ -1,6 +1,4 @@
-"""
-Writes the finding of a race: which rule, who met whom, and what would order them.
-"""
+"""Writes the finding of a race: the rule, the two accesses, and the remedy."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ KINDS = {
     ),
     "hidden": (
         "RACE-03",
-        "a {} and an earlier {} of {} are ordered, but what was written is not made available to "
+        "a {} and an earlier {} of {} are ordered, but the value is not made available to "
         "and visible for both",
         "let the write make it available and the read visible for a scope that holds both, or the "
         "barriers or atomics between them (MakeAvailable and MakeVisible)",

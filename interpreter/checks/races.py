@@ -2,16 +2,17 @@
 Data races, by the order that the Vulkan memory model gives.
 
 Two accesses to one location by different invocations, one of them a write and not both atomic, race
-unless they are location-ordered: the first happens before the second, and what was written has been
-made available and visible to whoever reads it. That lanes run in lockstep here orders nothing.
+unless they are location-ordered: the first happens before the second, and its value has been made
+available and visible to the reader. That lanes run in lockstep here orders nothing.
 
 The question is asked twice. First for all accesses of an instruction together, by the horizons that
-barriers move (horizons.py): in most launches they order everything. For what they leave open it is
-asked exactly, for each pair: what each access says by itself (memory_model.py), what barriers add,
-and what its invocation knows through atomics (knowledge.py).
+barriers move (horizons.py): in most launches they order everything. For the pairs they leave open
+it is asked exactly: the semantics of each access (memory_model.py), the order of barriers, and the
+knowledge of its invocation through atomics (knowledge.py).
 
-Who performs a component's access of a cooperative load or store is not known, so it is the whole
-scope instance; two such accesses with the same matrix type by the same instance are ordered.
+The invocation that performs a component's access of a cooperative load or store is not known, so
+the whole scope instance counts; two such accesses with the same matrix type by the same instance
+are ordered.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ CONTROL = barriers.ControlBarrierOp | kernel.SplitBarrier
 """Barriers that hold invocations up."""
 
 OF_CHUNK = ("batch", "accessors", "horizons")
-"""What `Races.start` makes for each chunk of workgroups."""
+"""Attributes that `Races.start` sets for each chunk of workgroups."""
 
 
 class Races:
@@ -170,7 +171,7 @@ class Races:
         self.horizons.barrier(semantics, level, mask, now if since is None else since)
 
     def fence(self, op: Operation, mask: Mask) -> None:
-        """A memory barrier: it says with what atomics and barriers around it synchronize."""
+        """A memory barrier: atomics and barriers around it synchronize by its semantics."""
         self.tick(op)
         if self.knowledge.active:
             self._log_barrier(op, mask, 0, True)
@@ -368,7 +369,8 @@ class Races:
         """A verdict for each conflict."""
         verdicts = self._judge_singles(region, conflicts, storage, access.write, facts)
         if conflicts.which == "writes" and not access.write:
-            # Who has read it by an access that makes it visible sees it from then on.
+            # An invocation that has read it by an access that makes it visible sees it from then
+            # on.
             reads = region.words["reads"][conflicts.index]
             again = self.accessors.are_one_invocation(reads, conflicts.who)
             again &= reads >> 32 > conflicts.earlier >> 32
@@ -526,7 +528,7 @@ class Races:
         words[np.broadcast_to(index, clash.shape)[clash]] = join(
             np.broadcast_to(back, clash.shape)[clash], own
         )
-        # Of three groups one may have lost its part: whoever still differs is joined again.
+        # The join of three groups may have lost a part: whoever still differs is joined again.
         again = words[index]
         words[index] = np.maximum(again, join(again, np.broadcast_to(now, again.shape)))
 

@@ -1,6 +1,4 @@
-"""
-Which checks are made, and what they found: records that print, compare and become JSON.
-"""
+"""The checks of a run, and their findings: records that print, compare and become JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ CHECKS: dict[str, str] = {
     "barriers": "barriers that not all invocations of their scope reach together",
     "races": "conflicting accesses that nothing orders",
     "permute": "results that depend on the order in which invocations run",
-    "choices": "results that depend on what the specifications leave to the implementation",
+    "choices": "results that depend on an implementation's choice",
     "counters": "saturated, wrapped, infinite, NaN and subnormal results by instruction",
 }
 """Every check's name and what it finds. All but `counters` find bugs."""
@@ -62,9 +60,8 @@ class Place:
 @dataclass(frozen=True)
 class Related:
     """
-    Another instruction that a finding speaks of: its `role` (the other access), where it is, and
-    what else there is to say of it, before (`head`) and behind. `line` and `source` are as a
-    finding's.
+    Another instruction that a finding speaks of: its `role` (the other access), its place, and
+    further text before (`head`) and behind. `line` and `source` are as a finding's.
     """
 
     role: str

@@ -1,5 +1,5 @@
 """
-Which operands make the result of a defined instruction undefined.
+Operands that make the result of a defined instruction undefined.
 
 Each entry is a rule, a message, and a test of the operands' values: true where the result's
 component is undefined. docs/checks.md says where each comes from.
@@ -116,7 +116,7 @@ QUOTIENT = Source(
 
 
 def _negative(op: Operation, context: Context) -> Test | None:
-    """Of Vulkan ("Vulkan Environment for SPIR-V"); OpenCL has SPIR-V's definition."""
+    """A rule of Vulkan ("Vulkan Environment for SPIR-V"); OpenCL has SPIR-V's definition."""
     if "OpenCL" in str(context.module.properties.get("memory_model", "")):
         return None
     return lambda a, b: (a < 0) | (b < 0)

@@ -48,7 +48,10 @@ class Components:
                     uniform(self.checker, self.op, "CM-27", what, number, self.form)
 
     def _inside(self, place: Pointer, form: Plain, mask: Mask) -> Array:
-        """Which components are moved; those outside are reported, unless the memory is robust."""
+        """
+        Mask of the components that are moved; components outside are reported, unless the memory is
+        robust.
+        """
         length = place.memory.length(raw_dtype(form.dtype))
         items = place.items(form.dtype.itemsize)
         outside = (items.view(np.uint64) >= length) & mask

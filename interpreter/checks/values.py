@@ -53,7 +53,10 @@ from xdsl_spirv.interpreter.spirv.dot_product import components
 
 
 def _action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """What needs the batch and has no check: its result is as undefined as its operands."""
+    """
+    An instruction that needs the batch and has no check: its result is as undefined as its
+    operands.
+    """
     propagate: list[Any] = []
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -294,7 +297,7 @@ def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) ->
 
 @checked(hints.FreezeOp)
 def freeze(op: hints.FreezeOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Whatever the value is, it is defined from here on."""
+    """The result is defined, for any operand."""
     return lambda batch, values, shadows: (values[0], None)
 
 

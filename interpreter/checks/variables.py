@@ -83,7 +83,7 @@ def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask
 
 
 class Reader:
-    """How a checked instruction reads what a pointer points to, and its shadow."""
+    """Reads the pointee of a checked instruction's pointer, and its shadow."""
 
     def __init__(
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
@@ -122,7 +122,7 @@ class Reader:
         return value, self._named(read_part(form, mapping, batch, shadow, pointer.path))
 
     def _named(self, shadow: Any) -> Shadow:
-        """The shadow with this instruction as the origin of what was never written."""
+        """The shadow with this instruction as the origin of values that were never written."""
         if normal(shadow) is None:
             return None
         name = read_by(self.op)
@@ -146,7 +146,7 @@ def label_of(pointer: Pointer | Pointers) -> str:
 
 
 class Writer:
-    """How a checked instruction writes where a pointer points, and the shadow."""
+    """Writes the pointee of a checked instruction's pointer, and its shadow."""
 
     def __init__(
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
@@ -195,7 +195,7 @@ class Writer:
 
 @checked(ops.LoadOp)
 def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A load within bounds, aligned, of what was written, not racing."""
+    """A load is within bounds, aligned, of written memory, and does not race."""
     reader = Reader(op, op.pointer, accessed(op.pointer, op.results[0].type), compiler)
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

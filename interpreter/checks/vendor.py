@@ -123,7 +123,9 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 
 def _spoiled(lines: list[Array | None], by_columns: bool) -> list[Array]:
-    """Which rows of a matrix have an undefined component, from its rows or its columns."""
+    """
+    Shadows of a matrix's rows (1 where a component is undefined), from its rows or its columns.
+    """
     known = [line for line in lines if line is not None]
     if by_columns:
         return known
@@ -165,7 +167,7 @@ def _accumulate(
     form: Plain,
     added: range,
 ) -> Checked:
-    """What is added, the operands numbered `added`, is defined."""
+    """The added operands, numbered by `added`, must be defined."""
     sums, checker = Sums(op, compiler), compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -214,7 +216,8 @@ def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -
     )
 
 
-# Tensors: what lies outside of one is not an error, and what stands for it may be undefined, too.
+# Tensors: an access outside of one is not an error, and the value in its place may be undefined,
+# too.
 
 
 @checked(tensor_arm.TensorReadOp)

@@ -80,8 +80,8 @@ def scores_of(op: AttentionOp, wide: Sequence[Array], sizes: AttentionSizes) -> 
 
 def softmax(op: AttentionOp, scores: Array) -> Array:
     """
-    Returns the softmax of each row; a row of nothing but -inf gives NaN, or 0 where the operation
-    says so.
+    Returns the softmax of each row; a row in which every score is -inf gives NaN, or 0 where the
+    operation says so.
     """
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     probabilities = powers / powers.sum(axis=-1, keepdims=True)

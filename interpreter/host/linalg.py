@@ -177,7 +177,7 @@ def place(value: Array, like: Array, map: AffineMap, space: Space) -> Array:
 
 
 Roles = tuple[bool, bool]
-"""How integer operands of a contraction extend: with their sign?"""
+"""Extension of a contraction's integer operands: with their sign?"""
 
 
 def contraction_roles(block: Block) -> Roles | None:

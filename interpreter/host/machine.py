@@ -133,8 +133,8 @@ class Host:
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
         """
-        Run one operation. What it makes of memrefs that it writes instead of having results is
-        stored in its last operands.
+        Run one operation. Run one operation. An operation without results on memrefs stores in its
+        last operands.
         """
         try:
             function = find(type(op))
@@ -174,7 +174,7 @@ def find(kind: type[Operation]) -> HostFunction | None:
 
 
 def check_input(value: Any, type: Attribute, place: str) -> Array:
-    """An argument in the form of its type, or what is wrong with it."""
+    """An argument in the form of its type; raises an error if it does not fit."""
     array = np.asarray(value)
     if isinstance(type, TensorType | MemRefType):
         shape, dtype = tuple(type.get_shape()), scalar_dtype(type.element_type)

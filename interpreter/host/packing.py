@@ -1,9 +1,9 @@
 """
 Packed operands of contractions, seen as a whole.
 
-Which element of a fragment lies where is the device's choice; here they lie row by row, K across.
-Kernels that pack and kernels that read what was packed are run at the same stage, so that both
-make the same choice.
+The device chooses the place of each element in a fragment; here they lie row by row, K across.
+Kernels that pack and kernels that read what was packed are run at the same stage, so that both make
+the same choice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def _places(known: PackedSizes) -> tuple[Array, ...]:
-    """Of each dimension of the operand, its index for every batch, M or N, and K."""
+    """For each dimension of the operand, its index for every batch, M or N, and K."""
     sizes = static(known.sizes)
     loops = np.indices(sizes, sparse=True)
     indexes = [evaluate(expr, list(loops)) for expr in known.packing.map.data.results]
@@ -42,7 +42,7 @@ def pack(op: PackOp, source: Array, destination: Array, *numbers: Array) -> Arra
 
 @on_arrays(PackedViewOp)
 def packed_view(op: PackedViewOp, packed: Array, *numbers: Array) -> Array:
-    """The operand that was packed; what its map does not reach is 0."""
+    """The operand that was packed; elements that its map does not reach are 0."""
     sizes = op.packing.sized([int(number) for number in numbers])
     batch, inner_count, outer_count, _ = static(sizes.shape)
     outer_size, inner_size = op.packing.fragment_sizes

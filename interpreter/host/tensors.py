@@ -41,7 +41,7 @@ def _place(indexes: Sequence[Array]) -> tuple[int, ...]:
 
 
 def _unwritten(type: Attribute, sizes: Sequence[Array]) -> Array:
-    """Elements that nobody has written: bytes of all ones, as in kernels."""
+    """Elements that were not written yet: bytes of all ones, as in kernels."""
     shape, dtype = _shaped(type, sizes)
     size = int(np.prod(shape)) * dtype.itemsize
     data = np.full(size, 1 if dtype.kind == "b" else UNWRITTEN, np.uint8)
@@ -53,7 +53,7 @@ on_arrays(tensor.EmptyOp, memref.AllocOp, memref.AllocaOp)(
     lambda op, *sizes: _unwritten(op.results[0].type, sizes)
 )
 on_arrays(memref.DeallocOp)(lambda op, *_: None)
-# What is written later to the one does not show in the other.
+# Later writes to one of the two do not show in the other.
 on_arrays(bufferization.ToBufferOp, bufferization.ToTensorOp, bufferization.CloneOp)(
     lambda op, array, *_: array.copy()
 )
@@ -156,7 +156,7 @@ def padded_view(op: PaddedViewOp, array: Array) -> Array:
 
 @host(tensor.PadOp)
 def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
-    """The tensor surrounded by what the body yields, which must not depend on the place."""
+    """The tensor surrounded by the value of the body, which must not depend on the place."""
     dynamic = iter(operands[1:])
     low, high = (_numbers(w.get_values(), dynamic) for w in (op.static_low, op.static_high))
     block = op.region.block

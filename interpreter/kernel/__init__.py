@@ -1,3 +1,3 @@
 """
-The meaning of what a `gpu.func` is made of before it becomes SPIR-V: one file for each dialect.
+The meaning of the operations in a `gpu.func` before it becomes SPIR-V: one file for each dialect.
 """

@@ -25,7 +25,9 @@ from xdsl_spirv.interpreter.semantics import control, terminator
 
 
 def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAValue]]:
-    """A structured body: its steps, the slots it yields, and what dies once they are read."""
+    """
+    A structured body: its steps, the slots it yields, and the values that die once they are read.
+    """
     steps, ended = compiler.block(block)
     last = block.last_op
     yielded = compiler.slots(last.operands) if last and last.has_trait(IsTerminator) else ()

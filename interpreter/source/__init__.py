@@ -2,8 +2,8 @@
 Reads a module's notes of the source that it was compiled from: files, lines, texts and names.
 
 It is read from the dialect's operations, so that a module that was printed and parsed again says
-the same, and only when a message wants it. What debug information says wrongly or not at all is
-left out of messages: reading it never fails.
+the same, and only when a message wants it. Missing or wrong debug information is left out of
+messages: reading it never fails.
 """
 
 from xdsl_spirv.interpreter.source.location import SourceLocation

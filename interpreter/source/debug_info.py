@@ -29,7 +29,7 @@ from xdsl_spirv.interpreter.source.texts import Texts
 
 SET = "NonSemantic.Shader.DebugInfo."
 DEEPEST = 64
-"""How many calls or scopes are followed."""
+"""Number of calls or scopes that are followed."""
 
 Operand: TypeAlias = Attribute | SSAValue
 
@@ -71,7 +71,7 @@ class DebugInfo:
     def __init__(self, module: Operation):
         self.texts = Texts()
         self.language = 0
-        """What the first OpSource says of the language, 0 if there is none."""
+        """The language in the first OpSource, 0 if there is none."""
         self._entries: dict[str, Entry] = {}
         self._strings: dict[str, str] = {}
         self.variables: list[Entry] = []
@@ -95,7 +95,7 @@ class DebugInfo:
             self.variables.append(entry)
 
     def _read_text(self, op: RawGlobalOp) -> None:
-        """Source text: in OpSource, in DebugSource, or in what continues one of them."""
+        """Source text: in OpSource, in DebugSource, or in a continuation of one of them."""
         layout, name = op.layout.data, op.instruction.data
         if name == "OpSource":
             self.language = self.language or number_of(layout[0] if layout else None)
@@ -185,7 +185,7 @@ def _location(
 
 
 def entry_of(op: Operation) -> Entry | None:
-    """An instruction of the set, None if an operation is none that is known."""
+    """An instruction of the set; None for other operations."""
     if not isinstance(op, RawGlobalOp | Carried):
         return None
     layout = op.layout.data
@@ -203,7 +203,7 @@ def entry_of(op: Operation) -> Entry | None:
 
 
 def number_of(operand: Operand | None) -> int:
-    """A literal, or a constant as an attribute or a value; 0 if it is none."""
+    """A literal, or a constant as an attribute or a value; 0 for other operands."""
     if isinstance(operand, SSAValue):
         owner = operand.owner
         operand = owner.value if isinstance(owner, ConstantOp) else None
@@ -216,7 +216,7 @@ def number_of(operand: Operand | None) -> int:
 
 
 def text_of(operand: Operand | None) -> str:
-    """A literal string; empty if it is none."""
+    """A literal string; empty for other operands."""
     if isinstance(operand, BytesAttr):
         return operand.data.decode("utf-8", "replace")
     return operand.data if isinstance(operand, StringAttr) else ""

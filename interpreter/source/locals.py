@@ -1,9 +1,9 @@
 """
-The variables of a function as its source has them, and what holds their values.
+The variables of a function as its source has them, and the places of their values.
 
 A variable lives in a SPIR-V variable that DebugDeclare or a name belongs to, or, once an optimizer
-has made values of it, in what DebugValue says last. Which of several DebugValues on different ways
-counts is not looked for: a variable is left out rather than shown as it was before.
+has made values of it, in the value of the last DebugValue. If several DebugValues on different ways
+may count, none is chosen: a variable is left out rather than shown as it was before.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def locals_at(op: Operation) -> list[Local]:
 
 
 def assigned_by(op: Operation) -> str:
-    """The variable that an operation gives a value to, whole or in part; empty if it is none."""
+    """The variable that an operation gives a value to, whole or in part; empty if there is none."""
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return ""
@@ -128,7 +128,7 @@ def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
 def _values(
     op: Operation, function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
 ) -> Iterator[Local]:
-    """What DebugValues before an operation say, in its block and in those around it."""
+    """The values of DebugValues before an operation, in its block and in the blocks around it."""
     all_values: dict[str, set[Operand | None]] = {}
     for entry in _debug_values(function):
         all_values.setdefault(_name(entry, info), set()).add(entry.operand(1))
@@ -153,9 +153,9 @@ def _debug_values(op: Operation) -> Iterator[Entry]:
 
 def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
     """
-    The DebugValues before an operation, the nearest first, and whether they hold there: those of
-    its block do, those inside of other constructs need not, those of a block around it do (None)
-    if they are the only ones.
+    The DebugValues before an operation, the nearest first, and whether they hold there: ones in its
+    block do, ones inside of other constructs need not, ones in a block around it do (None) if they
+    are the only ones.
     """
     around: Operation | None = op
     while around is not None and not isinstance(around, FuncOp):

@@ -1,5 +1,5 @@
 """
-Which line of the source each operation comes from.
+Maps each operation to its line in the source.
 
 DebugScope and DebugLine hold from where they stand to the end of their block, as SPIR-V has blocks:
 a block of the dialect goes on, behind a selection or loop, with another one, and the first block of

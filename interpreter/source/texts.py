@@ -15,7 +15,7 @@ DIRECTIVE = re.compile(r'\s*#\s*(?:line\s+)?(\d{1,9})(?:\s+(?:"([^"]*)"|(\d+)))?
 
 
 class Texts:
-    """Lines by the names of files; what is said first of a line counts."""
+    """Lines by the names of files; the first text given for a line counts."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[str, list[str]]] = []

@@ -1,7 +1,7 @@
 """
 Atomics: one invocation after the other, in the order of workgroup, subgroup and lane.
 
-What several invocations do to one address is computed at once: their operands are sorted by
+Operations of several invocations on one address are computed at once: their operands are sorted by
 address, and each sees the memory as those before it left it.
 """
 
@@ -73,7 +73,10 @@ class Places:
 
 
 def atomic_type(op: Any) -> PointerType:
-    """The type of an atomic's pointer; an untyped one is to what the atomic gives or stores."""
+    """
+    The type of an atomic's pointer; an untyped one points to the type of the atomic's result or
+    operand.
+    """
     if isinstance(op, kernel.AtomicFlag):
         return accessed(op.pointer, i32)
     return accessed(op.pointer, op.results[0].type if op.results else op.value.type)
@@ -98,7 +101,9 @@ def segments(items: Array) -> tuple[Array, Array]:
 
 
 def accumulate(view: Array, items: Array, operands: Array, ufunc: np.ufunc) -> Array:
-    """Apply `memory = ufunc(memory, operand)` one after the other; what each found before."""
+    """
+    Apply `memory = ufunc(memory, operand)` one after the other; returns the old value of each.
+    """
     order, starts = segments(items)
     ends = np.append(starts[1:], items.size)
     held_before = np.empty(items.size, view.dtype)

@@ -30,7 +30,7 @@ value_table(
 
 @value(ops.BitCountOp)
 def bit_count(op: ops.BitCountOp, context: Context) -> Function:
-    """How many bits are set, in the result's type."""
+    """Number of set bits, in the result's type."""
     dtype = context.plain(op.result.type).dtype
     return lambda a: np.bitwise_count(unsigned(a)).astype(dtype)
 

@@ -117,7 +117,7 @@ def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 
 def _arm_masks(selector: Array, literals: list[int], active: Array) -> list[Mask]:
-    """Which lanes take the default, then each literal."""
+    """Masks of the lanes that take the default, then each literal."""
     rest = active
     masks: list[Mask] = []
     for literal in literals:

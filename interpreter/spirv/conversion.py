@@ -64,9 +64,9 @@ def converted(op: Operation, context: Context) -> Function:
 @value(ops.FConvertOp)
 def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
     """
-    Rounds to nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07).
-    Decorated as saturating, what an 8-bit float cannot hold, infinities too, becomes its largest
-    number.
+    Rounds to nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07). With
+    the saturating decoration, a number that an 8-bit float cannot hold, infinities too, becomes its
+    largest number.
     """
     source, target = _dtypes(op, context)
     convert = numbers.float_to_float(source, target, context.options.bfloat16_rounding)
@@ -77,7 +77,7 @@ def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
 
 
 def quantize(a: Array) -> Array:
-    """binary32 with the precision of binary16; what it cannot hold normally becomes 0."""
+    """binary32 with the precision of binary16; a number below its normal range becomes 0."""
     rounded = a.astype(F16).astype(F32)
     tiny = np.abs(rounded) < np.finfo(np.float16).smallest_normal
     return np.where(tiny, np.copysign(np.float32(0), a), rounded)

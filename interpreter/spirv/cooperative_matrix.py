@@ -3,8 +3,8 @@ SPV_KHR_cooperative_matrix: a matrix is one array, and its instructions act on i
 
 An integer MulAdd is exact modulo 2^N (CM-23). A floating one (CM-25) multiplies and adds in
 binary32 in an order that numpy's matrix multiplication chooses, adds C last, and is rounded once to
-the result's component type; binary64 throughout when a component is that. Which invocation holds
-which component is the option `component_mapping` (CM-18).
+the result's component type; binary64 throughout when a component is that. The option
+`component_mapping` assigns components to invocations (CM-18).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def accessed_matrix(op: Any) -> PointerType:
 
 
 class Placement:
-    """How a load or store finds its matrices in memory."""
+    """Finds the matrices of a load or store in memory."""
 
     def __init__(
         self, op: Any, form: CooperativeMatrix, context: Context, by_rows: bool | None = None
@@ -147,7 +147,7 @@ def store(op: Any, context: Context, by_rows: bool | None = None) -> Function:
 
 @constant(ops.CooperativeMatrixLengthOp, CooperativeMatrixLengthNVOp)
 def length(op: Any, context: Context) -> Array:
-    """How many components an invocation holds under the mapping (CM-18)."""
+    """Number of components that an invocation holds under the mapping (CM-18)."""
     form = matrix_form(op.cooperative_matrix_type, context)
     whole = form.scope == Scope.Workgroup
     lanes = context.geometry.invocations if whole else context.geometry.lanes
@@ -238,7 +238,7 @@ def integer_multiply_add(
     extend = numbers.integer_to_integer(result.dtype, sign=c_sign)
 
     def add(total: Array, addend: Array) -> Array:
-        # C keeps its own signedness, the limits are those of the result.
+        # C keeps its own signedness, the limits follow the result's.
         if c_sign == result_sign:
             return saturating_add(total, addend, result_sign)
         return _saturating_mixed_add(total, addend, result_sign)

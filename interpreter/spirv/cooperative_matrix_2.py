@@ -130,7 +130,7 @@ def mapped(
     operands: Sequence[Any],
 ) -> Array:
     """
-    What a function makes of each component of the first operand.
+    The results of a function for each component of the first operand.
 
     `places` are the types of its row and column; `beside` says of which of the other operands,
     matrices like the first, it takes the component of the same place.

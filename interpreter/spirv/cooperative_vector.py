@@ -284,7 +284,7 @@ def accumulated(op: ops.CooperativeVectorOuterProductAccumulateOp, context: Cont
 def accumulate_product(
     op: ops.CooperativeVectorOuterProductAccumulateOp, context: Context
 ) -> Function:
-    """Each product of components added to memory, rounded to what the matrix has."""
+    """Each product of components is added to memory, rounded to the matrix's type."""
     matrix = accumulated(op, context)
     form = Plain(matrix.dtype, (matrix.width,))
     round_to = numbers.float_to_float(F32, matrix.dtype) if matrix.dtype != F32 else None

@@ -1,7 +1,7 @@
 """
 GLSL.std.450: computed in binary64 and rounded once, closer than any precision it asks for.
 
-Fma is fused. FMin, FMax and FClamp, undefined for NaN, give the operand that is none.
+Fma is fused. FMin, FMax and FClamp, undefined for NaN, give the other operand.
 """
 
 from __future__ import annotations

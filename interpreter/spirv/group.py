@@ -175,7 +175,10 @@ def ballot_highest(op: ops.GroupNonUniformBallotFindMSBOp, context: Context) -> 
 
 
 Source = Callable[..., Array]
-"""Which member a member reads: from its number, its second operand and its cluster's size."""
+"""
+Number of the member that a member reads: from its number, its second operand and its cluster's
+size.
+"""
 
 
 def _turned(member: Array, delta: Array, cluster: int) -> Array:

@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.semantics import (
     value_table,
 )
 
-nothing_happens(ops.NopOp, ops.AssumeTrueOp)  # The checks look at what is assumed.
+nothing_happens(ops.NopOp, ops.AssumeTrueOp)  # The checks look at the assumption.
 
 value_table(
     {
@@ -45,7 +45,9 @@ def poison(op: ops.PoisonOp, context: Context) -> Any:
 
 @action(ops.ReadClockOp)
 def read_clock(op: ops.ReadClockOp, context: Context) -> Function:
-    """How often a clock was read before in the launch: it never runs backwards, and runs repeat."""
+    """
+    Number of earlier readings of a clock in the launch: it never runs backwards, and runs repeat.
+    """
     form = context.plain(op.result.type)
 
     def call(batch: Batch) -> Array:

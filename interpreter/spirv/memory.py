@@ -75,7 +75,7 @@ def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
 
 
 def _chained(op: Any, context: Context) -> Placed:
-    """What the indexes of an access chain lead into."""
+    """The type that the indexes of an access chain lead to."""
     if isinstance(op, CHAINS):
         return placed(op.base, pointer_type(op.base).pointee, context)
     return op.base_type
@@ -153,7 +153,7 @@ def store(op: ops.StoreOp, context: Context) -> Function:
 
 
 def copied_types(op: ops.CopyMemoryOp) -> tuple[PointerType, PointerType]:
-    """The types of the target and the source; an untyped one is to what the other is to."""
+    """The types of the target and the source; an untyped one points to the other's pointee."""
     typed = op.source if isinstance(op.target.type, UntypedPointerType) else op.target
     pointee = pointer_type(typed).pointee
     return accessed(op.target, pointee), accessed(op.source, pointee)
@@ -270,7 +270,7 @@ nothing_happens(untyped.UntypedPrefetchOp)
 
 @value(ops.ArrayLengthOp)
 def array_length(op: ops.ArrayLengthOp, context: Context) -> Function:
-    """How many elements the runtime array at the struct's end has room for."""
+    """Number of elements that the runtime array at the struct's end has room for."""
     return _length(pointer_type(op.structure).pointee, op.array_member.value.data, context)
 
 

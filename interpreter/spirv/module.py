@@ -163,7 +163,7 @@ def creator(
     buffers: Buffers,
     push_constants: PushConstants,
 ) -> Callable[[Batch], Any] | None:
-    """How a batch gets a variable of the module; None for a buffer that was not given."""
+    """Makes a variable of the module for a batch; None for a buffer that was not given."""
     pointee, storage = op.object_type, op.type.storage_class.data
     name = op.sym_name.data
     if pointee is None or (isinstance(op, UntypedGlobalVariableOp) and storage not in WITH_BYTES):
@@ -200,7 +200,7 @@ def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable
     Workgroup memory, unwritten or zero as its initializer says. Blocks with a layout of their own
     (WorkgroupMemoryExplicitLayoutKHR) all lie at the beginning of one memory.
     """
-    context.form(pointee)  # Refuses lengths that are none.
+    context.form(pointee)  # Refuses invalid lengths.
     size, label = Layout(context).size(pointee), f"@{op.sym_name.data}"
     if not is_block(pointee):
         context.workgroup_bytes += size
@@ -338,7 +338,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Launch:
-    """One entry point over all workgroups of a grid, and what it is given."""
+    """One entry point over all workgroups of a grid, and its arguments."""
 
     module: ModuleOp
     entry: str
@@ -348,11 +348,11 @@ class Launch:
     push_constants: PushConstants
     options: Options
     originals: Buffers | None = None
-    """Those whose addresses are meant, if the buffers are copies of them."""
+    """Buffers whose addresses are meant, if `buffers` are copies of them."""
     compiled: Compiled | None = None
 
     def run(self) -> None:
-        """Run it, with what the options' checks ask for."""
+        """Run it, with the checks of the options."""
         checks = self.options.checks
         if checks is None or not (checks.choices or checks.permute):
             run_workgroups(self)
@@ -420,7 +420,7 @@ def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
 
 
 def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
-    """Number the variables that the entry point uses, each with what makes it for a batch."""
+    """Number the variables that the entry point uses, each with its maker for a batch."""
     used = _used_variables(context, function)
     for op in launch.module.body.block.ops:
         if not isinstance(op, VariableOp) or op.sym_name.data not in used:

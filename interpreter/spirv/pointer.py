@@ -78,7 +78,7 @@ def pointer_to_number(op: conversion.ConvertPtrToUOp, context: Context) -> Funct
 
 @action(conversion.ConvertUToPtrOp)
 def number_to_pointer(op: conversion.ConvertUToPtrOp, context: Context) -> Function:
-    """The pointer to what lies at an address."""
+    """The pointer to the memory at an address."""
     extend, memories = integer_to_integer(I64, sign=False), context.memories
     return lambda batch, address: memories.at(extend(address), batch.mask)
 

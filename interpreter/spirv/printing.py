@@ -129,7 +129,7 @@ def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
 def _text(
     pieces: Sequence[str | re.Match[str]], values: Sequence[Any], forms: Sequence[Plain]
 ) -> str:
-    """What one invocation prints."""
+    """The text that one invocation prints."""
     given = iter(zip(values, forms, strict=True))
     return "".join(
         piece if isinstance(piece, str) else _converted(piece, *next(given)) for piece in pieces

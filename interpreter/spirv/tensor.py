@@ -44,7 +44,7 @@ class Fields:
     """The common fields of layouts and views: tuples of numbers, by lane."""
 
     def change(self, function: Callable[..., Array], *others: Any) -> Any:
-        """Each number replaced by what the function makes of it and the others' like it."""
+        """Each number replaced by the function of it and the others' at its place."""
         changed: dict[str, Numbers] = {}
         for field in fields(self):  # pyright: ignore[reportArgumentType]
             parts = [getattr(state, field.name) for state in (self, *others)]
@@ -139,7 +139,7 @@ def set_slice(op: layouts.TensorLayoutSliceOp, context: Context) -> Function:
 
 @value(layouts.TensorLayoutSetClampValueOp)
 def set_clamp_value(op: layouts.TensorLayoutSetClampValueOp, context: Context) -> Function:
-    """The bits of what is outside."""
+    """The bits of elements outside."""
     return lambda layout, number: replace(layout, clamp=_unsigned((number,)))
 
 
@@ -194,7 +194,7 @@ class Where:
 
 
 class Addressing:
-    """How one load or store finds its components."""
+    """Finds the components of one load or store."""
 
     def __init__(self, op: ops.MatrixTensorOperation, form: CooperativeMatrix, context: Context):
         self.form = form
@@ -283,7 +283,7 @@ def _clamped(mode: TensorClampMode, c: Array, extent: Array) -> Array:
 
 
 def _coordinates(index: Array, extents: Numbers, order: Sequence[int]) -> Numbers:
-    """An index as coordinates, those in `order`'s last dimension the fastest."""
+    """An index as coordinates; the last dimension in `order` is the fastest."""
     coordinates: dict[int, Array] = {}
     for number in reversed(order):
         size = np.maximum(extents[number], 1)
@@ -335,7 +335,7 @@ class TensorAccess:
         layout: TensorLayout,
         view: TensorView | None = None,
     ) -> Array:
-        """The matrix; what is clipped stays as it was."""
+        """The matrix; clipped components stay as they were."""
         where, place, moved = self.places(batch, pointer, layout, view)
         if self.op.decode_func is None:
             components = self.load_plain(place, self.plain, moved)
@@ -366,7 +366,7 @@ class TensorAccess:
         self.store_plain(place, self.plain, np.ascontiguousarray(flat), moved)
 
     def _decoded(self, batch: Batch, pointer: Pointer, where: Where, moved: Mask) -> Array:
-        """What the function makes of each component's block and coordinates."""
+        """The function's result for each component's block and coordinates."""
         name = self.op.decode_func.string_value()
         parameters = self.context.symbol(name).regions[0].block.args
         start = leaders(pointer, batch.mask, scope_axes(self.form))

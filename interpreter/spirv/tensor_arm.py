@@ -1,7 +1,7 @@
 """
 SPV_ARM_tensors: a tensor is a buffer with a shape, the shape of the numpy array that is bound.
 
-What is read outside of a tensor is the operand that says so, or 0; what is written there is lost.
+A read outside of a tensor gives the operand for it, or 0; a write there is lost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Matrices, dot products and conversions of single vendors.
 
-What their extensions leave open is taken as elsewhere: a MulAdd as cooperative_matrix.py's, a dot
-product of small floats exact in binary64 and rounded once.
+Choices that their extensions leave open are made as elsewhere: a MulAdd as cooperative_matrix.py's,
+a dot product of small floats exact in binary64 and rounded once.
 """
 
 from __future__ import annotations
