@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.weights import Weights, with_declarations, without_weights
 from xdsl_spirv.frontends.onnx.wire import refuse_strange
@@ -217,7 +219,12 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
                 did_you_mean(name, inputs, "rename it"),
             )
         dtype = to_dtype(inputs[name].type.tensor_type.elem_type)
-        converted = array.astype(dtype)
+        try:
+            array = np.asarray(array)
+            converted = array.astype(dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            place, remedy = f"constant {name!r}", "give a number, a list of numbers or an array"
+            raise FrontendError(f"the value of {name!r}: {error}", place, remedy) from error
         if array.dtype != dtype and bool((converted.astype(array.dtype) != array).any()):
             raise FrontendError(
                 f"{name!r} is of type {dtype.name}, which does not hold what was given",

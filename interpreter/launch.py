@@ -6,6 +6,7 @@ Chunks share nothing but buffers. One runs after the other, unless invocations w
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,11 +50,28 @@ def run(
         chunk = chunk_size(context, code)
         last = geometry.workgroups if workgroups is None else min(workgroups, geometry.workgroups)
         turns = Turns(context, code, arguments, lambda: parted_by(context, function))
+        start = time.monotonic()
         for first in range(0, last, chunk):
+            _refuse_endless(context.options.seconds, time.monotonic() - start, first, last)
             batch = Batch(geometry, first, min(first + chunk, last))
             batch.globals = context.batch_globals(batch)
             turns.run(batch)
         turns.finish()
+
+
+PACE_SECONDS = 2.0
+"""A launch's pace is judged after so many seconds."""
+
+
+def _refuse_endless(most: float, seconds: float, done: int, workgroups: int) -> None:
+    """Raises `InterpreterError` if a launch at its pace so far would take longer than it may."""
+    if seconds < min(PACE_SECONDS, most) or seconds * workgroups <= most * done:
+        return
+    raise InterpreterError(
+        f"a launch of {workgroups:,} workgroups would take more than {most:,.0f} s: "
+        f"{done:,} took {seconds:.1f} s",
+        remedy="launch fewer workgroups, or allow it more time",
+    )
 
 
 def _name(function: Operation) -> str:

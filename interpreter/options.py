@@ -117,8 +117,9 @@ class Options:
 
     `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's, `component_mapping`
     CM-18's, `accumulation` CM-25's; `memory` bounds the workgroups that are in flight together,
-    `max_steps` the blocks that a launch executes. `checks` says what to look for (docs/checks.md):
-    nothing, unless given. `debug` has breakpoints and a trace (debug.py). `schedule` runs
+    `max_steps` the blocks that a launch executes, and `seconds` its time: a launch that would take
+    longer, by the pace of its first workgroups, is refused. `checks` says what to look for
+    (docs/checks.md): nothing, unless given. `debug` has breakpoints and a trace (debug.py). `schedule` runs
     workgroups and parts of them in another order than lockstep (schedule.py), without checks and
     debugger. With `robust`, accesses outside of buffers are as robustBufferAccess2 says. `print`
     takes what a DebugPrintf prints in one invocation.
@@ -130,6 +131,7 @@ class Options:
     accumulation: Accumulation = "binary32"
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     max_steps: int | None = None
+    seconds: float = 3600.0
     checks: Checks | None = None
     debug: Debugger | None = None
     schedule: Schedule | None = None

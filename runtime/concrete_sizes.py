@@ -15,6 +15,7 @@ from xdsl_spirv.runtime.buffers import assign
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
+from xdsl_spirv.runtime.launches import room_of
 from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Manifest, PushConstant
 
 MAX_ELEMENTS = 2**31 - 1
@@ -136,9 +137,9 @@ def _buffer(buffer: Buffer, sizes: Mapping[str, int]) -> Buffer:
         raise ProgramError(
             f"{buffer} is {concrete} at {shown}: a size is negative", place, "give larger inputs"
         )
-    if math.prod(concrete.sizes) > MAX_ELEMENTS:
+    if room_of(concrete.sizes) > MAX_ELEMENTS:
         raise ProgramError(
-            f"{buffer} has {math.prod(concrete.sizes)} elements at {shown}: kernels count up to "
+            f"{buffer} has {room_of(concrete.sizes)} elements at {shown}: kernels count up to "
             f"{MAX_ELEMENTS}",
             place,
             "give smaller inputs, in several runs",

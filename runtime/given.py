@@ -12,6 +12,7 @@ import numpy as np
 
 from xdsl_spirv.runtime.elements import Array, scalar_bytes
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import evaluate
 from xdsl_spirv.runtime.manifest import Buffer, Dispatch
 from xdsl_spirv.speech import did_you_mean
 
@@ -62,7 +63,10 @@ def push_constant_bytes(launch: Dispatch) -> bytes:
     """The block of push constants that a dispatch is given, little endian."""
     block = b""
     for constant in sorted(launch.push_constants, key=lambda c: c.offset):
-        assert not isinstance(constant.value, str)
-        value = scalar_bytes(constant.value, constant.type, f"dispatch of {launch.entry_point!r}")
+        place = f"dispatch of {launch.entry_point!r}"
+        number = constant.value
+        if isinstance(number, str):
+            number = evaluate(number, {}, place)
+        value = scalar_bytes(number, constant.type, place)
         block = block.ljust(constant.offset, b"\0") + value
     return block

@@ -8,6 +8,7 @@ share memory, dispatches that run once.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -51,8 +52,10 @@ def check_launches(manifest: Manifest, place: str) -> None:
 def _check_buffer(buffer: Buffer, place: str) -> None:
     if len(buffer.shape) > MAX_RANK:
         raise ProgramError(f"{len(buffer.shape)} dimensions", f"{place}.shape", REMEDY)
-    if not buffer.is_dynamic and max(buffer.bytes, *buffer.sizes, 0) > MAX_SIZE:
-        raise ProgramError(f"{buffer.name!r} has {buffer.bytes} bytes", f"{place}.shape", REMEDY)
+    # numpy multiplies the sizes other than 0 even where there are no elements.
+    if not buffer.is_dynamic and room_of(buffer.sizes) * 8 > MAX_SIZE:
+        cause = f"{buffer.name!r} is {buffer}, beyond {MAX_SIZE} bytes"
+        raise ProgramError(cause, f"{place}.shape", REMEDY)
     if (buffer.offset or 0) % ALIGNMENT:
         raise ProgramError(
             f"the offset {buffer.offset} is not a multiple of {ALIGNMENT}",
@@ -61,6 +64,11 @@ def _check_buffer(buffer: Buffer, place: str) -> None:
         )
     if buffer.first is not None:
         scalar_bytes(buffer.first, buffer.type, f"{place}.first")
+
+
+def room_of(sizes: Sequence[int]) -> int:
+    """The elements of a shape, a size of 0 counted as 1."""
+    return math.prod(max(size, 1) for size in sizes)
 
 
 def _check_signature(manifest: Manifest, place: str) -> None:

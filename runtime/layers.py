@@ -79,7 +79,7 @@ def from_text(text: str, place: str) -> tuple[Layer, ...]:
     """Read `layers.json`; raises `ProgramError` if the text is not such a file."""
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProgramError(f"not JSON: {error}", place, "compile the program again") from error
     records = from_json(Layers, data, place)
     if (records.schema, records.version) != (SCHEMA, VERSION):

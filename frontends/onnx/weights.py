@@ -95,9 +95,17 @@ def _tensors_inside(graph: Any) -> Iterator[Any]:
 
 
 def with_declarations(model: Any, weights: Weights) -> Any:
-    """A copy of a model whose weights are inputs."""
+    """
+    A copy of a model for ONNX's checker: weights are inputs, and no tensor is without a shape.
+
+    The checker wants a shape of every input and output, and does not compare it.
+    """
     helper: Any = import_module("onnx.helper")
-    copy = _copied(model, "")
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for value in (*copy.graph.input, *copy.graph.output):
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
     copy.graph.input.extend(
         helper.make_tensor_value_info(name, t.data_type, list(t.dims))
         for name, t in weights.tensors.items()
@@ -125,13 +133,19 @@ def _mapped(tensor: Any, folder: Path | None) -> Array:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if folder is None:
         raise _refusal(tensor, "is in a file", "give the model's path")
-    path = Path(folder, entries.get("location", ""))
-    if not path.resolve().is_relative_to(folder.resolve()):
+    location = entries.get("location", "")
+    if not location.isprintable():
+        raise _refusal(tensor, f"is in {location!a}, which is not a file name")
+    path = Path(folder, location)
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise _refusal(tensor, f"is outside of the model's folder: {path}")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise _refusal(tensor, f"is in {path}, which is not a file")
     bits, dtype = _width(tensor)
-    start, count = int(entries.get("offset") or 0), math.prod(tensor.dims)
+    offset = entries.get("offset") or "0"
+    if not (offset.isascii() and offset.isdecimal() and len(offset) < 20):
+        raise _refusal(tensor, f"begins at {offset!a}, which is not an offset")
+    start, count = int(offset), math.prod(tensor.dims)
     size = (count * bits + 7) // 8
     if start < 0 or size < 0 or start + size > os.path.getsize(path):
         raise _refusal(tensor, f"needs {size} bytes from {start} on, which {path} does not hold")

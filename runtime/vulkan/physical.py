@@ -231,7 +231,7 @@ class _Reader:
         return DeviceInfo(
             index=index,
             name=text_of(properties.deviceName),
-            kind=KINDS.get(PhysicalDeviceType(properties.deviceType), "other"),
+            kind=KINDS.get(properties.deviceType, "other"),
             vendor=properties.vendorID,
             device=properties.deviceID,
             version=version,

@@ -30,8 +30,35 @@ KINDS = (
 """Tokens that may stand for each other: numbers, values, symbols, operations, types, words."""
 
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
-WORDS = ("", "x", "\0", "\ud800", "é" * 200, "../x", "a\nb", "\x1b[2J", "min(1", "1+" * 5000, "f64")
-NUMBERS = (-1, 0, 1, 3, 2**31, 2**32, 2**63, -(2**63) - 1, 10**400, 0.5, float("nan"), float("inf"))
+WORDS = (
+    "",
+    "x",
+    "\0",
+    "\ud800",
+    "é" * 200,
+    "../x",
+    "a\nb",
+    "\x1b[2J",
+    "min(1",
+    "1+" * 5000,
+    "f64",
+    "7",
+)
+NUMBERS = (
+    -1,
+    0,
+    1,
+    3,
+    2**31,
+    2**32,
+    2**62,
+    2**63,
+    -(2**63) - 1,
+    10**400,
+    0.5,
+    float("nan"),
+    float("inf"),
+)
 OTHERS: tuple[Json, ...] = (None, True, [], {}, [None], [[[[]]]], {"x": 1})
 
 
@@ -112,8 +139,14 @@ def places(value: Json, path: Path = ()) -> Iterator[Path]:
 
 
 def damage_json(rng: random.Random, value: Json) -> Json:
-    """The value with one part removed, doubled, or replaced by another or something hostile."""
+    """The value with one to three parts removed, doubled, or replaced, also by hostile ones."""
     value = json.loads(json.dumps(value))
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        value = _damage_part(rng, value)
+    return value
+
+
+def _damage_part(rng: random.Random, value: Json) -> Json:
     ways = list(places(value))
     if not ways:
         return rng.choice(OTHERS)
@@ -135,6 +168,15 @@ def damage_json(rng: random.Random, value: Json) -> Json:
         same = NUMBERS if isinstance(holder[last], int) else WORDS
         holder[last] = rng.choice(same if choice < 9 else (*WORDS, *NUMBERS, *OTHERS))
     return value
+
+
+DEEP = 20_000
+
+
+def deepen(rng: random.Random, text: str) -> str:
+    """The text of a JSON value with one of its numbers or words in very many brackets."""
+    at = rng.choice([match.end() for match in re.finditer(r"[:,\[] ?", text)] or [0])
+    return f"{text[:at]}{'[' * DEEP}{text[at:]}"
 
 
 def damage_message(rng: random.Random, message: Any) -> None:

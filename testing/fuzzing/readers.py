@@ -9,6 +9,7 @@ on the way. Readers of SPIR-V (testing/mutation.py) catch what they may raise th
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import tempfile
@@ -19,21 +20,28 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.printer import Printer
 
 from xdsl_spirv import targets
+from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, function_of
+from xdsl_spirv.runtime.manifest import Buffer
 from xdsl_spirv.runtime.modules import context, parse_text, verifying
 from xdsl_spirv.runtime.weights import weights_of
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
 from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.serialization.text.disassembler import disassemble
 from xdsl_spirv.testing.fuzzing.damage import (
+    NUMBERS,
+    WORDS,
     damage_bytes,
     damage_json,
     damage_message,
     damage_text,
+    deepen,
 )
 from xdsl_spirv.testing.mutation import (
     check,
@@ -184,6 +192,10 @@ def _damaged_model(rng: random.Random, seeds: Seeds) -> bytes:
     return model.SerializeToString()
 
 
+PLACES = ("", "0", "-4", "4096", "junk", "9" * 30, "\0", "x\0y", "x" * 5000, "..", ".", "/", "1e3")
+"""Values of what a tensor says of its file: its name, an offset, a length."""
+
+
 def _read_onnx(data: bytes) -> str:
     from google.protobuf.message import DecodeError
     from onnx import ModelProto
@@ -214,6 +226,31 @@ def _file(name: str, data: bytes) -> Path:
     return path
 
 
+def _damaged_weights(rng: random.Random, seeds: Seeds) -> bytes:
+    """A model whose initializers are in a file beside it, and what it says of that file damaged."""
+    from onnx import ModelProto
+
+    model = ModelProto.FromString(rng.choice(seeds))
+    for tensor in model.graph.initializer:
+        tensor.data_location = 1
+        for key, value in (("location", "weights"), ("offset", "0"), ("length", "64")):
+            tensor.external_data.add(key=key, value=value)
+    entries = [entry for tensor in model.graph.initializer for entry in tensor.external_data]
+    for entry in rng.sample(entries, min(len(entries), rng.randint(0, 2))):
+        entry.value = rng.choice(PLACES)
+    if rng.randrange(2):
+        damage_message(rng, model)
+    return model.SerializeToString()
+
+
+def _read_weights(data: bytes) -> str:
+    from xdsl_spirv.frontends.onnx.importer import import_onnx
+
+    _file("weights", bytes(1 << 12))
+    import_onnx(_file("model.onnx", data), dynamic=len(data) % 2 == 0)
+    return "imported"
+
+
 def _read_gguf(data: bytes) -> str:
     from xdsl_spirv.frontends.gguf.file import read_file
 
@@ -238,7 +275,12 @@ def _any_text(rng: random.Random, seeds: Seeds) -> bytes:
 def _any_json(rng: random.Random, seeds: Seeds) -> bytes:
     if rng.randrange(8) == 0:
         return _any_bytes(rng, seeds)
-    return json.dumps(damage_json(rng, json.loads(rng.choice(seeds)))).encode()
+    return _damaged_json(rng, rng.choice(seeds))
+
+
+def _damaged_json(rng: random.Random, data: bytes) -> bytes:
+    text = json.dumps(damage_json(rng, json.loads(data)))
+    return (deepen(rng, text) if rng.randrange(50) == 0 else text).encode()
 
 
 def _read_target(data: bytes) -> str:
@@ -289,7 +331,9 @@ def pack_program(files: Mapping[str, bytes]) -> bytes:
     return json.dumps(sizes).encode() + b"\n" + b"".join(files.values())
 
 
-MANIFEST = "program.json"
+MANIFEST, LAYERS = "program.json", "layers.json"
+SMALL_GRID, SMALL_BYTES = 64, 1 << 16
+"""Workgroups and bytes of a program that is run: what is larger takes long and is no fault."""
 
 
 def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
@@ -298,12 +342,27 @@ def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
         other = rng.choice(sorted(files))
         files[other] = damage_bytes(rng, files[other])
     else:
-        manifest = damage_json(rng, json.loads(files[MANIFEST]))
-        files[MANIFEST] = json.dumps(manifest).encode()
+        name = MANIFEST if rng.randrange(6) else LAYERS
+        if name == MANIFEST and rng.randrange(4) == 0:
+            files[name] = _with_numbers(rng, files[name])
+        else:
+            files[name] = _damaged_json(rng, files[name])
     return pack_program(files)
 
 
+def _with_numbers(rng: random.Random, data: bytes) -> bytes:
+    """A manifest with a push constant and a shape of any numbers, where sound ones have few."""
+    manifest = json.loads(data)
+    dispatch, buffer = (rng.choice(manifest[key]) for key in ("dispatches", "buffers"))
+    value = rng.choice((*NUMBERS, *WORDS))
+    dispatch["push_constants"] = [{"offset": 0, "type": "i32", "value": value}]
+    if rng.randrange(2):
+        buffer["shape"] = [rng.choice(NUMBERS) for _ in buffer["shape"]]
+    return json.dumps(manifest).encode()
+
+
 def _read_program(data: bytes) -> str:
+    from xdsl_spirv.runtime.execution import run
     from xdsl_spirv.runtime.program import Program
 
     try:
@@ -314,8 +373,25 @@ def _read_program(data: bytes) -> str:
         path = _folder()[1] / "program" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    Program.load(_folder()[1] / "program")
-    return "loaded"
+    program = Program.load(_folder()[1] / "program")
+    repr(program)
+    inputs = {b.name: _input(b) for b in program.manifest.inputs}
+    manifest = program.at(inputs).manifest
+    grids = [math.prod(dispatch.workgroups) for dispatch in manifest.dispatches]
+    if sum(grids) > SMALL_GRID or sum(b.bytes for b in manifest.buffers) > SMALL_BYTES:
+        return "large"
+    run(program, inputs)
+    return "ran"
+
+
+def _input(buffer: Buffer) -> Any:
+    """Contents of an input whose open sizes are 3."""
+    if buffer.kind == "scalar":
+        return 3
+    shape = tuple(size if isinstance(size, int) else 3 for size in buffer.shape)
+    if math.prod(max(size, 1) for size in shape) > SMALL_BYTES:
+        raise ProgramError("a large input", buffer.name)
+    return np.ones(shape, dtype_of(buffer.type))
 
 
 READERS: dict[str, Reader] = {
@@ -328,6 +404,7 @@ READERS: dict[str, Reader] = {
     "mlir": Reader("mlir", _any_text, _read_mlir, 2),
     "passes": Reader("passes", _damaged_behind_its_passes, _read_and_lower, 4),
     "onnx": Reader("onnx", _damaged_model, _read_onnx, 4),
+    "weights": Reader("onnx", _damaged_weights, _read_weights, 2),
     "gguf": Reader("gguf", _any_bytes, _read_gguf, 1),
     "safetensors": Reader("safetensors", _any_bytes, _read_safetensors, 1),
     "program": Reader("program", _damaged_program, _read_program, 2),

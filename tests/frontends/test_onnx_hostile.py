@@ -72,7 +72,7 @@ def tensor(onnx: Any, name: str, dims: Any = (3,), raw: bytes = bytes(12)) -> An
     return onnx.TensorProto(name=name, dims=dims, data_type=1, raw_data=raw)
 
 
-def external(onnx: Any, location: str, **entries: int) -> Any:
+def external(onnx: Any, location: str, **entries: int | str) -> Any:
     """A weight `w` of three floats in another file."""
     weight = onnx.TensorProto(name="w", dims=[3], data_type=1, data_location=1)
     for key, text in {"location": location, **entries}.items():
@@ -104,6 +104,27 @@ def external_data_that_is_too_short(onnx: Any, folder: Path) -> Any:
 def external_data_from_beyond_the_end(onnx: Any, folder: Path) -> Any:
     Path(folder, "short.bin").write_bytes(bytes(12))
     return external(onnx, "short.bin", offset=1 << 50, length=12)
+
+
+@hostile("the data of 'w' is in 'w\\x00', which is not a file name")
+def external_data_whose_name_holds_a_nul(onnx: Any, folder: Path) -> Any:
+    return external(onnx, "w\0")
+
+
+@hostile("which is not a file")
+def external_data_whose_name_is_too_long(onnx: Any, folder: Path) -> Any:
+    return external(onnx, "w" * 5000)
+
+
+@hostile("the data of 'w' begins at 'junk', which is not an offset")
+def external_data_from_a_word(onnx: Any, folder: Path) -> Any:
+    Path(folder, "w.bin").write_bytes(bytes(12))
+    return external(onnx, "w.bin", offset="junk")
+
+
+@hostile("the input 'x' is a tensor without a rank")
+def an_input_without_a_rank(onnx: Any, folder: Path) -> Any:
+    return model(onnx, [relu(onnx)], inputs=(value(onnx, "x", None),))
 
 
 @hostile("the data of 'w' is outside")

@@ -116,6 +116,20 @@ def unknown(build: Any) -> Any:
     return model
 
 
+def test_an_output_without_a_shape_gets_the_one_that_follows(build: Any):
+    build.node("Relu", ["x"], "y")
+    model = build.model({"x": ("FLOAT", [2, 4])}, {"y": ("FLOAT", [2, 4])})
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    assert str(import_onnx(model).outputs[0].shape) == "(2, 4)"
+
+
+def test_a_constant_that_is_ragged_is_refused_by_name(build: Any):
+    build.node("Relu", ["x"], "y")
+    model = build.model({"x": ("FLOAT", [2, 2])}, {"y": ("FLOAT", [2, 2])})
+    with pytest.raises(FrontendError, match="the value of 'x': "):
+        import_onnx(model, constants={"x": [[1], [1, 2]]})
+
+
 def test_an_unsupported_operator_is_named_with_its_node(build: Any):
     build.node("Relu", ["x"], "r")
     build.node("Frobnicate", ["r"], "out", name="the/pool", domain="somebody")

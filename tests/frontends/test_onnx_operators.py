@@ -159,8 +159,8 @@ def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constan
     x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
     with pytest.raises(FrontendError, match=r"one side gives .*operator If.*constants"):
         import_onnx(branching(onnx, 2))
-    for condition, expected in ((True, np.exp(x)), (False, -x[0])):
-        constants = {"c": np.array(condition)}
+    for condition, expected in ((np.array(True), np.exp(x)), (False, -x[0]), (True, np.exp(x))):
+        constants = {"c": condition}
         branch = branching(onnx, 2, rank=expected.ndim)
         model = import_onnx(branch, constants=constants)
         (found,) = run_reference(model, {"x": x}).values()

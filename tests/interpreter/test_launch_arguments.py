@@ -260,3 +260,10 @@ def test_an_array_behind_a_buffers_end_has_no_elements():
         out = np.full(4, -1, np.int32)
         dispatch(module, "main", (1, 1, 1), {(0, 0): out, (0, 1): np.zeros(elements, np.int32)})
         assert (out == length).all()
+
+
+@pytest.mark.parametrize("grid", [(1 << 31, 1, 1), (1 << 31, 1 << 31, 1 << 31)])
+def test_a_launch_that_would_take_days_is_refused(grid: tuple[int, int, int]):
+    buffers = {(0, 0): np.zeros(64, np.int32)}
+    with pytest.raises(InterpreterError, match=r"workgroups would take more than 0 s: .* took"):
+        dispatch(CONSTANT, "main", grid, buffers, options=Options(seconds=0.1, robust=True))

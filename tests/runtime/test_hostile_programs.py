@@ -215,7 +215,8 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
     ("stands twice", lambda m: m["arguments"].append(m["arguments"][0])),
     ("is a buffer of kind input", lambda m: m.update(results=["x"])),
     ("33 dimensions", lambda m: m["buffers"][0].update(shape=[1] * 33)),
-    ("has .* bytes", lambda m: m["buffers"][0].update(shape=[2**62, 2**62])),
+    ("beyond .* bytes", lambda m: m["buffers"][0].update(shape=[2**62, 2**62])),
+    ("beyond .* bytes", lambda m: m["buffers"][0].update(shape=[2**62, 0])),
 ]
 
 
@@ -330,3 +331,18 @@ def test_readers_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         modules.parse(tmp_path / "long.mlir")
     with pytest.raises(ProgramError, match="more than 1,000 bytes"):
         modules.parse("/dev/zero")
+
+
+def test_layers_in_thousands_of_brackets(saved: Path) -> None:
+    (saved / "layers.json").write_text('{"layers": ' + "[" * 100_000)
+    with pytest.raises(ProgramError, match=r"not JSON: .*layers.json"):
+        Program.load(saved)
+
+
+def test_a_push_constant_that_is_an_expression_of_numbers(saved: Path) -> None:
+    manifest = json.loads((saved / "program.json").read_text())
+    assert outcome(saved, manifest) == "ran"
+    _push(manifest, {"offset": 0, "type": "ui32", "value": "7 * 2"})
+    assert outcome(saved, manifest) == "ran"
+    _push(manifest, {"offset": 0, "type": "ui32", "value": "n"})
+    assert outcome(saved, manifest) == "refused"

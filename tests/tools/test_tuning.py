@@ -30,6 +30,7 @@ from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning.bench import MEASURE
 from xdsl_spirv.tools.tuning.candidates import contractions_of
+from xdsl_spirv.tools.tuning.kinds import list_contractions, propose_candidates
 from xdsl_spirv.tools.tuning.results import OTHER_CLOCK, Outcome, write_table
 
 M, N, K = 16, 24, 32
@@ -267,3 +268,11 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
         with Store(tmp_path / "s.db") as store:
             assert len(list(store.records(MEASURE))) == len(records)
     # Else the machine was busy meanwhile: such times are not compared, but measured anew.
+
+
+def test_a_contraction_beyond_the_target_is_refused_by_its_sizes():
+    data = {"text": SOURCE.format(m=1 << 16, n=1 << 16, k=1 << 16, a="f16", b="f16", c="f32",
+            zero="0.0"), "target": "lavapipe", "weights": []}  # fmt: skip
+    (data["contraction"],) = list_contractions(data)
+    with pytest.raises(ProgramError, match=r"A has 8589934592 bytes.*; tune a smaller one"):
+        propose_candidates(data | {"tried": [], "learned": [], "count": 1, "most": 1})

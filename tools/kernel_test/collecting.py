@@ -83,6 +83,12 @@ def collect(paths: Iterable[str]) -> Collection:
 
 
 def missing(path: Path) -> Misuse:
-    """Says that a file is not there, and which may have been meant."""
+    """Says why a file cannot be read, and which may have been meant."""
+    if path.is_symlink():
+        try:
+            path.stat()
+        except OSError as error:
+            remedy = "name the file itself"
+            return Misuse(f"{path} is a link that leads nowhere: {error.strerror}", "", remedy)
     names = os.listdir(path.parent) if path.parent.is_dir() else ()
     return Misuse(f"there is no {path}", "", did_you_mean(path.name, names, "name a file"))

@@ -381,7 +381,13 @@ def _options(test: KernelTest, size: int) -> Options:
     checks = None
     if test.checks != "none":
         checks = Checks.of(test.checks)
-    return Options(subgroup_size=size, checks=checks, max_steps=test.max_steps, robust=test.robust)
+    return Options(
+        subgroup_size=size,
+        checks=checks,
+        max_steps=test.max_steps,
+        robust=test.robust,
+        seconds=test.timeout,
+    )
 
 
 def _text(value: Any) -> str:

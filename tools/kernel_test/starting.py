@@ -32,6 +32,9 @@ def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespac
             continue
         from xdsl_spirv.tools.output import write
 
+        if not path.name.isprintable():
+            cause = f"the file name {path.name!a} is not text that a description can hold"
+            raise Misuse(cause, str(path.parent), "rename the kernel")
         write(str(path), describe(test, path).encode())
         print(f"{path}: correct the grid, numbers, sizes and contents, say what you expect, then")
         print(f"  xdsl-spirv test {test.kernel}")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xdsl_spirv.jobs.job import Wrong
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.tuned import key_of, parse_schedule
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
@@ -84,7 +85,10 @@ def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
     tried = [Tried(*row) for row in data["tried"]]
     learned = [(subject_from(s), seconds, runs) for s, seconds, runs in data["learned"]]
     pricing = pricing_of(source_of(data))
-    proposals = propose(pricing, tried, learned, data["count"], data["most"])
+    try:
+        proposals = propose(pricing, tried, learned, data["count"], data["most"])
+    except ScheduleDoesNotFit as error:
+        raise ProgramError(str(error), data["contraction"], "tune a smaller one") from error
     # A list: data has no order of keys.
     subjects = [[name, subject_data(s)] for name, s in proposals.subjects.items()]
     return {"subjects": subjects, "expected_gain": proposals.expected_gain}

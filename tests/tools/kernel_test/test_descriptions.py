@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -240,3 +241,21 @@ def test_a_kernel_without_buffers_says_so(run_glsl: Run):
     source = "#version 450\nlayout(local_size_x = 8) in;\nvoid main() { barrier(); }\n"
     (outcome,) = run_glsl(source, 'grid = 1\ncompile.target-env = "vulkan1.2"\n')
     assert "'main' uses no buffer" in outcome.misuse
+
+
+def test_a_link_that_leads_to_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "a.comp").symlink_to(tmp_path / "a.comp")
+    assert main(["test", str(tmp_path / "a.comp")]) == 2
+    said = capsys.readouterr().out
+    assert "is a link that leads nowhere: " in said
+    assert "did you mean" not in said
+
+
+def test_a_file_name_that_is_not_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_glsl: Run
+):
+    path = tmp_path / "k\udcff.comp"
+    path.write_text(SCALE)
+    assert main(["test", "--init", str(path)]) == 2
+    assert "'k\\udcff.kernel.toml' is not text" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == [path.name]
