@@ -119,10 +119,10 @@ class Options:
     CM-18's, `accumulation` CM-25's; `memory` bounds the workgroups that are in flight together,
     `max_steps` the blocks that a launch executes, and `seconds` its time: a launch that would take
     longer, by the pace of its first workgroups, is refused. `checks` says what to look for
-    (docs/checks.md): nothing, unless given. `debug` has breakpoints and a trace (debug.py). `schedule` runs
-    workgroups and parts of them in another order than lockstep (schedule.py), without checks and
-    debugger. With `robust`, accesses outside of buffers are as robustBufferAccess2 says. `print`
-    takes what a DebugPrintf prints in one invocation.
+    (docs/checks.md): nothing, unless given. `debug` has breakpoints and a trace (debug.py).
+    `schedule` runs workgroups and parts of them in another order than lockstep (schedule.py),
+    without checks and debugger. With `robust`, accesses outside of buffers are as
+    robustBufferAccess2 says. `print` takes what a DebugPrintf prints in one invocation.
     """
 
     subgroup_size: int = 32
