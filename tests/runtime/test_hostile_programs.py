@@ -202,7 +202,7 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
         lambda m: _push(m, {"offset": 2, "type": "f32", "value": 1.0}),
     ),
     ("end at 4100, beyond", lambda m: _push(m, {"offset": 4096, "type": "i32", "value": 1})),
-    ("1.5 is not an i32", lambda m: _push(m, {"offset": 0, "type": "i32", "value": 1.5})),
+    ("1.5 is not a value of i32", lambda m: _push(m, {"offset": 0, "type": "i32", "value": 1.5})),
     (
         "has two values",
         lambda m: m["dispatches"][0].update(spec_constants=[{"id": 0, "value": 1}] * 2),
