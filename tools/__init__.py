@@ -3,14 +3,14 @@ The status with which a command's process ends says whose a failure is.
 
 | status | who can mend it |
 |---|---|
-| 0 | nobody has to |
+| 0 | success |
 | 1 | the user: the input is refused, or a check found something |
 | 2 | the user: the command line |
 | 3 | the machine's owner: a full disk, memory, files that may not be read or written |
 | 4 | the machine's owner: the device or its driver |
 | 70 | us |
 | 130, 143 | interrupted (Ctrl-C), terminated (SIGTERM) |
-| 141 | nobody: the reader of the output has read enough (`| head`) |
+| 141 | no failure: the reader of the output has read enough (`| head`) |
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ REMEDIES = {
     errno.EMFILE: (ENVIRONMENT, "raise the limit of open files (ulimit -n)"),
     errno.ENOMEM: (ENVIRONMENT, "use smaller inputs"),
 }
-"""What the system says of a file: whose it is, and what to do."""
+"""Status and remedy of an error of the system: whose it is, and what to do."""
 
 
 def of_the_system(error: OSError) -> tuple[int, str]:
-    """The status and the remedy of what the system said."""
+    """The status and the remedy of the system's error."""
     return REMEDIES.get(error.errno or 0, (ENVIRONMENT, "see what the system says of it"))

@@ -26,7 +26,7 @@ from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import note_row
 
 OPEN = "?"
-"""What `--dim` calls the size of a dimension that is known only when the program runs."""
+"""The size that `--dim` takes for a dimension that is known only when the program runs."""
 
 
 def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
@@ -134,11 +134,11 @@ def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, 
 
 
 NO_ARRAYS = (ValueError, EOFError, zipfile.BadZipFile, zlib.error)
-"""What numpy raises for a file that is none of its own."""
+"""Exceptions that numpy raises for a file of another kind."""
 
 
 def read_array(path: str) -> Array:
-    """The array of a `.npy` file; raises `ProgramError` if it is none."""
+    """The array of a `.npy` file; raises `ProgramError` for another file."""
     try:
         loaded = np.load(path, allow_pickle=False)
     except OSError as error:
@@ -169,7 +169,7 @@ def write_results(path: str | None, results: Mapping[str, Array]) -> None:
 
 
 MAX_NAME = 1000
-"""Bytes of a name in an .npz file; what is longer is cut, and told apart by a digest."""
+"""Bytes of a name in an .npz file; longer names are cut, and told apart by a digest."""
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:

@@ -28,8 +28,8 @@ Event = dict[str, Any]
 
 def chrome_trace(explanation: ExplanationData) -> Event:
     """
-    The trace: a row for what was measured, one for the roofline, the memory of temporaries, and
-    rows for a run with its copies.
+    The trace: a row for measured times, one for the roofline, the memory of temporaries, and rows
+    for a run with its copies.
 
     Raises `ProgramError` where there are no times at all.
     """
@@ -103,7 +103,7 @@ def _phase(explanation: ExplanationData, phase: Phase, row: int) -> Event:
 
 
 def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
-    """What a click on a dispatch shows; without what is not known."""
+    """The text for a click on a dispatch, without unknown values."""
     layer = entry.layer
     shown = {
         "dispatch": entry.dispatch,

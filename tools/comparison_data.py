@@ -1,5 +1,5 @@
 """
-Two explanations side by side: which layers do the same work, and what it takes on each side.
+Two explanations side by side: the layers that do the same work, and their cost on each side.
 
 Layers belong together if they compute a node in common, so a layer that is fused on one side stands
 beside all that it consists of on the other.
@@ -56,7 +56,9 @@ def measure_of(a: ExplanationData, b: ExplanationData) -> Measure:
 
 
 def pairs_of(a: Sequence[ExplainedLayer], b: Sequence[ExplainedLayer]) -> list[Pair]:
-    """The pairs in the order of their first dispatch, those of the second side alone at the end."""
+    """
+    The pairs in the order of their first dispatch; layers that only the second side has come last.
+    """
     leader: dict[tuple[str, str], tuple[str, str]] = {}
 
     def find(name: tuple[str, str]) -> tuple[str, str]:
@@ -85,7 +87,7 @@ def pairs_of(a: Sequence[ExplainedLayer], b: Sequence[ExplainedLayer]) -> list[P
 
 
 def _names(entry: ExplainedLayer) -> list[tuple[str, str]]:
-    """What a layer is recognised by: its nodes, or the kernel of one that has none."""
+    """Keys by which a layer is recognised: its nodes, or the kernel of one that has none."""
     return [(entry.function or "", name) for name in entry.layer.nodes or (entry.kernel,)]
 
 

@@ -75,7 +75,7 @@ def _sides(comparison: ComparisonData) -> list[tuple[str, ExplanationData]]:
 
 
 def _label(comparison: ComparisonData, letter: str, side: ExplanationData) -> str:
-    """A side by what tells it from the other one: its target, or its file's name."""
+    """The name of a side that tells it from the other one: its target, or its file's name."""
     if comparison.a.target != comparison.b.target:
         return f"{letter}: {side.target}"
     return f"{letter}: {PurePath(side.model).name}"
@@ -125,7 +125,7 @@ def _side(
     value: float | None,
     scale: float,
 ) -> str:
-    """A bar with what it takes, and which dispatches do it by which tiles."""
+    """A bar for the cost of a side, and its dispatches and tiles."""
     if not numbers:
         return f'<div class="side"><small>{letter}: nothing</small></div>'
     (path, *_) = paths_of(side, numbers)

@@ -25,7 +25,7 @@ from xdsl_spirv.tools.explanation_data import ExplanationData
 
 
 def text_of(comparison: ComparisonData, order: str = "order") -> str:
-    """The whole comparison; the rows in the order of execution, or what differs most first."""
+    """The whole comparison; the rows in the order of execution, or the largest difference first."""
     rows = [
         ["A", "B", "path", "A takes", "B takes", "B / A", "nodes"],
         *(_row(comparison, pair) for pair in ordered(comparison, order)),
@@ -86,7 +86,7 @@ def shown(comparison: ComparisonData, value: float | None) -> str:
 
 def ratio(left: float | None, right: float | None) -> str:
     """
-    How many times as much the right side takes; empty where that says nothing.
+    Cost of the right side as a multiple of the left; empty if that is meaningless.
 
     >>> ratio(2.0, 1.0), ratio(0.0, 1.0), ratio(None, 1.0)
     ('0.5', '', '')

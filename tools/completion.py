@@ -1,8 +1,8 @@
 """
 `xdsl-spirv completion SHELL`: what makes a shell complete the command, and its answers.
 
-argcomplete asks the command itself, so commands, options, choices, targets and passes are those of
-this version. Nothing of it is loaded unless a shell asks.
+argcomplete asks the command itself, so commands, options, choices, targets and passes are the ones
+of this version. Nothing of it is loaded unless a shell asks.
 """
 
 from __future__ import annotations
@@ -70,4 +70,4 @@ VALUES: dict[str, Callable[..., list[str]]] = {
     "--passes": _passes,
     "--target-env": _environments,
 }
-"""What may stand behind an option."""
+"""Possible values of an option."""

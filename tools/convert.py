@@ -1,9 +1,9 @@
 """
 `xdsl-spirv convert`: an ONNX model in binary16 or in 8 bits, and how far its results move.
 
-The converters are onnxconverter-common's and onnxruntime's. What they made is compared with the
-model before anything is written, on the samples of `--calibration` or on random inputs: the model
-on onnxruntime, the converted one on the reference executor, which rounds as devices do.
+The converters are onnxconverter-common's and onnxruntime's. The result is compared with the model
+before anything is written, on the samples of `--calibration` or on random inputs: the model on
+onnxruntime, the converted one on the reference executor, which rounds as devices do.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ SAMPLES = 2
 """Random inputs that are compared where no samples are given."""
 
 MOST_BYTES = (1 << 31) - 1
-"""What one file of a model may hold."""
+"""Most bytes of one file of a model."""
 
 OPSET_WITH_AXES, OPSET = 13, 17
-"""The first opset with a scale for each channel, and what older models are converted to."""
+"""
+The first opset with a scale for each channel, and the opset that older models are converted to.
+"""
 
 Sample = Mapping[str, Array]
 
@@ -155,7 +157,7 @@ def _to_f16(model: Model, *, keep_types: bool) -> Model:
 
 
 class _Reader:
-    """What onnxruntime's calibration asks for samples."""
+    """Gives samples to onnxruntime's calibration."""
 
     def __init__(self, samples: Sequence[Sample]):
         self.samples = iter(samples)
@@ -222,7 +224,7 @@ def _bytes(model: Model, path: str) -> bytes:
 
 
 def _compared(path: str, converted: Model, samples: Sequence[Sample]) -> list[str]:
-    """How far each result moves; raises `ProgramError` where it is no number any more."""
+    """Largest change of each result; raises `ProgramError` if it is not a number any more."""
     runtime = _module("onnxruntime", "onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3

@@ -32,7 +32,7 @@ def refused_layers(
     module: ModuleOp, function: str, weights: Mapping[str, Array], target: str
 ) -> dict[str, str]:
     """
-    Why a model's parts are refused, by the names of their nodes; the module is consumed.
+    The reasons for a model's refused parts, by the names of their nodes; the module is consumed.
 
     Empty where it is refused before there are parts.
     """

@@ -3,7 +3,7 @@
 do.
 
 It goes the way that a program goes, one step at a time: the loader, the drivers it finds, the
-devices they offer, what these lack, and a small kernel that is run and compared.
+devices they offer, missing features, and a small kernel that is run and compared.
 
 Exit status: 0 a device runs kernels, 1 there is no loader, driver or device, 2 there are devices
 but none runs the kernel.
@@ -69,7 +69,7 @@ def _say(line: str) -> None:
 
 
 def _environment() -> None:
-    """What decides which loader and drivers are found."""
+    """Prints the variables and folders that decide which loader and drivers are found."""
     for name in (LIBRARY_VARIABLE, *DRIVER_VARIABLES, "XDSL_SPIRV_DEVICE"):
         if os.environ.get(name):
             _say(f"         {name}={os.environ[name]}")
@@ -89,7 +89,7 @@ def _environment() -> None:
 
 
 def _wrong_with(manifest: Path) -> str:
-    """Why the loader can make nothing of a driver's manifest; empty if that cannot be seen."""
+    """The fault of a driver's manifest for the loader; empty if that cannot be seen."""
     if manifest.is_dir():
         return ""
     try:

@@ -50,11 +50,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "assemble": ("assemble kernel.spvasm -o kernel.spv",),
     "completion": ('eval "$(xdsl-spirv completion bash)"',),
 }
-"""Of each command, the simplest first."""
+"""Examples of each command, the simplest first."""
 
 
 def epilog(name: str, more: str | None) -> str:
-    """The end of a command's help, behind what its own options say there."""
+    """The end of a command's help: examples, then the text of its own options."""
     lines = [line if "$(" in line else f"xdsl-spirv {line}" for line in EXAMPLES.get(name, ())]
     examples = "\n".join(["examples:", *(f"  {line}" for line in lines)]) if lines else ""
     return "\n\n".join(filter(None, (examples, more)))

@@ -71,7 +71,7 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 def _other(arguments: argparse.Namespace) -> argparse.Namespace:
-    """The arguments of what is compared with; a program has its own target and sizes."""
+    """The arguments for the other side of a comparison; a program has its own target and sizes."""
     other = argparse.Namespace(**vars(arguments))
     other.input = arguments.against or arguments.input
     other.target = arguments.against_target
@@ -140,7 +140,7 @@ def rendered(
 
 
 def explanation(arguments: argparse.Namespace) -> Explanation:
-    """The explanation of what the command names: a program's directory, or a model."""
+    """The explanation of the command's input: a program's directory, or a model."""
     path = arguments.input
     if Path(path).is_dir():
         return _of_program(path, arguments)
@@ -221,7 +221,7 @@ def original_nodes(path: str) -> list[Node]:
 def _refused_nodes(
     path: str, arguments: argparse.Namespace
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """Why nodes are refused, and those that were tried."""
+    """The reasons for refused nodes, and the nodes that were tried."""
     from xdsl_spirv.frontends.coverage import refused_nodes
     from xdsl_spirv.tools.models import dims_of, given_shapes
 
@@ -252,7 +252,7 @@ def _measured(
 
 
 def with_times(explanation: Explanation, measured: Measured) -> Explanation:
-    """The explanation with what each dispatch took, and a run with its copies."""
+    """The explanation with the time of each dispatch, and a run with its copies."""
     layers = tuple(
         replace(entry, measured_seconds=time)
         for entry, time in zip(explanation.layers, measured.seconds, strict=True)

@@ -47,14 +47,14 @@ STYLE = """
 """
 
 WIDTH = 1000
-"""Of a chart, in units of its own: the window's width is what it is stretched to."""
+"""Width of a chart, in units of its own: the window's width is what it is stretched to."""
 
 
 SEEN = 1 / 20
 """The part of the longest run from which on another one is drawn on the same scale."""
 
 Run = tuple[str, Sequence[ExplainedLayer], Sequence[float]]
-"""What a run is called, its dispatches, and the seconds that each takes."""
+"""Name of a run, its dispatches, and the seconds of each."""
 
 
 def timeline(explanation: ExplanationData) -> str:
@@ -64,7 +64,7 @@ def timeline(explanation: ExplanationData) -> str:
     if explanation.device is not None:
         name = f"measured on {explanation.device}"
         runs.append((name, layers, run_times(layers, measured=True)))
-    # What the interpreter takes says nothing of a device: it has no scale in common with one.
+    # The interpreter's times do not compare with a device's: it has no scale in common with one.
     if explanation.device is None or explanation.compares:
         runs.append(("at least, by the roofline", layers, run_times(layers, measured=False)))
     return strips(runs, linked=True)

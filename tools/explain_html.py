@@ -1,9 +1,9 @@
 """
 An explanation as one self-contained page: figures, the run over time, its memory, layers, nodes.
 
-Layers stand in the order of execution: a row for each dispatch, edges from who writes a buffer to
-who reads it at the left, bars of what it takes at the right. All bars have one linear scale. Why a
-layer takes its path is said in numbered notes, each once.
+Layers stand in the order of execution: a row for each dispatch, edges from the writer of a buffer
+to its readers at the left, bars of the cost at the right. All bars have one linear scale. The
+reasons for a layer's path are in numbered notes, each once.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def _peak(explanation: ExplanationData) -> str:
 
 @dataclass(frozen=True)
 class _Bars:
-    """What bars show: the roofline where there is one, else times, else work; or two of them."""
+    """
+    The figures of bars: the roofline where there is one, else times, else work; or two of them.
+    """
 
     what: str
     figures: tuple[Callable[[ExplainedLayer], float | None], ...]
@@ -147,7 +149,7 @@ def _bars(explanation: ExplanationData) -> _Bars:
 
 
 def _kernels(explanation: ExplanationData) -> str:
-    """The kernels by what all their dispatches take, where some have several."""
+    """The kernels by the cost of all their dispatches, where some have several."""
     rows = rows_of(explanation, "share", group=True)
     if len(rows) in (1, len(explanation.layers)):
         return ""
@@ -228,7 +230,7 @@ def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
     """
     Edges (from, to, lane): lane 0 goes straight down, others pass what lies between.
 
-    Those that find no lane any more are left out: a value that all layers read says little.
+    Edges without a free lane are left out: a value that all layers read says little.
     """
     writer: dict[str, int] = {}
     edges: list[tuple[int, int]] = []
@@ -272,7 +274,7 @@ def _notes(notes: Sequence[Note]) -> str:
 
 
 def _of(note: Note) -> str:
-    """Which layers, in few words."""
+    """The numbers of layers, in few words."""
     numbers = ranges(note.dispatches)
     few = len(numbers) < WIDEST
     return f"layers {numbers}" if few else f"{len(note.dispatches)} layers"

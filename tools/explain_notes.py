@@ -1,5 +1,5 @@
 """
-Why layers take their paths, as numbered notes: each reason once, for whichever layers it holds.
+Reasons for the layers' paths, as numbered notes: each reason once, for whichever layers it holds.
 """
 
 from __future__ import annotations

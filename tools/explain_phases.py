@@ -1,5 +1,5 @@
 """
-A run with its copies, as `run --time` measured it: what the host does beside what the device does.
+A run with its copies, as `run --time` measured it: times of the host beside times of the device.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _end(phases: Sequence[Phase]) -> float:
 
 
 def _said(track: str, phases: Sequence[Phase]) -> str:
-    """How long the parts of a track took, kernels together."""
+    """Times of a track's parts, kernels together."""
     parts: dict[str, float] = {}
     for phase in phases:
         name = phase.name if phase.dispatch is None else "kernels"

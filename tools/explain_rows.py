@@ -12,11 +12,11 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 
 @dataclass(frozen=True)
 class Row:
-    """Dispatches that are shown together; the first stands for what they have in common."""
+    """Dispatches that are shown together; the first stands for their common properties."""
 
     layers: tuple[ExplainedLayer, ...]
     share: float | None
-    """Of the time that was measured, or else of the roofline's."""
+    """Share of the measured time, or else of the roofline's."""
 
     @property
     def first(self) -> ExplainedLayer:
@@ -68,7 +68,7 @@ def rows_of(explanation: ExplanationData, order: str = "order", group: bool = Fa
 
 
 def _time(explanation: ExplanationData, entry: ExplainedLayer) -> float | None:
-    """What a run spends on a dispatch; nothing on what is computed once."""
+    """Seconds of a run for a dispatch; 0 for results that are computed once."""
     measured = any(e.measured_seconds is not None for e in explanation.layers)
     if entry.once:
         return 0.0

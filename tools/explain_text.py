@@ -22,11 +22,11 @@ WITHOUT_KERNEL = {
     "folded": "folded at compile time",
     "no kernel": "without a kernel of their own",
 }
-"""What is said of the nodes of a status."""
+"""Text for the nodes of a status."""
 
 
 def text_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> str:
-    """The whole explanation; `order` and `group` are those of `rows_of`."""
+    """The whole explanation; `order` and `group` are passed on to `rows_of`."""
     parts = [_head(explanation), _nodes(explanation)]
     if explanation.layers:
         notes = notes_of(explanation.layers)

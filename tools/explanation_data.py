@@ -1,5 +1,5 @@
 """
-The record of what a program will do: which nodes, by which paths, why, and for how long.
+The record of a program's plan: which nodes, by which paths, why, and for how long.
 
 All ways of showing it (text, JSON, HTML) read this record, so that they cannot differ.
 """
@@ -43,7 +43,7 @@ class ExplainedLayer:
     dispatch: int
     kernel: str
     grid: tuple[Number, ...]
-    """Workgroups; where a size is known only at run time, what it is computed from."""
+    """Workgroups; if a size is known only at run time, an expression of it."""
     workgroup_size: tuple[int, ...]
     once: bool
     layer: Layer
@@ -53,7 +53,7 @@ class ExplainedLayer:
     limit: str
     measured_seconds: float | None = None
     function: str | None = None
-    """Which function it is of, in a program of several."""
+    """Name of its function, in a program of several."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class ExplanationData:
     memory_bytes: int
     temporary_bytes: int
     refusals: tuple[str, ...] = ()
-    """What hinders the model as a whole, if anything does."""
+    """Reasons why the model as a whole cannot be compiled, if there are any."""
     device: str | None = None
     """Where `measured_seconds` were measured."""
     state_bytes: int = 0
-    """Of what lives between runs."""
+    """Bytes of buffers that live between runs."""
     buffers: tuple[Lifetime, ...] = field(default=(), metadata={"sparse": True})
     phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
     """A run with its copies, where one was measured."""
@@ -88,7 +88,7 @@ class ExplanationData:
 
     @property
     def compares(self) -> bool:
-        """Whether there are times of a device that the roofline says something of."""
+        """Whether there are times of a device that can be compared with the roofline."""
         there = any(entry.roofline_seconds for entry in self.layers)
         return there and (self.device or "").startswith("vulkan")
 

@@ -1,8 +1,8 @@
 """
 One way to fail: what the command's process says and with which status it ends (`__init__.py`).
 
-This module imports next to nothing, since an interruption may come in the middle of an import:
-what says so then may not begin another one.
+This module imports very little, since an interruption may come in the middle of an import: what
+says so then may not begin another one.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
 
 
 def _flushed(run: Callable[[], int]) -> int:
-    """What `run` returns or raises, or what the system says of output that was kept till then."""
+    """
+    Returns or raises as `run` does, or raises the system's error for output that was kept till
+    then.
+    """
     try:
         return run()
     finally:
@@ -100,7 +103,7 @@ def _flushed(run: Callable[[], int]) -> int:
 
 
 def _said(text: str, status: int) -> int:
-    # Names come from files: those of a stranger must not command the terminal.
+    # Names come from files: a stranger's names must not command the terminal.
     shown = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     try:
         sys.stderr.write(f"error: {shown}\n")

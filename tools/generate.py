@@ -83,7 +83,7 @@ def generate(arguments: argparse.Namespace) -> int:
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:
-    """What the user says, before anything is read."""
+    """The user's prompt, before anything is read."""
     if arguments.model is None:
         raise ProgramError("no model is named", "generate", "give a .gguf file")
     if arguments.prompt is None:
@@ -110,7 +110,7 @@ def _interrupting(answer: Answer) -> Generator[None]:
 
 
 def _report(answer: Answer, program: Program, file: ModelFile) -> None:
-    """How fast it was, and what it took."""
+    """Prints the speed, and the memory used."""
     seed = "" if answer.seed is None else f"; seed {answer.seed}"
     end = ENDS[answer.end] if answer.end else "unfinished"
     _say(f"{len(answer.prompt)} tokens, answered with {len(answer.tokens)} ({end}){seed}")
@@ -157,7 +157,7 @@ def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
 
 
 def _between_kernels(program: Program, prompt: int) -> int:
-    """Bytes of what kernels hand on to each other where most tokens are read at once."""
+    """Bytes of the values between kernels where most tokens are read at once."""
     count = min(prompt, PREFILLED)
     inputs = {TOKEN: np.zeros(count, np.int32), PAST: np.array(0)}
     manifest = program.function(PREFILL if count > 1 else DECODE).at(inputs).manifest

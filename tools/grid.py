@@ -1,6 +1,4 @@
-"""
-How many workgroups a command launches: one to three numbers, `4`, `4x2` or `4,2,1`.
-"""
+"""Number of workgroups of a launch: one to three numbers, `4`, `4x2` or `4,2,1`."""
 
 from __future__ import annotations
 

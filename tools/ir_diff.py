@@ -1,9 +1,9 @@
 """
-Which lines of a module's text became which: a diff that looks through renumbered values.
+Matches the lines of a module's text before and after: a diff that looks through renumbered values.
 
 A printer numbers values in order, so one operation more renames all behind it. Lines that are equal
-but for such names are the same line if every name on one side stands for one name on the other;
-what is left is paired by what an operation does (`arith.addi` and `spirv.IAdd`).
+but for such names are the same line if every name on one side stands for one name on the other; the
+rest is paired by kinds of operations (`arith.addi` and `spirv.IAdd`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SYNONYMS = {
     "from_elements": "compositeconstruct",
     "barrier": "controlbarrier",
 }
-"""What operations of other dialects are called in SPIR-V, where letters do not show it."""
+"""Names in SPIR-V for operations of other dialects, where letters do not show it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def hunks(rows: Sequence[Row], context: int = 2) -> Iterator[list[Row]]:
-    """Parts with what changed, each with lines around it that did not."""
+    """Changed parts, each with unchanged lines around it."""
     changed = [n for n, row in enumerate(rows) if row.kind not in ("same", "renamed")]
     start = end = -1
     for number in changed:
@@ -132,7 +132,7 @@ def _aligned(
 
 
 def _does(line: str) -> str:
-    """What an operation does, by the letters of its name, and of a constant its value."""
+    """The kind of an operation, by the letters of its name, and the value of a constant."""
     operation = OPERATION.match(line)
     if operation is None:
         return _masked(line)
@@ -151,7 +151,7 @@ def _is_number(text: str) -> bool:
 
 
 def _judged(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> Iterator[Row]:
-    """The rows, those of equal lines as they are: the same, renamed, or in truth changed."""
+    """The rows; rows of equal lines are judged: the same, renamed, or in truth changed."""
     forth: dict[str, str] = {}
     back: dict[str, str] = {}
     for row in rows:

@@ -1,6 +1,4 @@
-"""
-`xdsl-spirv worker` and `xdsl-spirv results`: what many machines do together, and what came of it.
-"""
+"""`xdsl-spirv worker` and `xdsl-spirv results`: work of many machines, and its results."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def worker_options(command: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=os.cpu_count() or 1,
-        help="jobs at a time beside those on GPUs (%(default)s)",
+        help="jobs at a time in addition to jobs on GPUs (%(default)s)",
     )
 
 
@@ -75,7 +73,7 @@ def results(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv results`: what a store holds, by kind, device and status."""
     _existing([*arguments.merge, *([] if arguments.merge else [arguments.store])])
     for path in arguments.merge:
-        # What is not a store, or a damaged one, is refused before this one is made.
+        # A damaged store, or another kind of file, is refused before this one is made.
         with Store(path) as other:
             deque(other.records(), maxlen=0)
     with Store(arguments.store) as store:

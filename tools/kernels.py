@@ -112,7 +112,7 @@ class Bound(NamedTuple):
 
 
 def _names(module: SPIRVModuleOp) -> dict[str, Bound]:
-    """What a buffer may be called."""
+    """The names of each buffer."""
     bounds: dict[str, Bound] = {}
     for op in module.body.block.ops:
         if not isinstance(op, GlobalVariableOp | UntypedGlobalVariableOp):

@@ -29,7 +29,7 @@ def compare(
             note_row("layers", _row(comparison))
             if not comparison.passed:
                 print(comparison)
-                print(f"{len(compared) - 1} results before it agree; what follows was not run")
+                print(f"{len(compared) - 1} results before it agree; later ones were not run")
                 return 1
     print(_summary(compared))
     return 0

@@ -15,7 +15,7 @@ class Lifetime:
     """
     A buffer and the dispatches that it lives for, by their numbers in the whole program.
 
-    A temporary lives from the first to the last dispatch that uses it; what a dispatch computes
+    A temporary lives from the first to the last dispatch that uses it; a result that is computed
     once, and every other buffer, lives for the whole function. `bytes` is None where sizes are
     known only at run time, `offset` where the buffer has memory of its own.
     """

@@ -1,7 +1,7 @@
 """
 The command `xdsl-spirv`: what its arguments are.
 
-What a subcommand does is imported when it is chosen, so that `xdsl-spirv --help` and a mistyped
+A subcommand's module is imported when it is chosen, so that `xdsl-spirv --help` and a mistyped
 option cost nothing. Every failure ends in one message on standard error and a status that says
 whose it is (`failing.py`); `--debug` shows where it was raised.
 """
@@ -25,7 +25,7 @@ from xdsl_spirv.tools.failing import end_by_exception, guarded, open_streams
 from xdsl_spirv.upstream.collection import lasting
 
 OTHERWISE = {"--inputs": "--list", "--outputs": "--list", "--output-file": "--output"}
-"""Options that others have, and what they are called here."""
+"""Options of other tools, and their names here."""
 
 GLSL = (".comp", ".glsl")
 
@@ -139,7 +139,10 @@ COMMANDS = {
         "opt:opt",
     ),
 }
-"""What each command is, what declares its options, and what it does: functions of `tools/`."""
+"""
+Each command's description, the function that declares its options, and the function that runs it:
+functions of `tools/`.
+"""
 
 
 def _imported(place: str) -> Callable[..., Any]:
@@ -261,7 +264,7 @@ def _chosen(given: list[str]) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     if given[:1] == ["opt"]:
-        # What follows is not ours to understand, but for this.
+        # The arguments of `opt` are passed on, except these.
         ours = [text for text in given if text in ("--debug", "--progress")]
         given = ["opt", *ours, "--", *(text for text in given[1:] if text not in ours)]
     parsed = top.parse_args(given)
@@ -297,7 +300,10 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _display(wanted: bool) -> Display | None:
-    """Who shows what takes long; None where standard error is not a terminal and nobody asked."""
+    """
+    Shows progress of long stages; None if standard error is not a terminal and progress was not
+    asked for.
+    """
     if not wanted and not sys.stderr.isatty():
         return None
     from xdsl_spirv.tools.progress import display_on

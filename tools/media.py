@@ -1,8 +1,8 @@
 """
 Pictures and text as inputs: `--input x=photo.jpg`, `--input ids=prompt.txt`.
 
-What a model expects of a picture stands in no file, so `--image` says all of it, and nothing is
-assumed. Pillow reads pictures, tokenizers a `tokenizer.json`.
+No file says how a model takes its pictures, so `--image` says all of it, and nothing is assumed.
+Pillow reads pictures, tokenizers a `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ EXAMPLE = "layout=nchw,channels=rgb,size=crop,mean=0.485/0.456/0.406,std=0.229/0
 @dataclass(frozen=True)
 class Picture:
     """
-    How a picture becomes an array.
+    Conversion of a picture to an array.
 
     `size` is `exact` (it has the model's size), `stretch`, or `crop`: scaled until it covers the
-    model's size, then its middle. Of floats, pixels from 0 to 1 become (pixel - mean) / std.
+    model's size, then its middle. For floats, pixels from 0 to 1 become (pixel - mean) / std.
     """
 
     layout: str
@@ -61,7 +61,7 @@ def _refuse(cause: str, remedy: str = f"as in --image {EXAMPLE}") -> ProgramErro
 
 
 def _picture(text: str | None, buffer: Buffer) -> Picture:
-    """What `--image` says; raises `ProgramError` for whatever it leaves open."""
+    """Reads `--image`; raises `ProgramError` for missing settings."""
     given: dict[str, str] = {}
     for part in filter(None, (text or "").split(",")):
         name, _, value = part.partition("=")
@@ -72,7 +72,7 @@ def _picture(text: str | None, buffer: Buffer) -> Picture:
     whole = dtype_of(buffer.type).kind in "iu"
     needed = ("layout", "channels", "size", *(() if whole else ("mean", "std")))
     if missing := [name for name in needed if name not in given]:
-        raise _refuse(f"{buffer.name!r} is a picture, and nobody says its {', '.join(missing)}")
+        raise _refuse(f"{buffer.name!r} is a picture without {', '.join(missing)}")
     if whole and given.keys() & {"mean", "std"}:
         raise _refuse(
             f"{buffer.name!r} is {buffer}: its pixels stay from 0 to 255", "leave both out"
@@ -91,7 +91,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
     except ValueError:
         raise _refuse(f"{name}={text} is not a number") from None
     if name == "std" and 0 in numbers:
-        raise _refuse("std=0 divides by nothing")
+        raise _refuse("std=0 is a division by zero")
     return numbers
 
 

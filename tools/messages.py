@@ -64,7 +64,7 @@ def _with_similar_file(text: str, error: BaseException) -> str:
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:
-    """What the system said about a file that nobody has caught; without a name it is the output."""
+    """The message for an uncaught error of a file; without a name it is the output."""
     status, remedy = of_the_system(error)
     reason = error.strerror or str(error)
     if error.filename is None:

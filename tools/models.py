@@ -1,6 +1,4 @@
-"""
-`compile` and `run` for models: what is read, in which order, and what the user is shown.
-"""
+"""`compile` and `run` for models: the order of reading, and the output for the user."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ from xdsl_spirv.tools.running import INTERPRETER, execute_checked, limited
 from xdsl_spirv.tools.tracing import tracing
 
 REFERENCE = "reference"
-"""The device that is none: the model as it was imported, on whole arrays."""
+"""The name for no device: the model as it was imported, on whole arrays."""
 
 
 def read_model(
@@ -176,7 +174,7 @@ def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]
 
 
 def refuse_unknown(arguments: argparse.Namespace) -> None:
-    """Raises for a device, a target or a limit that is none, before a model is imported."""
+    """Raises for an unknown device, target or limit, before a model is imported."""
     limits_of(arguments)
     jobs_of(arguments)
     if arguments.device == REFERENCE and (arguments.check or arguments.sanitize):
@@ -212,7 +210,10 @@ def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
 def results_of(
     arguments: argparse.Namespace, model: ImportedModel, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
-    """Compile unless the reference is asked for, and run; also whether what is checked is right."""
+    """
+    Compile unless the reference is asked for, and run; also returns whether checked results are
+    right.
+    """
     if arguments.device == REFERENCE:
         start = time.perf_counter()
         with limited(arguments):

@@ -18,7 +18,7 @@ from xdsl_spirv.tools.program_options import (
 
 def opt(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="those of xdsl-opt"
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of xdsl-opt"
     )
 
 
@@ -128,7 +128,7 @@ def _checks(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--permute",
         action="store_true",
-        help="the check `permute` beside those of --check: run in several orders of invocations",
+        help="the check `permute` in addition to --check: run in several orders of invocations",
     )
     command.add_argument(
         "--robust",

@@ -1,5 +1,5 @@
 """
-An explanation as node data of Model Explorer: an ONNX graph's nodes coloured by what they take.
+An explanation as node data of Model Explorer: an ONNX graph's nodes coloured by their cost.
 
 Model Explorer matches keys with the ids of nodes, which its ONNX adapter takes from their names.
 """

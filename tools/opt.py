@@ -64,7 +64,7 @@ class SPIRVOpt(xDSLOptMain):
         arg_parser.add_argument(
             "--trace-passes",
             metavar="DIR",
-            help="write the module after every pass, and a page of what each one changed",
+            help="write the module after every pass, and a page of each one's changes",
         )
         arg_parser.add_argument(
             "--interactive",
@@ -93,7 +93,7 @@ class SPIRVOpt(xDSLOptMain):
         self.pipeline = PassPipeline(tuple(shown), callback)
 
     def step_through(self) -> int:
-        """Go through the passes by commands; 1 if one failed and nobody typed."""
+        """Go through the passes by commands; 1 if one failed and the input is not a terminal."""
         from xdsl_spirv.tools.stepping import Session
         from xdsl_spirv.tools.stepping_runs import Runs
         from xdsl_spirv.tools.stepping_terminal import Terminal

@@ -2,7 +2,7 @@
 The common parts of self-contained pages: one file, no scripts from elsewhere, light and dark, any
 width.
 
-Whatever is wider than the window scrolls in a `.scroll` box of its own, never the page.
+Contents wider than the window scroll in a `.scroll` box of their own, never the page.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def frame(whole: str, height: int) -> str:
 
 
 def _policy(script: str) -> str:
-    """What a browser may load: nothing but the page's own style and this very script."""
+    """Resources that a browser may load: nothing but the page's own style and this very script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     own = f"; script-src 'sha256-{digest}'" if script else ""
     return (

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.paths import Limits
 
 ORDERS = ("order", "share", "work", "moved")
-"""What the rows of `explain` can be sorted by: the order of execution, or the most first."""
+"""Sort orders of the rows of `explain`: the order of execution, or the most first."""
 
 
 def as_json(command: argparse.ArgumentParser, fields: str) -> None:
@@ -54,7 +54,7 @@ def compile(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--trace-passes",
         metavar="DIR",
-        help="write the module after every pass, and a page of what each one changed",
+        help="write the module after every pass, and a page of each one's changes",
     )
     function(command)
     command.add_argument(
@@ -85,7 +85,7 @@ def convert(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--calibration",
         metavar="DIR",
-        help="inputs as .npz files, one a run: what int8 is calibrated on, and what is compared",
+        help="inputs as .npz files, one a run: for calibration of int8, and for the comparison",
     )
     command.add_argument(
         "--dynamic", action="store_true", help="int8: weights alone, activations at run time"
@@ -103,7 +103,9 @@ def explain(command: argparse.ArgumentParser) -> None:
     )
     listing(command)
     command.add_argument(
-        "input", metavar="MODEL.onnx|.gguf|.mlir|DIR", help="a model, or what `compile` wrote"
+        "input",
+        metavar="MODEL.onnx|.gguf|.mlir|DIR",
+        help="a model, or a program made by `compile`",
     )
     target(command, default="the best device there is")
     dims(command)
@@ -116,14 +118,14 @@ def explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--format",
         choices=("text", "json", "html"),
-        help="of what is written (as the output's name says, or else text)",
+        help="the output's format (by default as the output's name says, or else text)",
     )
     command.add_argument("-o", "--output", metavar="FILE", help="where to write it (prints)")
     command.add_argument(
         "--sort",
         choices=ORDERS,
         default="order",
-        help="of the text's rows: as they run, or those with the most of it first",
+        help="of the text's rows: in the order of execution, or the largest first",
     )
     command.add_argument(
         "--group", action="store_true", help="one row for all dispatches of a kernel, in the text"
@@ -156,7 +158,7 @@ def explain(command: argparse.ArgumentParser) -> None:
 
 
 def _beside(command: argparse.ArgumentParser) -> None:
-    """What is compared with, and files for other viewers."""
+    """Options of the comparison, and files for other viewers."""
     command.add_argument(
         "--against",
         metavar="MODEL|DIR",
@@ -164,7 +166,9 @@ def _beside(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--against-target", metavar="TARGET", help="compare with another target")
     command.add_argument(
-        "--against-profile", metavar="FILE", help="as --profile, of what is compared with"
+        "--against-profile",
+        metavar="FILE",
+        help="as --profile, for the other side of the comparison",
     )
     command.add_argument(
         "--chrome-trace",
@@ -190,7 +194,7 @@ def run(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "program",
         metavar="DIR|MODEL.onnx|.gguf|.mlir",
-        help="what `xdsl-spirv compile` wrote, or what it would compile",
+        help="a program made by `xdsl-spirv compile`, or a model for it",
     )
     target(command, default="the best device there is; of a model")
     dims(command)
@@ -210,7 +214,7 @@ def run(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--compare-layers",
         action="store_true",
-        help="run every dispatch on what the reference has for its inputs, and stop at the first "
+        help="run every dispatch on the reference's values of its inputs, and stop at the first "
         "that differs: its node, dispatch and kernel",
     )
     command.add_argument("--function", help="of a program of several: which one to run")
@@ -364,7 +368,7 @@ def tune(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--device",
         metavar="NAME",
-        help="vulkan:N, or what workers offer, as vulkan:nvidia-h200 (the most GPUs of a kind)",
+        help="vulkan:N, or a resource of workers, as vulkan:nvidia-h200 (the most GPUs of a kind)",
     )
     add_options(command)
     _effort(command)
@@ -380,7 +384,7 @@ def tune(command: argparse.ArgumentParser) -> None:
 
 
 def _effort(command: argparse.ArgumentParser) -> None:
-    """How much a search tries, how long it may take, and how it times what it tries."""
+    """Options for the number of candidates, the duration and the timing of a search."""
     command.add_argument(
         "--candidates", type=int, default=64, metavar="N", help="at most (%(default)s)"
     )
@@ -484,7 +488,7 @@ def dims(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=SIZE",
         help="an open dimension of an ONNX file's inputs: its name, or INPUT.POSITION, and ? for "
-        "what is known only when it runs; of a compiled program, a size of random inputs (repeat)",
+        "a size known only when it runs; for a compiled program, a size of random inputs (repeat)",
     )
 
 

@@ -15,7 +15,7 @@ from xdsl_spirv.progress import Display
 PERIOD, PLAIN_PERIOD = 0.2, 10.0
 """Seconds between two lines, on a terminal and in a log."""
 WIDTH = 80
-"""Of a terminal that does not say it."""
+"""Width of a terminal that does not tell it."""
 
 
 class Line:

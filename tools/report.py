@@ -22,7 +22,7 @@ _NOTES: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
 
 
 def is_wanted() -> bool:
-    """Whether a report takes the place of what is printed."""
+    """Whether a report takes the place of the printed text."""
     return _NOTES.get() is not None
 
 

@@ -1,5 +1,5 @@
 """
-The least time that a device could take for a layer, by what was measured of the device.
+The least time that a device could take for a layer, by measurements of the device.
 
 A kernel moves every byte it is given at least once, and multiplies at most as fast as the best
 kernel that was measured. The larger of both times is the roofline's. A target whose file holds no
@@ -19,7 +19,7 @@ TERA = 1e12
 
 @dataclass(frozen=True)
 class Roofline:
-    """Seconds at least, and by what: `memory`, `arithmetic`, or `unknown`."""
+    """Seconds at least, and the limiting resource: `memory`, `arithmetic`, or `unknown`."""
 
     seconds: float | None
     limit: str

@@ -126,7 +126,7 @@ class SPIRVRun(Target):
 
 
 def _kind(type: Attribute) -> Kind:
-    """What an argument of a type is given; `InterpreterError` for one that no array can be."""
+    """The kind of an argument of a type; `InterpreterError` for one that no array can be."""
     shaped = isinstance(type, TensorType | MemRefType)
     shape = tuple(type.get_shape()) if shaped else ()
     dtype = scalar_dtype(type.element_type if shaped else type)

@@ -23,7 +23,7 @@ VERSIONS = (1, 2)
 """The second says what the host did, too; the first is still read."""
 
 MOST_BYTES = 1 << 28
-"""Of a file of times."""
+"""Most bytes of a file of times."""
 
 REMEDY = "write it with run --time 20 --profile FILE"
 
@@ -46,7 +46,7 @@ class RunTimes:
     device: str
     dispatches: tuple[DispatchTime, ...]
     phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
-    """A run with its copies; empty where nobody measured it."""
+    """A run with its copies; empty if it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def read_times(path: str, dispatches: Sequence[Dispatch]) -> Measured:
     """
     Reads the times in a file.
 
-    Raises `ProgramError` for a file that is none, or is of another program's dispatches.
+    Raises `ProgramError` for a file of another kind, or of another program's dispatches.
     """
     times = _read(path)
     launched = [(d.kernel, d.entry_point) for d in dispatches]

@@ -63,7 +63,7 @@ def execute(
     if chosen is None and (checks is not None or arguments.time or arguments.statistics):
         chosen = INTERPRETER if checks is not None else "vulkan"
     if chosen is None:
-        # What is missing is said before a device is looked for.
+        # Missing inputs are reported before a device is looked for.
         bind_inputs(program.function().at(inputs), inputs)
         results = _on_the_best(program, inputs, arguments)
         if results is not None:
@@ -151,7 +151,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
         raise ProgramError("there are no times to write", "--profile", "give --time N, too")
     if arguments.time and arguments.device == INTERPRETER:
         raise ProgramError(
-            "the interpreter's time says nothing of a device's", "--time", "use --device vulkan"
+            "the interpreter's time does not tell a device's", "--time", "use --device vulkan"
         )
 
 
@@ -211,14 +211,14 @@ def _executed(
 
 
 def _print_statistics(device: VulkanDevice | IsolatedDevice, program: Program) -> None:
-    """What the driver says of each kernel's code."""
+    """Prints the driver's statistics of each kernel's code."""
     loaded: LoadedWork | RemoteWork = device.load(work_of(program), statistics=True)
     tables = loaded.executables()
     kernels = dict(zip((d.entry_point for d in program.manifest.dispatches), tables, strict=True))
     print(f"code on vulkan:{device.info.index} ({device.info.name}):")
     note(statistics=[{"entry_point": name, "programs": kernels[name]} for name in kernels])
     for name, programs in kernels.items():
-        print(f"  {name}: {str(heaviest(programs)) or 'the driver says nothing of it'}")
+        print(f"  {name}: {str(heaviest(programs)) or 'the driver gives no statistics'}")
         for table in programs:
             said = ", ".join(f"{key} {value}" for key, value in table.items())
             print(f"    {said}")
@@ -278,7 +278,7 @@ def executor(arguments: argparse.Namespace) -> Generator[Execute]:
 INTERPRETED_ON = "the interpreter"
 
 RUNS = 20
-"""How often a device runs a program to time it."""
+"""Number of runs of a program to time it."""
 
 
 def times_of(

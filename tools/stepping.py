@@ -91,7 +91,7 @@ class Session:
     # ---- forth and back
 
     def parse(self, pipeline: str) -> list[ModulePass]:
-        """The passes of a pipeline's text; raises `ProgramError` for one that is none."""
+        """The passes of a pipeline's text; raises `ProgramError` for invalid text."""
         known = dict(self.passes)
         with said_of_passes(known):
             return expanded(PassPipeline.parse_spec(known, pipeline).passes)

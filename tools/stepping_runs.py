@@ -33,7 +33,7 @@ class Runs:
     """
     Runs a session's states on the same random inputs, and compares them.
 
-    What runs is the host function, or every entry point on `grid`, with runtime arrays of `length`.
+    The host function runs, or every entry point on `grid`, with runtime arrays of `length`.
     """
 
     session: Session
@@ -67,7 +67,7 @@ class Runs:
         yield f"beside the source: {_verdict(now, before, legal)}"
 
     def _subject(self) -> Subject:
-        """What runs, on subgroups as the passes that are planned or applied want them."""
+        """The program to run, on subgroups of the size that the planned or applied passes want."""
         plan = self.session.plan
         options = Options(
             subgroup_size=subgroup_size_for(plan), component_mapping=mapping_of(target_for(plan))

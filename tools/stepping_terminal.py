@@ -1,8 +1,8 @@
 """
 `xdsl-spirv opt FILE --interactive`: a session in a terminal, or by commands on standard input.
 
-A command that fails says why and leaves everything as it was. Where nobody types, each command is
-shown before its output, and the status is 1 if any failed.
+A command that fails says why and leaves everything as it was. If the input is not a terminal, each
+command is shown before its output, and the status is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHORT = {
 }  # fmt: skip
 
 MOST_LINES = 200
-"""Of a diff of one unit, unless it is asked for by name."""
+"""Most lines of a diff of one unit, unless it is asked for by name."""
 
 RED, GREEN, SOFT, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
@@ -64,7 +64,8 @@ class Terminal(cmd.Cmd):
             print("interrupted; everything is as it was")
         except BrokenPipeError:
             raise
-        # xDSL's error of a pass's arguments is a BaseException, as what ends a process is.
+        # xDSL's error of a pass's arguments is a BaseException, as the exceptions that end a
+        # process are.
         except (Exception, ArgSpecParseError) as error:
             self._say(f"error: {failure(error)[0]}")
             self.failed = True
@@ -115,7 +116,7 @@ class Terminal(cmd.Cmd):
         self.prompt = shown if self.is_typed else ""
 
     def _say(self, text: str) -> None:
-        """Print text; what is in it commands no terminal."""
+        """Print text without the characters that command a terminal."""
         print("".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text))
 
     def _number(self, text: str, default: int) -> int:
@@ -219,7 +220,7 @@ class Terminal(cmd.Cmd):
         self._say("the module is valid")
 
     def do_passes(self, text: str) -> None:
-        """passes [TEXT]: all passes there are, or those with a text in their names."""
+        """passes [TEXT]: all passes, or the ones with a text in their names."""
         for name in sorted(name for name in self.session.passes if text in name):
             self._say(name)
 
@@ -277,7 +278,7 @@ class Terminal(cmd.Cmd):
         return f"{number} {spec(session.plan[number - 1])}: {self._what(number)}{took}"
 
     def _what(self, number: int) -> str:
-        """What a pass changed, in few words."""
+        """Summary of a pass's changes."""
         changes = self.session.changes(number)
         if not changes:
             return "changed nothing"

@@ -1,5 +1,5 @@
 """
-`--trace-passes DIR`: the module after every pass as text, and one page of what each pass changed.
+`--trace-passes DIR`: the module after every pass as text, and one page of each pass's changes.
 
 The folder appears whole when the passes are done, also when one of them refuses: that is when it is
 read. A pass that changed nothing has no file of its own.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INDEX = "index.html"
 
 NESTED = ("builtin.module", "gpu.module", "spirv.module")
-"""What is taken apart, so that functions and kernels are compared one by one."""
+"""Modules that are taken apart, so that functions and kernels are compared one by one."""
 
 DECLARATIONS = ": declarations"
 """Behind a module's name: what it has beside functions."""
@@ -104,7 +104,7 @@ def units_of(module: ModuleOp) -> dict[str, str]:
 
 
 def _attributes(op: Operation) -> str:
-    """What a module says of itself, beside its name, a line each."""
+    """The attributes of a module except its name, a line each."""
     said = {**op.properties, **op.attributes}
     return "".join(f"//   {key} = {value}\n" for key, value in said.items() if key != "sym_name")
 

@@ -3,7 +3,7 @@ A trace as one self-contained page: what each pass changed, function by function
 
 It begins with a table of the passes. One pass is shown at a time (keys go forth and back), for all
 of the module or for one node of the model. Long constants are elided here; the text files have
-them. What would make the page too long to open is counted, and left to the files.
+them. Changes that would make the page too long to open are counted, and left to the files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_COMPARED = 6000
 """Lines of a function up to which it is compared line by line."""
 
 MOST_CHARACTERS = 8_000_000
-"""Of all diffs."""
+"""Most characters of all diffs."""
 
 OPEN = 3
 """Functions up to which all that a pass changed are open at once."""
@@ -45,10 +45,10 @@ class _Writer:
     nodes: Mapping[str, int]
     budget: int = MOST_CHARACTERS
     rows: list[str] = field(default_factory=list[str])
-    """Of the table of passes."""
+    """Rows of the table of passes."""
 
     def section(self, number: int) -> str:
-        """What a pass changed."""
+        """The section of a pass's changes."""
         stage = self.stages[number]
         before = self.stages[number - 1] if number else Stage("", "", {})
         names = [name for name in before.units if name not in stage.units]
@@ -80,7 +80,7 @@ class _Writer:
         self.rows.append(f'<tr data-stage="{len(self.rows)}"><td>{link}</td><td>{said}</td></tr>')
 
     def _unit(self, name: str, before: Stage, after: Stage, few: bool) -> tuple[str, str]:
-        """What happened to a function, in few characters and as a block that opens at a click."""
+        """The change of a function, in few characters and as a block that opens at a click."""
         old, new = _lines(before.units.get(name)), _lines(after.units.get(name))
         if name not in before.units or name not in after.units:
             there = new or old
@@ -188,7 +188,9 @@ def _bar(nodes: Sequence[str]) -> str:
 
 
 def _nodes(stages: Sequence[Stage]) -> list[str]:
-    """What can be followed: names of the source's lines, those that kernels compute if any do."""
+    """
+    Names that can be followed: names of the source's lines, those that kernels compute if any do.
+    """
     if not stages:
         return []
     lines = (line for labels in stages[0].labels.values() for line in labels)
@@ -202,7 +204,7 @@ def _at(labels: Sequence[Labels], line: int | None) -> Labels:
 
 
 def _side_by_side(rows: Sequence[Row]) -> Iterator[Row]:
-    """Rows, where what was removed stands beside what was added in its place."""
+    """Rows, in which a removed line stands beside the added one in its place."""
     position = 0
     while position < len(rows):
         removed = _run(rows, position, "removed")

@@ -1,5 +1,6 @@
 """
-Which nodes of a model the lines of a module come from, so that a page can follow one of them.
+Finds the nodes of a model that the lines of a module come from, so that a page can follow one of
+them.
 
 A host function's operations say it by their locations, or by the names of their results where a
 module has no locations; a kernel is of the nodes whose launches name it.
@@ -21,7 +22,7 @@ from xdsl_spirv.dialects.places import labels_of, node_of
 from xdsl_spirv.dialects.schedule import DispatchOp
 
 Labels: TypeAlias = tuple[str, ...]
-"""Of a line; none for one that is of no node."""
+"""Labels of a line; empty for a line without a node."""
 
 
 class _Marking(Printer):
@@ -44,13 +45,13 @@ class _Marking(Printer):
 
 
 def labels_at(op: Operation, host: FuncOp, outer: Labels) -> Labels:
-    """The labels of an operation of a host function, or those of the operation it is in."""
+    """The labels of an operation of a host function, or of the operation it is in."""
     if op.parent_op() is not host:
         own = node_of(op)
         return outer if own is None else (own,)
     labels = labels_of(op)
     if not labels and isinstance(op, LaunchFuncOp):
-        # A launch has no results: it is called like what it writes.
+        # A launch has no results: it is named after the buffer that it writes.
         written = op.operands[-1].name_hint if op.operands else None
         labels = () if written is None else (written,)
     return labels
@@ -69,8 +70,8 @@ def labels_of_hosts(
     module: ModuleOp, groups: Mapping[str, Labels]
 ) -> tuple[dict[str, list[Labels]], dict[str, set[str]]]:
     """
-    The labels of each line of every host function, and those of each kernel by its names; where a
-    launch stands for a dispatch of `groups`, all of the dispatch's.
+    The labels of each line of every host function, and the labels of each kernel by its names; a
+    launch of a dispatch in `groups` has all of the dispatch's labels.
     """
     lines: dict[str, list[Labels]] = {}
     kernels: dict[str, set[str]] = {}

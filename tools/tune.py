@@ -104,7 +104,10 @@ def _searched(
 
 @contextmanager
 def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]:
-    """What runs the jobs, the resource that measurements need, and how many devices offer it."""
+    """
+    The engine of the jobs, the resource that measurements need, and the number of devices that
+    offer it.
+    """
     cores = _positive(arguments.jobs, "--jobs")
     with open_engine(arguments.scheduler, cores, arguments.device) as engine:
         name = _resource(engine, arguments.device)
@@ -112,7 +115,9 @@ def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]
 
 
 def _resource(engine: Engine, device: str | None) -> str:
-    """What `--device` means: the GPUs that there are most of unless it is given, or lavapipe."""
+    """
+    The resource for `--device`: the GPUs that there are most of unless it is given, or lavapipe.
+    """
     if device not in (None, "vulkan"):
         return resource(engine, device)
     offered = engine.resources()

@@ -22,7 +22,7 @@ from xdsl_spirv.tools import khronos
 from xdsl_spirv.tools.report import note
 
 MEMORY_OF_ALL = "VUL-10"
-"""The rule of what every device has."""
+"""The rule for limits that every device has."""
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def _mlir(
 def _compare(
     binary: bytes, environment: str | None, findings: list[Finding]
 ) -> dict[str, list[str] | str]:
-    """What Khronos' validator says, and where it differs."""
+    """The verdict of Khronos' validator, and its differences."""
     name = environment or environment_of(decode(binary)).name
     try:
         theirs = khronos.spirv_val(binary, name)

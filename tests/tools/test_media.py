@@ -54,13 +54,13 @@ def test_other_sizes(picture: str, size: str):
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (None, "nobody says its layout, channels, size, mean, std"),
-        ("layout=nchw,channels=rgb,size=exact", "nobody says its mean, std"),
+        (None, "is a picture without layout, channels, size, mean, std"),
+        ("layout=nchw,channels=rgb,size=exact", "is a picture without mean, std"),
         (FLOATS + ",sise=3", "there is no 'sise'.*did you mean 'size'"),
         (FLOATS.replace("nchw", "nchv"), "layout=nchv.*did you mean 'nchw'"),
         (FLOATS.replace("nchw", "hwc"), "not laid out as hwc"),
         (FLOATS.replace("rgb", "gray"), "has 3 channels, gray 1"),
-        (FLOATS.replace("std=2", "std=0"), "divides by nothing"),
+        (FLOATS.replace("std=2", "std=0"), "is a division by zero"),
         (FLOATS.replace("std=2", "std=1/2"), "one of each of 3 channels"),
     ],
 )

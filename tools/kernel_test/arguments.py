@@ -2,8 +2,8 @@
 Makes a launch's buffers and push constants as bytes, laid out as the module says.
 
 Everything that the kernel reads must be given, and nothing else may be: a name that it does not
-have, a member that is missing, a size that nobody said are refused with what to write. Nothing is
-allocated before the sum of all sizes is known to fit this machine.
+have, a member that is missing, an unknown size are refused with a remedy. Nothing is allocated
+before the sum of all sizes is known to fit this machine.
 """
 
 from __future__ import annotations
@@ -481,7 +481,7 @@ def key(name: str) -> str:
 
 
 def template(resource: Resource, length: int = 1) -> str:
-    """How a buffer may be described, in TOML; runtime arrays have that length."""
+    """An example of a buffer's description, in TOML; runtime arrays have that length."""
     table = f"buffers.{key(resource.names[0])}"
     return "\n".join(_lines(table, resource.block, resource.written, length))
 

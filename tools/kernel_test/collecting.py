@@ -1,6 +1,4 @@
-"""
-Which tests a command line, or a folder, stands for.
-"""
+"""Collects the tests that a command line, or a folder, stands for."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from xdsl_spirv.tools.kernel_test.toml_file import beside, read_test
 
 @dataclass
 class Collection:
-    """Tests, what could not be read, and kernels that nothing describes."""
+    """Tests, files that could not be read, and kernels without a description."""
 
     tests: list[KernelTest] = field(default_factory=list[KernelTest])
     refused: list[tuple[Path, Misuse]] = field(default_factory=list[tuple[Path, Misuse]])

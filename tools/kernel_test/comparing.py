@@ -1,5 +1,5 @@
 """
-Compares buffers with what the test expects: exactly, or within its tolerance; NaN equals NaN.
+Compares buffers with the test's expectations: exactly, or within its tolerance; NaN equals NaN.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Mismatch:
     def __str__(self) -> str:
         index, got, want, error = self.worst
         lines = [
-            f"{self.label}: {self.count} of {self.total} elements differ from what is expected"
+            f"{self.label}: {self.count} of {self.total} elements differ from the expected ones"
         ]
         lines += [f"  {_index(i)}: got {g}, want {w}" for i, g, w in self.first]
         if self.count > 1:
@@ -63,7 +63,7 @@ def names_of(
 
 
 def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
-    """Of an array of buffers, `name[0]`, the buffers by their numbers."""
+    """The buffers of an array of buffers, `name[0]`, by their numbers."""
     arrays: dict[str, dict[int, Any]] = {}
     for name, value in values.items():
         match = ONE_OF_ARRAY.fullmatch(name)
@@ -124,7 +124,7 @@ def compare(label: str, got: Array, want: Array, tolerance: Tolerance) -> Mismat
 
 
 def _errors(got: Array, want: Array, tolerance: Tolerance) -> tuple[Array, Array]:
-    """How far each element is off, and whether that is right."""
+    """Error of each element, and whether it is allowed."""
     if got.dtype.kind in "iu" and want.dtype.kind in "biu":
         # 64-bit integers of either sign have no common type but Python's.
         large = got.dtype.itemsize == 8 or want.dtype.itemsize == 8
@@ -147,7 +147,7 @@ def _errors(got: Array, want: Array, tolerance: Tolerance) -> tuple[Array, Array
 
 
 def _steps(got: Array, want: Array) -> Array:
-    """How many numbers of the buffer's type lie between: floats as ordered integers."""
+    """Number of the buffer type's numbers that lie between: floats as ordered integers."""
     rounded = want.astype(got.dtype)
     size = got.dtype.itemsize
     bits = [np.ascontiguousarray(a).view(f"u{size}").astype(np.uint64) for a in (got, rounded)]

@@ -1,7 +1,8 @@
 """
 Numbers for memory: a pattern, a number, a list or a `.npy` file becomes an array of a type.
 
-What its type cannot hold is refused: nothing wraps, but `range` beyond a narrow integer's numbers.
+Numbers that its type cannot hold are refused: nothing wraps, but `range` beyond a narrow integer's
+numbers.
 """
 
 from __future__ import annotations

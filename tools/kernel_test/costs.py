@@ -176,7 +176,7 @@ def _take_along_axis(arguments: Arguments, keywords: Mapping[str, Any]) -> float
 
 
 def _triangle(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Of a vector numpy makes a square."""
+    """Cost for a matrix; a vector becomes a square one in numpy."""
     array = arguments[0]
     return size(array) ** (2 if len(shape(array)) == 1 else 1)
 

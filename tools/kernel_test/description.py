@@ -55,7 +55,10 @@ class Misuse(ProgramError):
 
 @dataclass(frozen=True)
 class Compile:
-    """How GLSL becomes SPIR-V; `target_env` is also the environment that is validated for."""
+    """
+    Options of the compiler from GLSL to SPIR-V; `target_env` is also the environment of the
+    validation.
+    """
 
     target_env: str | None = None
     options: tuple[str, ...] = ()

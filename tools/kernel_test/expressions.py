@@ -1,10 +1,11 @@
 """
 Expected results as numpy expressions, computed here node by node: nothing is handed to `eval`.
 
-What may stand in one: numbers, names of buffers and constants, arithmetic, comparisons, subscripts,
-`a if b else c`, and calls of the functions of this file by their bare names or as `np.NAME`. There
-are no attributes, no assignments, no loops; so no expression reaches a file, a module or an object
-of Python's. Every step is paid for before it runs (costs.py), and no number is wider than numpy's.
+An expression may have: numbers, names of buffers and constants, arithmetic, comparisons,
+subscripts, `a if b else c`, and calls of the functions of this file by their bare names or as
+`np.NAME`. There are no attributes, no assignments, no loops; so no expression reaches a file, a
+module or an object of Python's. Every step is paid for before it runs (costs.py), and no number is
+wider than numpy's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MAX_WORK = 1 << 28
 """Elements that an expression may make, and products that it may sum, in all its steps."""
 
 MAX_BITS = 4096
-"""Of a plain integer."""
+"""Most bits of a plain integer."""
 
 NUMPY = """
 abs absolute all any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
@@ -116,7 +117,7 @@ class Evaluator:
         return Misuse(f"{self.where}: {cause}", "", remedy)
 
     def evaluate(self, text: str) -> Any:
-        """The value; raises `Misuse` for what may not stand there, or has no value."""
+        """The value; raises `Misuse` for a forbidden expression, or one without a value."""
         if len(text) > MAX_TEXT:
             raise self.error(f"the expression has more than {MAX_TEXT} characters", "use a .npy")
         try:
@@ -135,7 +136,7 @@ class Evaluator:
             ) from error
 
     def array(self, text: str) -> np.ndarray[Any, np.dtype[Any]]:
-        """The value as an array; raises `Misuse` as `evaluate` does, and for what is none."""
+        """The value as an array; raises `Misuse` as `evaluate` does, and for other values."""
         value = self.evaluate(text)
         try:
             return np.asarray(value)

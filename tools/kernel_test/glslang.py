@@ -27,7 +27,7 @@ FETCHED = Path(__file__).resolve().parent.parent.parent / ".glslang"
 """Where `scripts/fetch_glslang.py` puts its one."""
 
 SECONDS = 120
-"""How long a compiler may take."""
+"""Seconds that a compiler may take."""
 
 MESSAGE = re.compile(r"^(?:ERROR|WARNING): (?P<file>.+?):(?P<line>\d+): (?P<text>.*)$")
 """A line of glslang's that has a place."""

@@ -112,7 +112,9 @@ class Resource:
 
     place: Place
     names: tuple[str, ...]
-    """What a test may call it, best first; the last is SET.BINDING. In an array: `name[0]`."""
+    """
+    The names that a test may use, best first; the last is SET.BINDING. In an array: `name[0]`.
+    """
     block: Node
     written: bool = True
     read: bool = True
@@ -168,7 +170,7 @@ class Interface:
         return [self._resource(place, places[place]) for place in sorted(places)]
 
     def _bindings(self, id: int, type_: Type) -> Iterator[tuple[Place, Type]]:
-        """The place of a variable, or those of an array of buffers."""
+        """The place of a variable, or the places of an array of buffers."""
         place, element = self._place(id), type_.element
         if type_.kind not in ("Array", "RuntimeArray") or not element or element.kind != "Struct":
             yield place, type_
@@ -345,7 +347,7 @@ def described(node: Node, name: str) -> str:
 
 
 def by_name(resources: Iterable[Resource]) -> Mapping[str, Resource]:
-    """Every name of every buffer; a name of two buffers is none."""
+    """Every name of every buffer, except names that two buffers share."""
     named: dict[str, Resource] = {}
     twice: set[str] = set()
     for resource in resources:

@@ -12,7 +12,7 @@ from xdsl_spirv.tools.kernel_test.problems import Outcome
 from xdsl_spirv.tools.kernel_test.reporting import told
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""What XML 1.0 has no place for."""
+"""Characters that XML 1.0 does not allow."""
 
 
 def to_junit(outcomes: Sequence[Outcome]) -> bytes:

@@ -1,6 +1,4 @@
-"""
-A kernel's file becomes a binary and a module, by what the file is.
-"""
+"""Loads a kernel's file as a binary and a module, by its kind."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.dialects.spirv.structure import ModuleOp
 
 MAX_BYTES = 256 << 20
-"""Of a kernel's file."""
+"""Most bytes of a kernel's file."""
 
 
 @dataclass
@@ -29,7 +27,7 @@ class Kernel:
     path: Path
     binary: bytes
     environment: str
-    """What it is validated for."""
+    """The environment of the validation."""
     index: Module
     parsed: ModuleOp | None = None
     """The module of an MLIR file, whose operations know their lines."""

@@ -78,7 +78,7 @@ class Outcome:
     expected: list[Problem] = field(default_factory=list[Problem])
     """Findings that the test asks for."""
     misuse: str = ""
-    """Why nothing could be run: the description's fault."""
+    """The reason why nothing could be run: the description's fault."""
     notes: list[str] = field(default_factory=list[str])
     compared: int = 0
     """Elements that were compared with an expectation."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 DEFAULT_SUBGROUP = 32
 
 RULE = re.compile(r"([A-Z]+(?:-[0-9]+)?): ")
-"""How an error begins that is a finding: `STEP-01: more than ...`."""
+"""Start of an error that is a finding: `STEP-01: more than ...`."""
 
 
 def run_test(test: KernelTest) -> list[Outcome]:
@@ -121,7 +121,7 @@ def _refused(test: KernelTest, error: Misuse, outcome: Outcome) -> list[Problem]
 
 def _settled(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
     """
-    The problems without those that the test asks for, and what it asks for in vain.
+    The problems without the expected ones, and expected ones that did not occur.
 
     `UNDEF-01|UNDEF-02` asks for either: an optimizer makes one of the other.
     """
@@ -232,7 +232,7 @@ def _launch(
     if test.grid is None:
         described = test.source != test.kernel
         raise Misuse(
-            "nobody says how many workgroups to launch", str(test.source),
+            "the number of workgroups is not given", str(test.source),
             "write grid = [1, 1, 1]" if described
             else "--init writes a description to fill in; or give --grid, --buffer and --push",
         )  # fmt: skip

@@ -20,7 +20,7 @@ from xdsl_spirv.tools.kernel_test.toml_file import beside
 
 
 def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespace) -> int:
-    """Write a file beside each kernel; what exists is left alone."""
+    """Write a file beside each kernel; existing files are left alone."""
     if not tests:
         raise Misuse("there is no kernel to describe", "", "name one")
     status = 0

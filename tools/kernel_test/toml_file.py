@@ -58,7 +58,7 @@ class Table:
         return read(self, key, self.data.pop(key)) if key in self.data else default
 
     def finish(self) -> None:
-        """Refuse what nobody took."""
+        """Refuse keys that were not used."""
         for key in self.data:
             raise self.error("there is no such key", suggest(key, self._known), key)
 
@@ -125,7 +125,7 @@ def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[i
 
 
 def grid(table: Table, key: str, value: Any) -> tuple[int, int, int]:
-    """Workgroups along x, y and z; what is left out is 1."""
+    """Workgroups along x, y and z; missing numbers are 1."""
     given = counts(table, key, value, MAX_GRID)
     if len(given) > 3:
         raise table.error(f"{len(given)} numbers", "a grid has at most three", key)

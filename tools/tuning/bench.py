@@ -28,7 +28,7 @@ KINDS[LOAD] = Kind("xdsl_spirv.tools.tuning.kinds:load_ahead")
 KINDS[MEASURE] = Kind("xdsl_spirv.tools.tuning.kinds:measure", measured=True)
 
 CORE_SECONDS = 120.0
-"""How long a candidate may be compiled, or a proposal be thought about."""
+"""Seconds for compiling a candidate, or for computing a proposal."""
 
 
 def source_data(source: Source) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class DeviceBench(Bench):
     default: str | None = None
     default_is_right: bool = False
     first: Proposals | None = None
-    """What is proposed first, if it was prepared."""
+    """The first proposal, if it was prepared."""
 
     def prepare(self, source: Source) -> None:
         """Do what the first step needs of cores."""
@@ -89,7 +89,7 @@ class DeviceBench(Bench):
         return Proposals(subjects, value["expected_gain"])
 
     def _value(self, job: Job) -> Any:
-        """What a job comes to that has no reason to fail."""
+        """The value of a job that has no reason to fail."""
         for _, result in self.engine.run([job]):
             if not result.ok:
                 raise ProgramError(f"{job.kind}: {result.status}: {result.cause}")
@@ -138,7 +138,7 @@ class DeviceBench(Bench):
                 outcome = outcome_of(again.data, result)
             self.default_is_right = outcome.right
             if outcome.status == "refused":
-                # What the device has not got for the default it has for no candidate.
+                # A feature that the device lacks for the default it lacks for every candidate.
                 raise ProgramError(f"the default schedule does not run: {outcome.cause}")
             return outcome
         return self._refused(source, self.default, runs, 0)
@@ -201,7 +201,7 @@ class DeviceBench(Bench):
                     yield Job(LOAD, data, needs, CORE_SECONDS, runs=False, note=schedule)
 
         if self.options.load_ahead and self.resource.startswith(GPU):
-            # Whatever comes of it: the measurement tells.
+            # The result does not matter: the measurement tells.
             yield from (job.note for job, _ in self.engine.run(jobs()))
         else:
             yield from (job.note for job in jobs())
@@ -231,7 +231,7 @@ def _exact(data: Mapping[str, Any]) -> Job:
 
 @dataclass
 class Replay(Bench):
-    """Answers from what was measured; `missing` are candidates that were not, by contraction."""
+    """Answers from earlier measurements; `missing` are candidates without one, by contraction."""
 
     known: Known
     device: str

@@ -3,9 +3,9 @@ The jobs of a search: propose candidates and compile them on cores, measure them
 
 Only a measurement needs the device, and nothing else is done there but loading, one run to compare,
 and timing. A reference kernel (the contraction's default schedule) is timed before and after each
-candidate on the same device: clocks drift, and what is compared is the ratio of the two. Both get
-the same small integers, whose sums are exact in every order, so that right results are the same
-bits; others are held against the bound of docs/numerics.md.
+candidate on the same device: clocks drift, and the ratio of the two is compared. Both get the same
+small integers, whose sums are exact in every order, so that right results are the same bits; others
+are held against the bound of docs/numerics.md.
 """
 
 from __future__ import annotations
@@ -39,19 +39,21 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
 
 PACKING = "pack_"
-"""How the entry points of kernels that pack operands begin."""
+"""Start of the names of entry points of kernels that pack operands."""
 ATTEMPTS = 3
-"""How often a candidate is timed whose reference does not stay as it was."""
+"""Number of timings of a candidate whose reference's time changes meanwhile."""
 WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
 """A reference runs at most so long before a timing: the device was idle while work was loaded."""
 WARM = 1.04
-"""How many times its shortest time the reference may take when the clock is high again."""
+"""Most time of the reference when the clock is high again, as a multiple of its shortest."""
 REFERENCE_RUNS = 5
 """The least runs that the reference gets before, and again after a candidate."""
 KEPT = 1 / 8
-"""Of a device's free memory: buffers of references that stay loaded; as many bytes of inputs."""
+"""
+Parts of a device's free memory: buffers of references that stay loaded; as many bytes of inputs.
+"""
 SMALL = 256
-"""Bytes of a buffer that nobody uses."""
+"""Bytes of an unused buffer."""
 DEEP = 4096
 """Beyond this depth inputs are smaller, so that sums stay exact in 16 bits."""
 
@@ -129,11 +131,11 @@ def load_ahead(data: Mapping[str, Any]) -> None:
 
 def measure(data: Mapping[str, Any]) -> dict[str, Any]:
     """
-    A candidate's microseconds beside the reference's, and what the driver says of its code.
+    A candidate's microseconds beside the reference's, and the driver's statistics of its code.
 
     `reference` is None for the default itself. With `verify` its results are held against the
-    source by their bound. `spent` are the seconds of each part of the job. Raises `Wrong`, and what
-    the device raises.
+    source by their bound. `spent` are the seconds of each part of the job. Raises `Wrong`, and the
+    device's errors.
     """
     from xdsl_spirv.jobs.child import opened
 
@@ -171,7 +173,7 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Spent:
-    """Seconds of a measurement by what it was at."""
+    """Seconds of a measurement by its stages."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -260,7 +262,7 @@ class _Reference:
 
 @dataclass
 class _Bench:
-    """What a device's process keeps between jobs: references and inputs of the latest."""
+    """Objects that a device's process keeps between jobs: references and inputs of the latest."""
 
     device: VulkanDevice
     room: int
@@ -270,7 +272,7 @@ class _Bench:
         default_factory=OrderedDict[str, dict[str, tuple[bytes, str]]]
     )
     shortest: dict[str, float] = field(default_factory=dict[str, float])
-    """Of references that were unloaded, too."""
+    """Shortest times, also for references that were unloaded."""
 
     def inputs(self, data: Mapping[str, Any]) -> dict[str, bytes]:
         """The bytes of every input, by the recipe."""
@@ -336,7 +338,7 @@ class _Bench:
 
 
 def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """What the reference of a contraction is kept under, by its kernels."""
+    """The key of a contraction's reference, by its kernels."""
     return (
         hashlib.sha256(repr(sorted(work["kernels"].items())).encode()).hexdigest()
         + (data["contraction"])
@@ -344,7 +346,7 @@ def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 
 
 def _beyond(sizes: Sequence[int], room: int) -> int:
-    """How many of the first are more than there is room for; the last stays."""
+    """Number of the first entries for which there is no room; the last stays."""
     total = sum(sizes)
     for count, size in enumerate(sizes[:-1]):
         if total <= room:
@@ -398,7 +400,7 @@ def _verify(data: Mapping[str, Any], outputs: Mapping[str, bytearray]) -> None:
 
 
 def work_data(program: Program) -> dict[str, Any]:
-    """A program as data: its work without weights, and what goes in and comes out."""
+    """A program as data: its work without weights, and its inputs and results."""
     from xdsl_spirv.runtime.vulkan.programs import work_of
 
     manifest = program.manifest

@@ -17,7 +17,7 @@ from xdsl_spirv.tools.tuning.results import PRUNED, UNMEASURED, Outcome, best_of
 from xdsl_spirv.tools.tuning.search import Search
 
 WIDTH, HEIGHT, MARGIN = 240, 48, 3
-"""Of the drawing of a search, in pixels."""
+"""Size of the drawing of a search, in pixels."""
 FINE = ("ok", PRUNED, UNMEASURED)
 """Statuses that are not failures."""
 STYLE = """
@@ -52,8 +52,8 @@ def page_of(
         f"<h1>Schedules for {escape(target)}</h1>",
         f"<p class='soft'>{escape('; '.join(devices))}. {len(outcomes)} contractions, "
         f"{sum(map(len, outcomes.values()))} candidates, {measured} measurements.</p>",
-        "<p class='soft'>Times are those of the default schedule by how much of it a candidate "
-        "takes beside it. A drawing has a dot for each candidate in the order in which it was "
+        "<p class='soft'>A time is the default schedule's, multiplied by the candidate's ratio "
+        "to it. A drawing has a dot for each candidate in the order in which it was "
         "tried, the fastest at the bottom, and the best so far as a line; the thin line is the "
         "default.</p>",
         _contractions(outcomes, searches),
@@ -123,7 +123,7 @@ def drawing(tried: Sequence[Outcome]) -> str:
 
 
 def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> str:
-    """Candidates that came to nothing, by what came of them and why."""
+    """Candidates that failed, by status and cause."""
     failed = [o for tried in outcomes.values() for o in tried if o.status not in FINE]
     counts = Counter((o.status, o.cause) for o in failed)
     if not counts:

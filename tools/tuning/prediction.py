@@ -1,11 +1,11 @@
 """
-Predicts the times of candidates that nobody measured: the cost model, corrected by measurements.
+Predicts the times of candidates without measurements: the cost model, corrected by measurements.
 
 The error of an estimate is taken for a sum of errors of the schedule's decisions (its tile, its
 grid, the way of each operand, ...), each normally distributed around none. Contractions of one
-class share most of a decision's error, others some of it, so that a search begins with what the
-ones before it have learned. Measurements make the distribution narrower where they are: what is
-left of it says how much a step of the search may still gain.
+class share most of a decision's error, others some of it, so that a search begins with the
+knowledge of earlier ones. Measurements make the distribution narrower where they are: what is left
+of it says how much a step of the search may still gain.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ Vector: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 Matrix: TypeAlias = Vector
 
 DECISION = 0.12
-"""How far an estimate is off for each decision, as a standard deviation of the logarithm."""
+"""Error of an estimate for each decision, as a standard deviation of the logarithm."""
 UNRATED = 0.35
 """The same for whether the target's file has a rate for the schedule, which stands for a lot."""
 OWN = 0.04
-"""The same for what is a candidate's own, and no sum of its decisions says."""
+"""The same for a candidate's own error, which is not a sum over its decisions."""
 OFFSET = 0.4
-"""How far all estimates of a contraction are off together."""
+"""Common error of all estimates of a contraction."""
 EVERYWHERE, IN_CLASS = 0.25, 0.45
-"""The part of an error that all contractions share, and that those of one class share beside it."""
+"""
+The part of an error that all contractions share, and the further part that contractions of one
+class share.
+"""
 UNSTEADY, A_RUN = 0.01, 0.06
 """The deviation of a measurement that more runs do not narrow, and of a single run."""
 KNOWN = 24
@@ -37,7 +40,9 @@ KNOWN = 24
 SLOW = 1.0
 """Candidates slower than the middle by more, in the logarithm, count as slower by so much."""
 MOST = 600
-"""Measurements that a prediction takes into account: those of the contraction, then the latest."""
+"""
+Measurements that a prediction takes into account: first the contraction's own, then the latest.
+"""
 RATED = "rated"
 """The decision's name that says whether a schedule has a rate of its own."""
 REACH = np.linspace(0.0, 1.5, 301)
@@ -50,7 +55,7 @@ class Subject:
 
     contraction: str
     kind: str
-    """The class of the contraction: contractions of one class are alike in what is slow."""
+    """The class of the contraction: contractions of one class are slow for the same reasons."""
     decisions: tuple[tuple[str, Hashable], ...]
     estimate: float
 
@@ -64,8 +69,8 @@ class Prediction:
 
     def expected_gain(self, best: float, count: int) -> float:
         """
-        How much less time than `best` (seconds) the fastest of the `count` likeliest is expected
-        to take, as a share of its own.
+        Expected time that the fastest of the `count` likeliest saves against `best` (seconds), as a
+        share of its own.
         """
         gains = self.gains(best)
         likely = np.argsort(-gains, kind="stable")[:count]
@@ -106,11 +111,11 @@ class Model:
         self.variances.append(OWN**2 + UNSTEADY**2 + A_RUN**2 / runs)
 
     def suppose(self, subject: Subject, logarithm: float) -> None:
-        """Take it that a measurement will come to what is predicted, the logarithm of seconds."""
+        """Assume that a measurement will give the predicted value, the logarithm of seconds."""
         self.learn(subject, math.exp(logarithm), 1)
 
     def predict(self, candidates: Sequence[Subject]) -> Prediction:
-        """How long candidates of one contraction are likely to take."""
+        """Likely times of candidates of one contraction."""
         estimates = np.log([candidate.estimate for candidate in candidates])
         prior = _covariance(candidates, candidates).diagonal()
         rows = self._nearest(candidates[0].contraction if candidates else "")
@@ -118,7 +123,7 @@ class Model:
             return Prediction(estimates, np.sqrt(prior + OWN**2))
         subjects = [self.subjects[row] for row in rows]
         errors = np.array([self.errors[row] for row in rows])
-        # How slow the slow ones are says nothing of the fast ones.
+        # The errors of slow candidates do not tell the errors of fast ones.
         errors = np.minimum(errors, np.median(errors) + SLOW)
         noise = np.array([self.variances[row] for row in rows])
         known = _covariance(subjects, subjects) + np.diag(noise)
@@ -140,7 +145,7 @@ class Model:
 
 
 def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
-    """How much the errors of two subjects have in common."""
+    """Covariance of the errors of two subjects."""
 
     def same(name: str) -> Matrix:
         left, right = ([hash(getattr(one, name)) for one in some] for some in (rows, columns))

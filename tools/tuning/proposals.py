@@ -1,5 +1,5 @@
 """
-Which candidates a search tries next: those that are expected to gain most.
+Chooses the candidates that a search tries next: those that are expected to gain most.
 
 The pool is what `passes/schedule/space.py` lists, and the neighbours of the best so far. A schedule
 without a rate of its own is priced by the rate of the listed one that is most like it.
@@ -26,7 +26,7 @@ from xdsl_spirv.targets import Target
 from xdsl_spirv.tools.tuning.prediction import RATED, Model, Subject
 
 FOLLOWED = 3
-"""Of how many of the best the neighbours are tried."""
+"""Number of the best candidates whose neighbours are tried."""
 FEW_ROWS, SHALLOW, FEW_TILES = 128, 512, 128 * 128
 """Where classes of contractions part: rows, depth along K, results of a compute unit."""
 
@@ -46,7 +46,7 @@ Measured: TypeAlias = tuple[Subject, float, int]
 
 @dataclass(frozen=True)
 class Proposals:
-    """Candidates, the likeliest to gain first, and what trying them is expected to gain."""
+    """Candidates, the likeliest to gain first, and the expected gain of trying them."""
 
     subjects: Mapping[str, Subject]
     expected_gain: float | None
@@ -129,7 +129,7 @@ class Pricing:
         return Subject(self._key, self._class, named, cost(planned, *rates))
 
     def pool(self, tried: Sequence[Tried], most: int) -> Iterator[ContractionAttr]:
-        """The default, what the table has, the listed candidates, neighbours of the best so far."""
+        """The default, the table's entry, the listed candidates, neighbours of the best so far."""
         default, *others = self._listed(most)
         yield default
         if self._known is not None:
@@ -189,10 +189,7 @@ def propose(
 def select(
     new: Mapping[str, Subject], own: Sequence[Measured], learned: Sequence[Measured], count: int
 ) -> Proposals:
-    """
-    Returns which of the `new` candidates to measure, by what is known of this contraction and
-    others.
-    """
+    """Returns the `new` candidates to measure, by measurements of this contraction and others."""
     if not new:
         return Proposals({}, 0.0)
     model = Model()

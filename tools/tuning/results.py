@@ -2,7 +2,7 @@
 The results of a search for schedules: outcomes, found again in a store, and the tuned table.
 
 A time counts beside that of the reference, which was measured before and after it on the same
-device. Outcomes of other devices and drivers are never looked at. Those under another clock or load
+device. Outcomes of other devices and drivers are never looked at. Times under another clock or load
 (the reference took another time) are measured again, and are not evidence for an entry. A schedule
 enters the table only if it is faster than the default by more than `MARGIN` in both of two
 measurements: a table of entries that are worth nothing would keep later defaults from being used.
@@ -28,7 +28,7 @@ from xdsl_spirv.serialization.files import write_atomically
 PRUNED, UNMEASURED = "pruned", "not measured"
 STATUSES = (*RESULTS, PRUNED, UNMEASURED)
 MARGIN = 0.03
-"""How much faster than the default an entry must be."""
+"""Least gain of an entry over the default."""
 UNSTEADY = 0.05
 """A reference that changes by more while a candidate is timed speaks against the time."""
 OTHER_CLOCK = 0.25
@@ -109,7 +109,7 @@ def outcome_of(data: Mapping[str, Any], result: Result, at: float = 0.0) -> Outc
 
 
 VALUES = ("microseconds", "reference", "drift", "statistics", "packing", "digests")
-"""What a measurement's value has of an outcome."""
+"""Fields of an outcome that a measurement's value has."""
 
 
 def is_usual(reference: float, clock: float) -> bool:
@@ -136,7 +136,7 @@ class Known:
         default_factory=dict[tuple[str, str, int], Outcome]
     )
     clocks: dict[str, float] = field(default_factory=dict[str, float])
-    """What the reference of a contraction takes in the middle."""
+    """Median time of a contraction's reference."""
     unusual: list[Outcome] = field(default_factory=list[Outcome])
     anew: set[str] = field(default_factory=set[str])
     """Keys of the jobs of `unusual`."""
@@ -219,7 +219,7 @@ def best_of(tried: Sequence[Outcome]) -> Outcome | None:
 
 
 def gain_of(tried: Sequence[Outcome]) -> float | None:
-    """How many times as fast as the default, which comes first, the best is, measured again."""
+    """Speed of the best as a multiple of the default's, which comes first, measured again."""
     best = best_of(tried)
     if best is None or not tried[0].right:
         return None
@@ -282,8 +282,8 @@ def write_table(
     Bring the tuned table up to date; returns its entries.
 
     A contraction whose best deserves it gets an entry, another one that was searched loses it, and
-    those of other contractions stay. No file is made for nothing. Raises `ProgramError` for a file
-    that cannot be read or written.
+    entries of other contractions stay. No file is made without entries. Raises `ProgramError` for a
+    file that cannot be read or written.
     """
     entries: dict[str, Any] = {}
     try:

@@ -4,10 +4,10 @@ long.
 
 A step takes the candidates that are expected to gain most (`proposals.py`) and halves them: all get
 a few runs, the best third of them more, the best third of those all runs. After each step the
-search says what it found and what the next one is expected to gain, by what earlier steps brought
-of what they promised; it ends where that is less than `until_gain`, or where candidates or time are
-used up. At last the best are measured once more.
-Every time counts beside that of the default schedule, measured before and after it.
+search reports its best and the gain expected from the next one, corrected by how far earlier
+predictions came true; it ends when that is less than `until_gain`, or when candidates or time are
+used up. At last the best are measured once more. Every time counts beside that of the default
+schedule, measured before and after it.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Learned:
     Measurements that the searches of all contractions share.
 
     `promised` and `kept` are the sums of the gains that steps were expected to bring and that they
-    brought, as logarithms. Estimates of schedules that no target's file has rates for may be far
-    too low; what steps brought says how much to expect of the next one.
+    brought, as logarithms. Estimates of schedules without rates in a target's file may be far too
+    low; the gains of earlier steps tell how much to expect of the next one.
     """
 
     measurements: list[Measured] = field(default_factory=list[Measured])
@@ -105,7 +105,7 @@ class Learned:
             self.kept += max(0.0, log(before / after))
 
     def believed(self, promised: float) -> float:
-        """A gain that is promised, by what became of earlier ones."""
+        """A promised gain, corrected by the gains of earlier promises."""
         with self.lock:
             share = (self.kept + DOUBTED) / (max(self.promised, self.kept) + DOUBTED)
         return expm1(log1p(promised) * share)
@@ -119,7 +119,8 @@ class Learned:
 
 def ladder(runs: int, cheap: int = 2) -> list[int]:
     """
-    How many runs the candidates of a step get, those that go on, and those that go on again.
+    Numbers of runs for the candidates of a step, for the ones that go on, and for the ones that go
+    on again.
 
     Fewer than the `cheap` ones save nothing.
     """
@@ -139,7 +140,7 @@ class Search:
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     subjects: dict[str, Subject] = field(default_factory=dict[str, Subject])
     expected: list[float] = field(default_factory=list[float])
-    """What each step but the first was expected to gain."""
+    """Expected gain of each step but the first."""
     measurements: int = 0
 
     def run(self) -> list[Outcome]:
@@ -164,7 +165,7 @@ class Search:
         return list(self.outcomes.values())
 
     def _next(self, proposals: Proposals) -> None:
-        """A step but the first, and what it brought of what it promised."""
+        """Runs a step after the first, and records its gain and its promised gain."""
         before = best_of(list(self.outcomes.values()))
         self._halve(list(proposals.subjects))
         after = best_of(list(self.outcomes.values()))

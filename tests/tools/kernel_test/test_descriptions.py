@@ -159,7 +159,7 @@ def test_a_right_description_of_the_kernel(run_glsl: Run):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("grid = 1\n", "", "nobody says how many workgroups to launch"),
+        ("grid = 1\n", "", "the number of workgroups is not given"),
         ("grid = 1\n", 'grid = 1\nentry = "mian"\n', "no entry point 'mian'; did you mean 'main'"),
         ("vulkan1.2", "vulkan9", "there is no target environment 'vulkan9'"),
         ("grid = 1\n", 'grid = 1\ntarget = "lavapip"\n', "there is no target 'lavapip'"),
