@@ -1,5 +1,5 @@
 """
-How a pass says no, and how it rewrites an operation at a time.
+Refusals of a pass, and rewriting an operation at a time.
 
 A pass says no by one message with the cause, the operation, where it stands, and what to do.
 """
@@ -25,7 +25,7 @@ def refuse(pass_name: str, op: Operation, cause: str) -> NoReturn:
     """
     Raise `PassFailedException`: `pass: place: cause`.
 
-    `cause` names the numbers and ends with what would work.
+    `cause` names the numbers and ends with the remedy.
     """
     raise PassFailedException(f"{pass_name}: {place(op)}: {cause}")
 
@@ -34,7 +34,7 @@ def rewrite_once(root: Operation, *patterns: RewritePattern) -> None:
     """
     Offer the operations inside of `root` to patterns, in the order of the text.
 
-    The first pattern that rewrites an operation has it; what patterns insert is not offered. Raises
+    The first pattern that rewrites an operation has it; inserted operations are not offered. Raises
     what a pattern raises.
     """
     stopping = _Stopping(GreedyRewritePatternApplier([*patterns], dce_enabled=False))
@@ -49,7 +49,8 @@ class _Stopping(RewritePattern):
     """
     A pattern that matches nothing after it has raised.
 
-    xDSL's walker prints the whole module into what a pattern raises, the weights of a model too.
+    xDSL's walker adds a print of the whole module to a pattern's exception, including the weights
+    of a model.
     """
 
     pattern: RewritePattern

@@ -1,11 +1,12 @@
 """
-What a kernel computes of a contraction's columns, where a few neighbours decide an element.
+Finds computations on a contraction's columns in its kernel, where a few neighbours decide an
+element.
 
     %h[j] = f(%p[j], %p[j + n])                 one element for two columns, of two parts
     %q[2 j + s] = g(%p[2 j], %p[2 j + 1])       two elements for two columns, in a state's memory
 
-Which columns an element reads is not derived but looked at, element by element: it is whatever the
-operations between (slices, reshapes, index maps) make of its place.
+The columns that an element reads are not derived but looked at, element by element: the operations
+between (slices, reshapes, index maps) map its place to the columns.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class ColumnReaders:
 
 def column_readers(source: SSAValue, columns: int) -> ColumnReaders:
     """
-    What the operations behind the one that computes `source`, so many columns, make of it.
+    The computations behind the operation that computes `source`, so many columns.
 
     Raises `NotFused` where an element asks for columns that are not a group of neighbours.
     """
@@ -112,7 +113,7 @@ def column_readers(source: SSAValue, columns: int) -> ColumnReaders:
 
 
 def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
-    """The results of a dispatch or a collective, as what the operations behind one make of it."""
+    """The results of a dispatch or a collective, as functions of one operation's result."""
     writer = definition(source)
     assert writer is not None
     block = writer.parent_block()
@@ -127,7 +128,7 @@ def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
         return results_of_collective(block, ops)
     reader = Reader(block, ops)
     for operand in dispatch.updates.values():
-        # What is not inserted stays: nobody writes it.
+        # Elements that are not inserted stay: they are not written.
         shape, element = reader.shaped(block.args[operand], dispatch)
         reader.arrays[block.args[operand]] = Unwritten(shape, element, dispatch)
     reader.read(ops)
@@ -177,7 +178,9 @@ def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Num
             moved = [place * stride + offset for place, offset, stride in steps]
             yield from _read(inner, moved, source)
         case _:
-            raise NotFused(f"columns are read through what is {type(array).__name__.lower()}")
+            raise NotFused(
+                f"columns are read through an array that is {type(array).__name__.lower()}"
+            )
 
 
 def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:

@@ -1,5 +1,5 @@
 """
-How a reduction accumulates, where it can be taken apart.
+Recognizes reductions that can be taken apart.
 
 That is so where its body is `accumulated <op> new` with an operation whose order does not matter.
 """
@@ -65,7 +65,7 @@ NEUTRAL: dict[type[Operation], Callable[[Attribute], Any]] = {
     arith.OrIOp: _zero,
     arith.XOrIOp: _zero,
 }
-"""Operations whose order does not matter, and what changes nothing."""
+"""Operations whose order does not matter, and their neutral elements."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Combination:
 
 
 def combinations_of(loops: Loops) -> list[Combination] | None:
-    """How each output accumulates, None if one does so in no way that can be taken apart."""
+    """The accumulation of each output, None if one cannot be taken apart."""
     last = loops.body.last_op
     assert last is not None
     carried = loops.body.args[len(loops.inputs) :]
@@ -96,7 +96,7 @@ def combinations_of(loops: Loops) -> list[Combination] | None:
 
 
 def _depends(value: SSAValue, carried: Sequence[SSAValue], loops: Loops) -> bool:
-    """Whether a value of the body depends on what was accumulated."""
+    """Whether a value of the body depends on the accumulated one."""
     values = {value}
     for op in reversed(list(loops.body.ops)):
         if any(result in values for result in op.results):

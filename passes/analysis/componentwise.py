@@ -1,12 +1,13 @@
 """
-Which epilogues whole fragments can compute: what needs no position, operands loaded alike.
+Finds epilogues that whole fragments can compute: operations that need no position, with operands
+loaded alike.
 
 Cooperative matrices of one type hold their components in the same places, whatever those are.
 Arithmetic and conversions are instructions on the matrices themselves (CM-19, CM-26); any other
 function is computed of each invocation's components in registers, where the target says how many
-there are. Of two types the places may differ (CM-18): between them stands a conversion of the
-matrix. A row of a bias is a load with stride 0 (CM-12), a column the same in the other layout.
-Everything else goes element by element through Workgroup memory.
+there are. Matrices of two types may hold them in different places (CM-18): between them stands a
+conversion of the matrix. A row of a bias is a load with stride 0 (CM-12), a column the same in the
+other layout. Everything else goes element by element through Workgroup memory.
 """
 
 from __future__ import annotations
@@ -42,10 +43,12 @@ ON_MATRICES: tuple[type[Operation], ...] = (
 
 
 CONVERSIONS = (arith.ExtFOp, arith.TruncFOp, arith.SIToFPOp)
-"""Those of them that give a matrix of another type."""
+"""The conversions among them, which give a matrix of another type."""
 
 MOST_INSTRUCTIONS = 256
-"""Of an operation's code on all components of a fragment; longer code goes through a loop."""
+"""
+Most instructions of an operation on all components of a fragment; longer code goes through a loop.
+"""
 
 OF_A_FUNCTION = 16
 """Instructions that an operation of `math` becomes, about."""
@@ -108,7 +111,7 @@ def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
 
 @dataclass(frozen=True)
 class MatrixAccess:
-    """How a fragment lies in memory: by rows or by columns, so many elements apart."""
+    """Memory layout of a fragment: by rows or by columns, so many elements apart."""
 
     by_rows: bool
     stride: Size
@@ -116,9 +119,9 @@ class MatrixAccess:
 
 def matrix_access(layout: Layout, parts: int = 1) -> MatrixAccess | None:
     """
-    How fragments of a result's layout are loaded and stored; None if they cannot be.
+    Loads and stores for fragments of a result's layout; None if there are none.
 
-    Of several parts the last axis is as long as a fragment.
+    With several parts the last axis is as long as a fragment.
     """
     _, rows, columns = layout.walks
     if len(rows) > 1 or (len(columns) > 1 and parts == 1):
@@ -165,7 +168,7 @@ def are_stored_as_matrices(
 
 @dataclass(frozen=True)
 class _MatrixMoves:
-    """What fragments of M x N a target has, and loads and stores."""
+    """The fragments of M x N that a target has, and their loads and stores."""
 
     contraction: Contraction
     sizes: tuple[int, int, int]
@@ -178,7 +181,7 @@ class _MatrixMoves:
         return bool(names & {type_name(type, True), type_name(type, False)})
 
     def aligned(self, placed: Placed, stored: bool) -> bool:
-        """Whether fragments of what lies in memory begin where the device can move them."""
+        """Whether fragments of a value in memory begin where the device can move them."""
         m, n, _ = self.sizes
         layout = self.contraction.layout_of_result(placed.map, placed.shape)
         access = matrix_access(layout, self.contraction.epilogue.parts)

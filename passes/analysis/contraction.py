@@ -1,11 +1,11 @@
 """
 Recognizes contractions: multiply-adds whose loops sort into batch, M, N and K by the index maps.
 
-An operation is recognised by what it computes, not by its name: `linalg.matmul`, its transposed,
-batched and mixed-precision forms, convolutions, and every `linalg.generic` equal to one of them
-are the same contraction, result[batch, M, N] += A[batch, M, K] * B[batch, K, N]. Each of the four
-stands for any number of loops. A loop of the result is in M or N if one input uses it, and batch
-if both do; all other loops are K.
+An operation is recognised by its computation, not by its name: `linalg.matmul`, its transposed,
+batched and mixed-precision forms, convolutions, and every `linalg.generic` equal to one of them are
+the same contraction, result[batch, M, N] += A[batch, M, K] * B[batch, K, N]. Each of the four
+stands for any number of loops. A loop of the result is in M or N if one input uses it, and batch if
+both do; all other loops are K.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Contraction:
 
     @cached_property
     def unpackings(self) -> tuple[Unpacking | None, Unpacking | None]:
-        """How the kernel computes A and B from packed planes, where it does."""
+        """The computations of A and B from packed planes in the kernel, if there are any."""
         a, b = (
             self.unpacking(operand) if isinstance(op, Operation) and is_fused(op) else None
             for operand, op in enumerate(map(definition, (self.a, self.b)))
@@ -111,7 +111,7 @@ class Contraction:
         return a, b
 
     def unpacking(self, operand: int) -> Unpacking | None:
-        """How A (0) or B (1) could be computed from packed planes, in the kernel or before."""
+        """The computation of A (0) or B (1) from packed planes, in the kernel or before."""
         op = definition((self.a, self.b)[operand])
         if not isinstance(op, linalg.ops.GenericOp):
             return None
@@ -194,7 +194,7 @@ class Contraction:
         tile: tuple[int, int],
         words: Sequence[int] = (),
     ) -> PackingAttr:
-        """How A (0) or B (1) is packed into fragments; both pairs along M or N, and K."""
+        """The packing of A (0) or B (1) into fragments; both pairs along M or N, and K."""
         batch, *free, k = self.groups
         groups = (batch, free[operand], k)
         loops = [loop for group in groups for loop in group]
@@ -227,8 +227,8 @@ class Contraction:
         """
         Whether neighbours in the result are of one batch each, with hardly a row to any matrix.
 
-        So are depthwise convolutions in NHWC. Tiles would take single elements out of every row;
-        loops along the channels move vectors.
+        This is true of depthwise convolutions in NHWC. Tiles would take single elements out of
+        every row; loops along the channels move vectors.
         """
         *_, last = (None, *self.maps[2].results)
         own = isinstance(last, AffineDimExpr) and last.position in self.groups[0]
@@ -236,7 +236,7 @@ class Contraction:
 
     @cached_property
     def is_convolution(self) -> bool:
-        """Whether an operand is read through windows: not one whose loops are those of planes."""
+        """Whether an operand is read through windows: not one whose loops walk planes."""
         return not any(self.unpackings) and any(
             not isinstance(e, AffineDimExpr) for map in self.maps for e in map.results
         )
@@ -269,9 +269,9 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
     """
     Returns an operand's tensor in memory, and how many elements lie before it in each dimension.
 
-    A tensor that is another one with a constant around it needs no memory of its own: whoever
-    reads it reads the other one, and takes `fill_of` outside. Nor does one that is computed from
-    another one element by element in the same dispatch.
+    A tensor that is another one with a constant around it needs no memory of its own: whoever reads
+    it reads the other one, and takes `fill_of` outside. The same holds for a tensor that is
+    computed from another one element by element in the same dispatch.
     """
     owner = value.owner
     match owner:
@@ -288,7 +288,7 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
 
 
 def packing_of(value: SSAValue) -> PackingAttr | None:
-    """How an operand is packed into fragments; None where it lies row by row."""
+    """The packing of an operand into fragments; None if it lies row by row."""
     return value.owner.packing if isinstance(value.owner, PackedViewOp) else None
 
 
@@ -340,7 +340,7 @@ def _loops(map: AffineMap) -> list[int]:
 
 
 def _signs(block: Block) -> tuple[bool, bool]:
-    """Which of the two inputs the body extends as signed numbers."""
+    """Whether the body extends each of the two inputs as signed numbers."""
     factors = factors_of(block)
     if not all(factor.is_pure for factor in factors) or {0, 1} != set[int]().union(
         *(factor.inputs for factor in factors)

@@ -1,8 +1,8 @@
 """
 Reads the elementwise part of a contraction's kernel off a dispatch or a collective.
 
-Of every value that takes part it is known which loops of the contraction walk its dimensions, so
-that each element can be computed where the accumulator of its place is. Both forms are read: in a
+For every value that takes part, the contraction's loops that walk its dimensions are known, so that
+each element can be computed next to the accumulator of its place. Both forms are read: in a
 dispatch a value is made by the operation that returns it, in a collective by the one that writes
 its buffer.
 """
@@ -40,7 +40,7 @@ from xdsl_spirv.passes.analysis.sizes import extents
 
 
 class NotFused(NotAContraction):
-    """Why an operation beside a contraction cannot be computed in its kernel."""
+    """The reason why an operation next to a contraction cannot be computed in its kernel."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Epilogue:
 
     `results` are stored, `operands` are read from memory; both may be none of the root's type. A
     root that is stored as it is has itself as the only result. `reductions` are sums over rows of
-    what lies in memory, which a kernel of few rows computes beside the products. What it stores
-    instead of results may be computed by other operations, which read `source`: see
+    what lies in memory, which a kernel of few rows computes beside the products. Instead of
+    results, other operations that read `source` may compute the stored values: see
     `column_readers`.
 
-    Of a root whose last two dimensions are parts, and columns of a part, an element may be computed
-    from the same column of several parts: results have no dimension of parts then.
+    If the last two dimensions of the root are parts, and columns of a part, an element may be
+    computed from the same column of several parts: results have no dimension of parts then.
     """
 
     root: Placed
@@ -89,7 +89,7 @@ class Epilogue:
 
     @property
     def parts(self) -> int:
-        """How many elements of the root an element of a result is computed from."""
+        """Number of the root's elements from which an element of a result is computed."""
         if len(self.results[0].map.results) == len(self.root.map.results):
             return 1
         parts = self.root.shape[-2]
@@ -97,7 +97,7 @@ class Epilogue:
         return parts
 
     def part_of(self, placed: Placed) -> int:
-        """Which part of the root is read."""
+        """The number of the part of the root that is read."""
         part = placed.map.results[-2] if self.parts > 1 else None
         return part.value if isinstance(part, AffineConstantExpr) else 0
 
@@ -186,7 +186,7 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     stored = [link for link in chain.values() if _is_stored(link.value, block)]
     source = _source(chain) if is_of_rows else None
     if not stored and source is None:
-        raise NotFused("nothing of what the contraction computes leaves the kernel")
+        raise NotFused("no result of the contraction leaves the kernel")
     if stored and source is not None:
         raise NotFused("the contraction's result is stored, and read by operations of the kernel")
     operands: dict[Placed, None] = {}
@@ -243,7 +243,7 @@ def _source(chain: dict[SSAValue, Placed]) -> Placed | None:
 
 
 def _is_read(op: Operation, index: int) -> bool:
-    """Whether an operation reads this operand; what leaves a dispatch is not read."""
+    """Whether an operation reads this operand; a value that leaves a dispatch is not read."""
     if isinstance(op, LinalgStructuredOperation):
         return index < len(op.inputs)
     return not op.has_trait(IsTerminator)
@@ -252,7 +252,7 @@ def _is_read(op: Operation, index: int) -> bool:
 def _follow(
     op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed], in_parts: Placed | None
 ) -> Placed:
-    """What an operation computes of values of the chain; of one, it may read parts."""
+    """Adds the result of an operation on values of the chain; it may read parts of one of them."""
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     for value, read in zip(op.inputs, reads, strict=True):
         if value not in chain:
@@ -320,7 +320,7 @@ def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
 
 
 def _check_read(read: Placed, root: Placed, stored: Sequence[Placed]) -> None:
-    """Raise `NotFused` if the root is read elsewhere than in the place of what is stored."""
+    """Raise `NotFused` if the root is read at another place than the stored element's."""
     if read.map == root.map:
         return
     *outer, part, last = (None, *read.map.results)

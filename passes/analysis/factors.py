@@ -114,7 +114,7 @@ class _Prepared:
         self.maps = [own_map(maps[i], self.map) for i in self.inputs]
 
     def build(self) -> SSAValue:
-        """The operand: the input itself, or what is computed of it in front of the operation."""
+        """The operand: the input itself, or a value computed from it in front of the operation."""
         main = self.op.inputs[self.inputs[0]]
         if self.factor.is_pure:
             return main
@@ -154,7 +154,7 @@ def _narrow(factor: Factor, other: Factor) -> Attribute | None:
     """
     The 16-bit float that a factor, an 8-bit integer made a float, fits in, if the other is one.
 
-    So that a product of halves stays one: exact, and what matrix units take.
+    So that a product of halves stays one: exact, and a type that matrix units take.
     """
     owner = factor.source.owner
     if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):

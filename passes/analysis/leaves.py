@@ -115,7 +115,7 @@ def leaves_of(value: SSAValue, map: AffineMap, sizes: Sequence[Size]) -> tuple[L
     """
     The leaves of an operand whose dimensions `map` gives by loops of these sizes.
 
-    Raises `NotFused` for what cannot be computed from tensors in memory element by element.
+    Raises `NotFused` for a value that cannot be computed from tensors in memory element by element.
     """
     leaves: dict[Placed, Leaf] = {}
     _collect(Placed(value, map), sizes, leaves)
@@ -142,7 +142,7 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
 
 
 def leaf_of(placed: Placed, sizes: Sequence[Size]) -> Leaf:
-    """Raises `NotFused` for what is read outside, or not by a sum of multiples of loops."""
+    """Raises `NotFused` for a read outside of the tensor, or not by a sum of multiples of loops."""
     try:
         indices = [linear(expression, len(sizes)) for expression in placed.map.results]
     except NotLinear as error:

@@ -1,5 +1,5 @@
 """
-Which loops walk over neighbouring elements of the arrays that a kernel reads.
+Finds the loops that walk over neighbouring elements of the arrays that a kernel reads.
 
     linalg.generic  %a[d1, d0] -> %r[d0, d1]        neighbours of %a: d0, of %r: d1
 
@@ -61,7 +61,9 @@ def _inputs(loops: Loops, point: Sequence[Axis]) -> Iterator[Access]:
 
 
 def _fast(accesses: Iterable[Access], size: Size) -> set[Axis]:
-    """What is read in several ways is looked at once: of a chain of sums there are 2^n ways."""
+    """
+    An array that is read in several ways is looked at once: of a chain of sums there are 2^n ways.
+    """
     pending = list(accesses)
     seen: set[tuple[int, tuple[Axis, ...]]] = set()
     axes: set[Axis] = set()
@@ -80,7 +82,7 @@ def _fast(accesses: Iterable[Access], size: Size) -> set[Axis]:
 
 
 def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
-    """What an element of an array is computed from."""
+    """The elements from which an element of an array is computed."""
     match array:
         case Computed(loops=loops, number=number):
             point: list[Axis] = [None] * len(loops.sizes)
@@ -144,7 +146,7 @@ def is_run(shape: Sequence[Size], width: int) -> bool:
 
 
 def tile_grid(nest: Nest, axes: tuple[int, int], size: int) -> list[Size]:
-    """How many tiles there are, along the other loops first."""
+    """Number of tiles, along the other loops first."""
     shape = nest.shape
     others = [shape[axis] for axis in range(len(shape)) if axis not in axes]
     return [*others, *(ceil_div(shape[axis], size) for axis in axes)]

@@ -5,7 +5,7 @@ Describes a kernel without a contraction as arrays that are functions of other a
     linalg.generic ins(%a) outs(%t)     ->    Computed(Loops(Stored(%a), Filled), 0)
     linalg.generic ins(%t) outs(%r)           Computed(Loops(Computed(...)), 0), kept in %r
 
-Nothing is computed here, and nothing is stored but what leaves the kernel: an element of an array
+Nothing is computed here, and only results that leave the kernel are stored: an element of an array
 is an expression of elements of the arrays it is made of, which `LoopsCode` writes where it is
 needed. `loops_reader` makes them from operations.
 """
@@ -31,7 +31,10 @@ Shape: TypeAlias = tuple[Size, ...]
 
 
 class NotLoops(ValueError):
-    """Why operations are not loops that can be divided among invocations; `op` is which."""
+    """
+    The reason why operations are not loops that can be divided among invocations; `op` is the first
+    of them.
+    """
 
     def __init__(self, op: Operation, cause: str):
         super().__init__(cause)
@@ -55,7 +58,7 @@ class Stored(Array):
 
 @dataclass(eq=False)
 class Unwritten(Array):
-    """An array that nobody has written: to read it is an error."""
+    """An array that was not written: to read it is an error."""
 
     op: Operation
 
@@ -109,7 +112,7 @@ class Sliced(Array):
 
 @dataclass(eq=False)
 class Patched(Array):
-    """`base` with the elements at `offsets` + i * `strides` replaced by those of `part`."""
+    """`base` with the elements at `offsets` + i * `strides` replaced by elements of `part`."""
 
     base: Array
     part: Array

@@ -1,8 +1,8 @@
 """
 Groups stores into nests of loops: results of one shape, or the parts that make up a result.
 
-A result that consists of parts (a concatenation) gives a nest for each part, in which nobody asks
-which part an element belongs to. No element is stored twice: nests are not ordered by barriers.
+A result that consists of parts (a concatenation) gives a nest for each part, in which no test of an
+element's part is needed. No element is stored twice: nests are not ordered by barriers.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 @dataclass(frozen=True)
 class Place:
     """
-    The target of stored elements: `target[offsets + i * strides]`, but for what other parts
-    replace.
+    The target of stored elements: `target[offsets + i * strides]`, except for elements that other
+    parts replace.
     """
 
     target: SSAValue

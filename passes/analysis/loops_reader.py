@@ -51,7 +51,10 @@ from xdsl_spirv.passes.analysis.sizes import equal_extents, is_given, number
 
 @dataclass(frozen=True)
 class _View:
-    """A memref that is part of another one: how to read it, and what a write through it makes."""
+    """
+    A memref that is part of another one: its elements as an array, and the effect of a write
+    through it.
+    """
 
     source: SSAValue
     read: Callable[[Array], Array]
@@ -110,7 +113,7 @@ class Reader:
         return self.arrays[value]
 
     def define(self, op: Operation, number: int, array: Array) -> None:
-        """An operation's output number `number`: its result, or what its buffer holds from now."""
+        """An operation's output number `number`: its result, or its buffer's new contents."""
         if op.results:
             self.arrays[op.results[number]] = array
             return
@@ -149,7 +152,7 @@ def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
     block = dispatch.body.block
     reader = Reader(block)
     for operand in dispatch.updates.values():
-        # What is not inserted stays: nobody writes it.
+        # Elements that are not inserted stay: they are not written.
         shape, element = reader.shaped(block.args[operand], dispatch)
         reader.arrays[block.args[operand]] = Unwritten(shape, element, dispatch)
     reader.read()
@@ -326,7 +329,7 @@ def _broadcast(reader: Reader, op: Operation) -> None:
     reader.define(op, 0, Transposed(shape, element, source, permutation))
 
 
-# What only names elements
+# Operations that only name elements
 
 
 def _nothing(reader: Reader, op: Operation) -> None:
@@ -385,7 +388,7 @@ def _static(op: Any, name: str) -> Shape:
 
 
 def _places(reader: Reader, op: Any) -> tuple[Shape, Shape, Shape]:
-    """Offsets, sizes and strides of a slice: numbers, or what sizes of tensors make of them."""
+    """Offsets, sizes and strides of a slice: numbers, or expressions of tensors' sizes."""
     return (
         _numbers(reader, op, "offsets"),
         _numbers(reader, op, "sizes"),

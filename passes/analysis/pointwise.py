@@ -1,14 +1,14 @@
 """
 Reads the bodies of operations on tensors.
 
-Of a contraction's body: accumulator + one factor of each input. A factor is what is computed from
+A contraction's body is: accumulator + one factor of each input. A factor is a value computed from
 its input before the multiplication. One that only extends the input to the result's type belongs to
 the contraction; any other (a cast that is not an extension, a zero point, a scale) is elementwise.
 
-Of operations that compute each element of their result by itself: one form for all of them.
+Operations that compute each element of their result by itself have: one form for all of them.
 
 Only such operations are fused to a root: their loops are the dimensions of the result, in any
-order, and what they read is found by index maps. Named operations, broadcasts, transpositions and
+order, and their operands are found by index maps. Named operations, broadcasts, transpositions and
 reductions are brought into the form of a `linalg.generic`, whose output, where the body reads it,
 is one more input.
 """
@@ -253,7 +253,7 @@ def body_ops(block: Block) -> list[Operation]:
 
 
 class NotAContraction(ValueError):
-    """Why an operation is not a contraction that the lowering takes."""
+    """The reason why an operation is not a contraction that the lowering takes."""
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ def inputs_of(value: SSAValue, block: Block) -> set[int]:
 
 def clone_into(block: Block, value: SSAValue, known: dict[SSAValue, SSAValue]) -> SSAValue:
     """
-    The value computed again at the end of `block`; `known` says what stands for what.
+    The value computed again at the end of `block`; `known` maps values to their replacements.
 
     Values from outside the body that it comes from stay as they are.
     """

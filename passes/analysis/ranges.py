@@ -68,7 +68,7 @@ class Range:
 
 
 NOTHING = Range(numbers.inf, -numbers.inf)
-"""The elements of a tensor that nobody has written."""
+"""The elements of a tensor that was not written."""
 
 ANY_FLOAT = Range(-numbers.inf, numbers.inf)
 
@@ -276,7 +276,7 @@ def _to_float(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _to_integer(op: Operation, operands: Sequence[Range]) -> Range:
-    """Toward zero; what does not fit is not a value that anybody may read."""
+    """Toward zero; a number that does not fit gives an undefined value."""
     x = operands[0]
     if numbers.isinf(x.low) or numbers.isinf(x.high):
         return everything(op.results[0].type)
@@ -329,7 +329,7 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.ExtFOp: _same,
     arith.TruncFOp: lambda op, xs: _rounded(xs[0].low, xs[0].high, op.results[0].type),
 }
-"""The interval of an operation's only result, by those of its operands."""
+"""Computes the interval of an operation's only result from the intervals of its operands."""
 
 
 @cache

@@ -1,8 +1,8 @@
 """
 The sizes of tensors, buffers and numbers of type `index`, in terms of those that they follow from.
 
-What operations compute from other sizes has a size in terms of theirs, so that what is known of
-static dimensions (a row of 768 elements moves in vectors) stays known beside dynamic ones.
+Sizes that operations compute are expressed in terms of other sizes, so that known static dimensions
+(a row of 768 elements moves in vectors) stay known beside dynamic ones.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def extent(value: SSAValue, dimension: int) -> Size:
     """
     The size of a tensor's or buffer's dimension.
 
-    What is computed from others, operation by operation, has a size in terms of theirs.
+    A size that is computed from others is expressed in terms of them, operation by operation.
     """
     type = value.type
     assert isinstance(type, TensorType | MemRefType)
@@ -389,7 +389,7 @@ class SizeCode:
             kind = arith.MinUIOp if atom.is_natural else arith.MinSIOp
             return self._made(kind, self.value(atom.value), self.value(atom.limit))
         if isinstance(atom, Quotient):
-            # A window wider than what it slides over has no place: (0 - 1) // 2 + 1 is 0.
+            # A window wider than its operand has no place: (0 - 1) // 2 + 1 is 0.
             kind = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
             return self._made(kind, self.value(atom.dividend), self.value(atom.divisor))
         value = atom.value if self.values is None else self.values[atom.value]
@@ -421,8 +421,8 @@ def resolve_sizes(block: Block) -> None:
             %e = tensor.empty(%m) ...                     %e = tensor.empty(%m)
             %r = linalg.matmul ins(%a, %b) ...            %r = linalg.matmul ins(%a, %b) ...
 
-    What an operation writes is as large as what its loops walk, so that a tensor which was passed
-    for its shape only need not come in.
+    The output of an operation is as large as its loops, so that a tensor that was passed for its
+    shape only need not come in.
     """
     for op in list(block.ops):
         if not isinstance(op, tensor.DimOp) or isinstance(op.source, BlockArgument):
@@ -464,12 +464,14 @@ def _localize(op: tensor.EmptyOp, code: SizeCode) -> None:
 
 
 def _is_given(dimension: Extent) -> bool:
-    """Whether it is a size of what comes into a dispatch."""
+    """Whether it is a size of a dispatch's operand."""
     return isinstance(dimension.value, BlockArgument)
 
 
 def _size_by_loops(value: SSAValue, dimension: int) -> Size | None:
-    """The size of an output by what the loops that write it read; None if nobody says."""
+    """
+    The size of an output by the operands of the loops that write it; None if they do not tell.
+    """
     for use in value.uses:
         op = use.operation
         if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):

@@ -1,5 +1,5 @@
 """
-Which device a module is for: the module says so, in the attribute `schedule.target`.
+Reads the device that a module is for: the module says so, in the attribute `schedule.target`.
 
 `assign-schedule` writes it; every later pass reads it, so that each runs alone on the IR before it.
 """

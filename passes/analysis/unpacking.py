@@ -1,12 +1,14 @@
 """
-How an operand of a contraction is computed from packed planes: by units of neighbours along K.
+Describes the computation of a contraction's operand from packed planes: by units of neighbours
+along K.
 
     %w = linalg.generic (n, b, h, j) ins(%q[n, b, j], %d[n, b]) { float(%q >> 4 * h & 15) * %d }
     %r = contraction %x[m, 32 * b + 16 * h + j], %w[n, b, h, j]
 
-The innermost loops of K, here h and j, make a unit: what an invocation dequantizes at a time. Of
-each plane it reads the elements that these loops walk, which lie side by side; the other loops say
-where. `Plane.layout` is in units of those elements, so that one address is one load.
+The innermost loops of K, here h and j, make a unit: the elements that an invocation dequantizes at
+a time. For each plane it reads the elements that these loops walk, which lie side by side; the
+other loops give the place. `Plane.layout` is in units of those elements, so that one address is one
+load.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ VECTOR = 4
 """Elements that are computed as one: neighbours along the innermost loop."""
 
 ON_BYTES = (arith.ShRUIOp, arith.ShLIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp)
-"""What is computed on the four bytes of a word at once."""
+"""Operations that are computed on the four bytes of a word at once."""
 
 ON_WORDS = (*ON_BYTES, arith.ShRSIOp, arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
@@ -64,7 +66,7 @@ class Plane:
     """
     An input of the operation that computes an operand.
 
-    `loops` are those of the unit that walk it, by their numbers in the unit; they have `count`
+    `loops` are the numbers, in the unit, of the unit's loops that walk it; they have `count`
     iterations together, the last of them `inner`. `layout` has walks for batch, M or N, and units
     along K, and is in units of `count` elements.
     """
@@ -113,7 +115,7 @@ class Unpacking:
 
     @cached_property
     def bits(self) -> int:
-        """Bits of all planes together for a unit, those of a larger block in shares."""
+        """Bits of all planes together for a unit; bits of a larger block count in shares."""
         shared = 0.0
         for plane in self.planes:
             own = [axis.size for axis in plane.layout.walks[2] if axis.stride]
@@ -128,7 +130,7 @@ def _known(size: Size) -> int:
 
 def unpacks(op: Operation) -> bool:
     """
-    Whether an operation computes floats from narrow integers by what planes have and where it is.
+    Whether an operation computes floats from narrow integers, by elements of planes and its place.
 
     Each plane is walked by some of the loops, the result by all of them, and nothing in the body
     but planes says where along the last loop an element is.
@@ -192,10 +194,10 @@ def unpacking_of(
     op: linalg.ops.GenericOp, map: AffineMap, sizes: Sequence[Size], groups: Sequence[range]
 ) -> Unpacking | None:
     """
-    How an operation computes the operand that a contraction's loops walk by `map`.
+    The computation of the operand that a contraction's loops walk by `map`.
 
-    `sizes` are those of the contraction's loops, `groups` its loops of batch, M or N, and K. None
-    if the operation does not unpack planes, or not in units along K.
+    `sizes` are the sizes of the contraction's loops, `groups` its loops of batch, M or N, and K.
+    None if the operation does not unpack planes, or not in units along K.
     """
     if not unpacks(op) or not _is_selection(map):
         return None

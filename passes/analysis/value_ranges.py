@@ -2,13 +2,13 @@
 The numbers that the values of a host function can be, tensors and the scalars in loops.
 
 Forwards, an operation's result follows from its operands (`ranges`). A reduction's accumulator
-starts with what it is given and takes in what every iteration makes of it, until that changes
-nothing; a sum grows by as much as its iterations can add.
+starts with its initial value and takes in the result of every iteration, until it does not grow any
+more; a sum grows by as much as its iterations can add.
 
-Backwards, what addresses a dimension of a tensor is an index of that dimension: ONNX calls anything
-else an error, MLIR undefined. So what `tensor.extract` is given lies in [0, size - 1], and so does
-what it is computed from by moves, casts and the addition of a constant; an index that may count
-from the end, `x < 0 ? x + n : x`, lies in [-n, size - 1].
+Backwards, a value that addresses a dimension of a tensor is an index of that dimension: ONNX calls
+anything else an error, MLIR undefined. So what `tensor.extract` is given lies in [0, size - 1], and
+so does what it is computed from by moves, casts and the addition of a constant; an index that may
+count from the end, `x < 0 ? x + n : x`, lies in [-n, size - 1].
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ JOINS = (tensor.InsertSliceOp, tensor.ConcatOp)
 """Operations whose result has elements of all of their operands that are tensors."""
 
 ROUNDS = 4
-"""How often an accumulator's interval is tried to grow until it stays."""
+"""Number of attempts to grow an accumulator's interval until it stays."""
 
 
 class ValueRanges:
     """
     Intervals by value, for the one block of a host function.
 
-    `trusted` says whether indices are taken to lie in what they address.
+    `trusted` says whether indices are assumed to lie in the tensors they address.
     """
 
     def __init__(self, function: FuncOp, trusted: bool = True):
@@ -85,7 +85,7 @@ class ValueRanges:
         self._known[value] = interval if assumed is None else interval.meet(assumed)
 
     def written(self, value: SSAValue) -> Range:
-        """A tensor's elements; `NOTHING` where nobody has written one."""
+        """A tensor's elements; `NOTHING` if none was written."""
         return self._known.get(value) or self.of(value)
 
     def _visit(self, op: Operation) -> None:
@@ -242,7 +242,7 @@ class ValueRanges:
     # Backwards
 
     def _assume_addresses(self, op: linalg.ops.GenericOp) -> None:
-        """What a body addresses tensors with, whatever the element, is in bounds."""
+        """Assumes that a body's addresses of tensors are in bounds for every element."""
         for inner in op.body.block.ops:
             if not isinstance(inner, tensor.ExtractOp):
                 continue
@@ -253,7 +253,7 @@ class ValueRanges:
                 self._assume(value, Range(0, most - 1))
 
     def _assume(self, value: SSAValue, bounds: Range) -> None:
-        """A value, and what it is made of one to one, lies within bounds."""
+        """Assumes bounds of a value, and of the values it is computed from one to one."""
         held = self._assumed.get(value)
         self._assumed[value] = bounds if held is None else held.meet(bounds)
         if isinstance(value, BlockArgument):

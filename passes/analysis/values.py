@@ -1,7 +1,7 @@
 """
 Values: what an operation reads, its regions included; whether a value is zero, or the same in every
-run, as constants, weights and what is computed of them alone are. Operations whose results nobody
-reads are erased.
+run, as constants, weights and what is computed of them alone are. Operations without used results
+are erased.
 
 xDSL's own dead-code elimination keeps what it does not know to be pure, and of `linalg` and most of
 `tensor` it knows nothing; the passes here know which of the operations that they met are.
@@ -39,7 +39,7 @@ def operands_of(op: Operation) -> list[SSAValue]:
 
 
 def erase_unused(op: Operation) -> bool:
-    """Erase an operation in a block whose results nobody uses; returns whether that is so."""
+    """Erase an operation in a block if its results are unused; returns whether it was erased."""
     block = op.parent_block()
     if block is None or any(result.first_use for result in op.results):
         return False
@@ -48,14 +48,14 @@ def erase_unused(op: Operation) -> bool:
 
 
 def erase_unused_ops(block: Block, may_go: Callable[[Operation], bool]) -> None:
-    """Erase the operations with results that nobody uses and that may go, users before makers."""
+    """Erase the operations with unused results for which `may_go` holds, users before producers."""
     for op in reversed(list(block.ops)):
         if op.results and may_go(op):
             erase_unused(op)
 
 
 def erase_dead(value: SSAValue) -> None:
-    """Erase what computed a value that nobody uses, and what only that used."""
+    """Erase the producer of an unused value, and producers that only it used."""
     op = value.owner
     known = isinstance(op, LinalgStructuredOperation | BroadcastOp | tensor.PadOp)
     if isinstance(op, Operation) and (known or is_side_effect_free(op)):
@@ -110,7 +110,7 @@ def is_weight(value: SSAValue) -> bool:
         if isinstance(owner, CollapseShapeOp | ExpandShapeOp):
             waiting.append(owner.operands[0])
         elif isinstance(owner, ConcatOp | DispatchOp):
-            # What only weights decide is computed once.
+            # Values that only depend on weights are computed once.
             waiting += owner.operands
         elif not isinstance(owner, Block):
             if not isinstance(owner, ConstantOp):

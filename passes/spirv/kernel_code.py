@@ -91,7 +91,7 @@ class KernelCode(SpirvEmitter):
         self.bases: dict[SSAValue, SSAValue] = {}
         """The pointer to the variable in which a memref lies."""
         self.functions: list[FuncOp] = []
-        """What the kernel's instructions call."""
+        """Functions that the kernel's instructions call."""
         self.arguments: dict[SSAValue, int] = {}
         self._sizes: tuple[GlobalVariableOp, dict[tuple[int, int], int]] | None = None
 
@@ -213,7 +213,9 @@ class KernelCode(SpirvEmitter):
         if type.get_shape()[dimension] != DYNAMIC_INDEX:
             return None
         if op.source not in self.arguments:
-            refuse(PASS, op, "it asks for the size of what is not an argument of the kernel")
+            refuse(
+                PASS, op, "it asks for the size of a value that is not an argument of the kernel"
+            )
         return self.arguments[op.source], dimension
 
     def size(self, op: memref.DimOp) -> SSAValue:

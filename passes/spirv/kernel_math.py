@@ -1,5 +1,5 @@
 """
-`math` in a kernel, and what of `arith` GLSL.std.450 has: their instructions.
+Lowers `math`, and operations of `arith` that GLSL.std.450 has, in a kernel: their instructions.
 
 A function of `math` is computed in the types that its instructions are written for.
 f16 and bf16 are computed in binary32 where the record of a function does not say otherwise, and

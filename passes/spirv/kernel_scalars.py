@@ -2,9 +2,9 @@
 `arith` in a kernel: what each operation on scalars and vectors becomes in `spirv`.
 
 Where Vulkan leaves open what `arith` defines, a sequence stands for the operation: the remainder of
-negative integers, what a minimum gives for a NaN, ordered comparisons that need no OpenCL. What
-`arith` calls poison (a division by 0, a float that does not fit an integer of 32 bits) stays
-undefined; what does not fit 64 bits becomes the nearest integer that does.
+negative integers, a minimum with a NaN, ordered comparisons that need no OpenCL. Results that
+`arith` calls poison (a division by 0, a float that does not fit an integer of 32 bits) stay
+undefined; a float that does not fit 64 bits becomes the nearest integer that does.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def uncontracted(compute: Sequence) -> Compute:
 
 
 def is_quantized(value: SSAValue) -> bool:
-    """Whether a number, or what is computed from it in the same block, is rounded to an integer."""
+    """Whether a number, or a value computed from it in the same block, is rounded to an integer."""
     waiting, seen = [value], {value}
     while waiting:
         for use in waiting.pop().uses:
@@ -267,9 +267,9 @@ def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
     """
     A quotient; correctly rounded where it is rounded to an integer after, as quantization does.
 
-    What is quantized was often dequantized before, and lies in the middle of two integers: there
-    the 2.5 units in the last place that Vulkan allows a quotient decide. What the device's is off
-    by, computed by a fused multiply-add, is taken back.
+    A quantized number was often dequantized before, and lies in the middle of two integers: there
+    the 2.5 units in the last place that Vulkan allows a quotient decide. The error of the device's
+    quotient, computed by a fused multiply-add, is subtracted.
     """
     rounded = any(isinstance(use.operation, math.RoundEvenOp) for use in op.results[0].uses)
     plain = on_floats(Values.div)

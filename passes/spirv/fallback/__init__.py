@@ -1,1 +1,1 @@
-"""Passes that write an extension's instructions in terms of what every Vulkan 1.2 device has."""
+"""Passes that write an extension's instructions in terms of features of every Vulkan 1.2 device."""

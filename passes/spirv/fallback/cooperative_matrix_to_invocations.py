@@ -3,9 +3,9 @@
 
     !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, 32 invocations  ->  !spirv.array<8 x f16>
 
-Which components those are says matrices.py; loads and stores move them one by one
-(matrix_memory.py), arithmetic and conversions are done on each, and a MulAdd reads the others'
-components through Workgroup memory (exchange.py, multiply.py).
+matrices.py chooses these components; loads and stores move them one by one (matrix_memory.py),
+arithmetic and conversions are done on each, and a MulAdd reads the others' components through
+Workgroup memory (exchange.py, multiply.py).
 
 Subgroups are *virtual* unless the option says `device`: so many invocations of the workgroup in a
 row, which the module sees as its subgroups through the built-ins, whatever the device's own are.
@@ -105,8 +105,8 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
     Cooperative matrices become arrays of each invocation's components.
 
     Where entry points have workgroups of different sizes each gets a module of its own first.
-    `subgroup-size` is how many invocations share a matrix of the scope Subgroup; without it, what
-    the module's execution mode SubgroupSize says, or the target. `subgroups=device` takes the
+    `subgroup-size` is how many invocations share a matrix of the scope Subgroup; the default is in
+    the module's execution mode SubgroupSize, or in the target. `subgroups=device` takes the
     device's own, which must be of that size. `workgroup-memory` is how many bytes there are in all.
     `assume-uniform` says that a workgroup's invocations execute every MulAdd together.
     """

@@ -5,7 +5,7 @@
 
 A packed scalar's bytes are taken by bit-field extracts, a vector's components by SConvert and
 UConvert. Components are computed in 32 bits, in 64 where the result has 64 and the exact sum might
-not fit 32; both hold the low bits of the exact sum (DOT-15), and what is narrower is cut. A
+not fit 32; both hold the low bits of the exact sum (DOT-15), and a narrower result is cut. A
 saturating form adds the cut sum to the accumulator and clamps (DOT-16).
 """
 
@@ -67,7 +67,7 @@ class DotToShifts(RewritePattern):
 
     codes: ModuleEmitter
     concerns: Callable[[Operation], bool] = lambda op: True
-    """Which dot products are rewritten."""
+    """True for the dot products that are rewritten."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: IntegerDotOperation, rewriter: PatternRewriter) -> None:

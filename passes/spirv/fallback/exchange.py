@@ -55,7 +55,7 @@ class Batch:
     group: Group
     members: list[ExchangingOp] = field(default_factory=list[ExchangingOp])
     places: dict[object, int] = field(default_factory=dict[object, int])
-    """For what is written, the place where its elements begin in the memory of one group."""
+    """For each exchanged value, the place where its elements begin in the memory of one group."""
     starts: dict[ExchangingOp, list[int]] = field(default_factory=dict[ExchangingOp, list[int]])
     """The places where the elements of each factor of a member begin."""
     size: int = 0

@@ -1,6 +1,4 @@
-"""
-How `spirv-int64-to-words` rewrites a module: types first, then the operations that computed.
-"""
+"""Rewrites a module for `spirv-int64-to-words`: types first, then the operations."""
 
 from __future__ import annotations
 
@@ -127,7 +125,7 @@ def _concerns(op: Operation, retype: Retyping) -> bool:
 
 
 def _erase_unused(module: ModuleOp) -> None:
-    """Erase values that were put together and are read in parts only, and what they are made of."""
+    """Erase values that were put together and are read in parts only, and their parts."""
     kinds = (CompositeConstructOp, composite.CompositeExtractOp, ConstantOp)
     for op in reversed([op for op in module.walk() if isinstance(op, kinds)]):
         if not op.results[0].first_use:
@@ -347,7 +345,7 @@ class _Lowering:
             pairs = [Pair(*components[i : i + 2]) for i in range(0, len(components), 2)]
             self._replace(op, [target], pairs)
 
-    # Memory without strides holds other arrays than those of values.
+    # Memory without strides has other arrays than values.
 
     def _load(self, op: memory.LoadOp) -> None:
         pointer, type_ = op.pointer.type, op.result.type

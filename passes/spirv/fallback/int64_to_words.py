@@ -5,9 +5,10 @@
                                       %s = (%low[0], %a[1] + %b[1] + %low[1]) : vector<2xi32>
 
 A number is a `vector<2xi32>`, the low word first, so that memory keeps its bytes; a vector of them
-is an array. Whatever moves values moves those; what computes is written in words (words.py,
-word_conversions.py). Addresses keep their low word: no buffer has 2^32 elements. Floats of 64 bits
-stay. Atomic operations on 64 bits and specialization constants of them are refused.
+is an array. Operations that move values move the pairs; operations that compute are written in
+words (words.py, word_conversions.py). Addresses keep their low word: no buffer has 2^32 elements.
+Floats of 64 bits stay. Atomic operations on 64 bits and specialization constants of them are
+refused.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FEATURE = "int64"
 
 @dataclass(frozen=True)
 class Int64ToWordsPass(ModulePass):
-    """64-bit integers become vectors of two words, and what computes with them code on words."""
+    """64-bit integers become vectors of two words, and operations on them code on words."""
 
     name = NAME
 

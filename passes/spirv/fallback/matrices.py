@@ -1,10 +1,10 @@
 """
-Which invocation holds which component of a cooperative matrix that is an array in each of them.
+Assigns components of a cooperative matrix to invocations; each invocation has an array.
 
 Component i of lane l is the one at position i * lanes + l, row by row: an array of as many
-components as the lanes need, rounded up. Lanes are those of the scope's instance: a workgroup, or a
-subgroup, which is the device's own or a *virtual* one: so many invocations in a row of the
-workgroup, whatever the device's subgroups are.
+components as the lanes need, rounded up. Lanes are the invocations of the scope's instance: a
+workgroup, or a subgroup, which is the device's own or a *virtual* one: so many invocations in a row
+of the workgroup, whatever the device's subgroups are.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Form:
         return Place(row, column, exists)
 
     def _last_place(self, code: SpirvEmitter, number: int) -> Place:
-        """Of a component that some lanes do not have: they are led to the last one."""
+        """The place of a component that some lanes do not have: they are led to the last one."""
         position = self.position(code, number)
         exists = code.below(position, self.total)
         return self._any_place(code, code.select(exists, position, self.total - 1), exists)

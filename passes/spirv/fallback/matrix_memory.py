@@ -139,7 +139,7 @@ class MatrixMemory:
         """
         Indexes for an element `index` further than the others say.
 
-        Of arrays in arrays without gaps, what goes beyond an inner one is in the next.
+        In arrays of arrays without gaps, an index beyond an inner one is in the next.
         """
         inner = containers[len(head)]
         outer = containers[len(head) - 1] if head else None
@@ -228,7 +228,7 @@ class MatrixMemory:
         return code.divided(within, self.per_number)
 
     def _shift_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """From which bit of its number on."""
+        """The lowest bit of the invocation index that this field uses."""
         return code.times(code.remainder(within, self.per_number), self.component_width)
 
     def _part_of(self, code: SpirvEmitter, within: Index, part: int) -> Index:

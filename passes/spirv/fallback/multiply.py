@@ -102,7 +102,8 @@ class Product:
         """
         The invocation's components of the result.
 
-        `addends` are those of C, `bases` where the components of A and B begin, which `read` reads.
+        `addends` are components of C, `bases` the places where the components of A and B begin,
+        which `read` reads.
         """
         wide_addends = [
             self.widened(code, v, sign=self._sign(FLAGS.MatrixCSignedComponentsKHR))

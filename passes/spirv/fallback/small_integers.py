@@ -1,6 +1,4 @@
-"""
-How `spirv-small-integers-to-32-bits` rewrites a module: types first, then what computed.
-"""
+"""Rewrites a module for `spirv-small-integers-to-32-bits`: types first, then the operations."""
 
 from __future__ import annotations
 
@@ -114,7 +112,7 @@ class _Lowering:
             return attribute
         if isinstance(attribute, StructType) and attribute.offsets.data:
             members = [self.retype(member) for member in attribute.member_types]
-            # Of a value; offsets are those of the memory that it came from.
+            # The struct is a value's; offsets belong to the memory that it came from.
             return None if members == list(attribute.member_types) else StructType(members)
         return with_element(attribute, i32) if self._is_small(attribute) else None
 

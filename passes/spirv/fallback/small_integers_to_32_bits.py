@@ -3,10 +3,10 @@
 
     %s = spirv.IAdd %a, %b : i8  ->  %s = spirv.BitwiseAnd (spirv.IAdd %a, %b : i32), 255
 
-A number is an i32 with zeros above its bits. What depends on its sign extends it first, what may
-set a bit above them clears those again. Buffers keep their bytes: a load is followed by an
-extension and a store follows a truncation, which need no arithmetic of 8 or 16 bits (SPIR-V
-2.16.2). Memory without a layout (Workgroup, Private, Function) has a word for each number.
+A number is an i32 with zeros above its bits. Operations that depend on the sign extend it first,
+operations that may set a bit above clear these bits again. Buffers keep their bytes: a load is
+followed by an extension and a store follows a truncation, which need no arithmetic of 8 or 16 bits
+(SPIR-V 2.16.2). Memory without a layout (Workgroup, Private, Function) has a word for each number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
 FEATURES = {8: "int8", 16: "int16"}
-"""Bits of an integer, and what a target's file calls arithmetic on it."""
+"""Bits of an integer, and the name of arithmetic on it in a target's file."""
 
 
 @dataclass(frozen=True)

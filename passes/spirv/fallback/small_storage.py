@@ -1,5 +1,5 @@
 """
-How `spirv-small-storage-to-words` rewrites a module: pointers become places in bytes.
+Rewrites a module for `spirv-small-storage-to-words`: pointers become places in bytes.
 
 A place is a number of bytes that the compiler knows behind one that the device computes, of which
 the compiler knows a divisor. So a component of a vector that lies in a word is taken by a shift
@@ -62,7 +62,7 @@ ROW = 16
 
 CLASSES = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PushConstant)
 KEPT_ACCESS = MemoryAccess.Volatile | MAKE_AVAILABLE | MAKE_VISIBLE | MemoryAccess.NonPrivatePointer
-"""What a load or store of words says as the one of smaller numbers did."""
+"""Memory operands that are kept when a load or store of smaller numbers becomes one of words."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class _Lowering:
         return (use.operation for use in op.results[0].uses)
 
     def _walked(self, op: memory.AccessChain, code: FunctionEmitter | None) -> Place:
-        """The place of an access chain; without code, what the compiler knows of it."""
+        """The place of an access chain; without code, its part that is known at compile time."""
         base = op.base.owner
         place = self.places[op.base]
         if code is not None and isinstance(base, memory.AccessChain):
@@ -379,7 +379,10 @@ class _Reader:
 
 
 def _load_and_store(op: memory.CopyMemoryOp) -> None:
-    """What a copy of small numbers is; a bit of its operand that one side has not is left out."""
+    """
+    Replaces a copy of small numbers by a load and a store; bits of its memory operand that do not
+    apply to one side are left out.
+    """
     source = op.source.type
     if not isinstance(source, PointerType) or not any(small_widths(source.pointee)):
         return
@@ -390,7 +393,7 @@ def _load_and_store(op: memory.CopyMemoryOp) -> None:
 
 
 def _kept(said: MemoryOperand, kept: MemoryAccess) -> MemoryOperand:
-    """A memory operand with those of its bits that are kept, and their parameters."""
+    """A memory operand with the bits in `kept`, and their parameters."""
     if said.access is None or not said.access.data & kept:
         return MemoryOperand()
     access = said.access.data & kept
@@ -402,7 +405,7 @@ def _kept(said: MemoryOperand, kept: MemoryAccess) -> MemoryOperand:
 
 
 def _binding(variable: GlobalVariableOp) -> object:
-    """What variables of one buffer have in common."""
+    """The common key of all variables of one buffer."""
     if variable.binding is None or variable.descriptor_set is None:
         return variable.sym_name.data
     return variable.descriptor_set.value.data, variable.binding.value.data
@@ -442,7 +445,7 @@ def _paths(place: Place, path: tuple[int, ...] = ()) -> Iterator[tuple[Place, tu
 
 @dataclass(frozen=True)
 class _Group:
-    """Scalars that are stored together: those of a word that they cover, or one alone."""
+    """Scalars that are stored together: all scalars of a word that they cover, or one alone."""
 
     parts: list[tuple[Place, tuple[int, ...]]]
     is_whole: bool

@@ -27,7 +27,7 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
 FEATURES = {8: "storage-8-bit", 16: "storage-16-bit"}
-"""Bits of a number in a buffer, and what a target's file calls the feature that they need."""
+"""Bits of a number in a buffer, and the name of the feature for it in a target's file."""
 
 
 @dataclass(frozen=True)

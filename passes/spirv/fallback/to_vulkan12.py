@@ -1,9 +1,10 @@
 """
-`spirv-to-vulkan12`: what a device lacks is written in terms of what every Vulkan 1.2 device has.
+`spirv-to-vulkan12`: instructions that a device lacks are written in terms of features of every
+Vulkan 1.2 device.
 
 Each fallback runs where the module uses something that the target's file does not list; without a
 target all of them do. The order matters: cooperative matrices of bfloat16 become arrays of it
-first. What is left needs shuffles if the module rotated and, without a target, 8- or 16-bit storage
+first. The result needs shuffles if the module rotated and, without a target, 8- or 16-bit storage
 and integers if it has such numbers.
 """
 

@@ -1,10 +1,10 @@
 """
-Which operations all invocations of a workgroup execute together, as a barrier demands.
+Finds the operations that all invocations of a workgroup execute together, as a barrier demands.
 
 Everything is assumed uniform until something shows that it is not: an invocation's own identifiers,
-memory that others may write, results of atomics and group operations. What depends on such a value
-is not uniform either, nor is what stands behind a branch on one, nor a variable that is stored to
-there. Nothing here is assumed of functions of other modules.
+memory that others may write, results of atomics and group operations. Operations that depend on
+such a value are not uniform either, nor are operations behind a branch on one, nor a variable that
+is stored to there. Nothing here is assumed of functions of other modules.
 """
 
 from __future__ import annotations

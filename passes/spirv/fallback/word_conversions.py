@@ -3,7 +3,8 @@ Floats from pairs of words and back, right to rounding.
 
 To f32 an integer is rounded to nearest even on its bits, to f64 by one addition; to f16 it is
 bounded first, beyond which all are infinite. From a float the integer is its mantissa, shifted:
-toward zero, NaN gives 0, and what 64 bits do not hold the nearest number that they hold.
+toward zero, NaN gives 0, and a number that 64 bits do not hold gives the nearest one that they
+hold.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def _to_f32(words: Words, a: Pair, *, sign: bool) -> SSAValue:
     """
     The integer is shifted until its leading one is the highest bit.
 
-    Of its 32 upper bits 24 are the mantissa; what is below them decides the rounding, in which one
-    bit stands for all of the low word. The leading one adds 1 to the exponent before it.
+    The upper 24 of its 32 upper bits are the mantissa; the bits below them decide the rounding, in
+    which one bit stands for all of the low word. The leading one adds 1 to the exponent before it.
     """
     code = words.code
     size = words.magnitude(a) if sign else a

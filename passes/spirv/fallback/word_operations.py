@@ -164,7 +164,7 @@ COMBINATIONS: Mapping[type[Operation], tuple[Callable[[Words, Pair, Pair], Pair]
     group.GroupNonUniformSMaxOp: (lambda w, a, b: w.most(a, b, sign=True), -(1 << 63)),
     group.GroupNonUniformUMaxOp: (lambda w, a, b: w.most(a, b, sign=False), 0),
 }
-"""How two numbers become one, and the number that changes none."""
+"""The combination of two numbers, and its neutral number."""
 
 
 def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
@@ -279,4 +279,4 @@ COMPUTES: Mapping[type[Operation], Compute] = {
     ),
     **dict.fromkeys(COMBINATIONS, _in_turns),
 }
-"""What computes, by operation."""
+"""Functions that compute, by operation."""

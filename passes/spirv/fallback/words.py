@@ -81,7 +81,7 @@ class Words:
             return self._left_by(a, known)
         small, rest = self._split(shift)
         low = self._op(bit.ShiftLeftLogicalOp, a.low, small)
-        # What leaves the low word: by 32 - small, in two steps, as no shift may be by 32.
+        # The bits that leave the low word: by 32 - small, in two steps, as no shift may be by 32.
         halved = self._op(bit.ShiftRightLogicalOp, a.low, self.code.number(1))
         carried = self._op(bit.ShiftRightLogicalOp, halved, rest)
         high = self._op(bit.BitwiseOrOp, self._op(bit.ShiftLeftLogicalOp, a.high, small), carried)
@@ -286,7 +286,7 @@ def _first_function(module: ModuleOp) -> FuncOp:
 
 
 def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
-    """Of numbers that have a low word only."""
+    """Division of numbers that have a low word only."""
     code = words.code
     quotient = code.add(arithmetic.UDivOp(a.low, b.low))
     remainder = code.add(arithmetic.UModOp(a.low, b.low))

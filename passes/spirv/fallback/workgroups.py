@@ -1,6 +1,4 @@
-"""
-How large the workgroups are in which a function runs.
-"""
+"""Finds the sizes of the workgroups in which a function runs."""
 
 from __future__ import annotations
 
