@@ -67,10 +67,9 @@ class Epilogue:
     The operations that a kernel applies to a contraction's result, `root`.
 
     `results` are stored, `operands` are read from memory; both may be none of the root's type. A
-    root that is stored as it is has itself as the only result. `reductions` are sums over rows of
-    what lies in memory, which a kernel of few rows computes beside the products. Instead of
-    results, other operations that read `source` may compute the stored values: see
-    `column_readers`.
+    root that is stored as it is has itself as the only result. `reductions` are sums over rows of a
+    tensor in memory, which a kernel of few rows computes beside the products. Instead of results,
+    other operations that read `source` may compute the stored values: see `column_readers`.
 
     If the last two dimensions of the root are parts, and columns of a part, an element may be
     computed from the same column of several parts: results have no dimension of parts then.

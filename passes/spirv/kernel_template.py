@@ -5,8 +5,8 @@ A kernel is written down without its own name, with its values numbered in their
 holes where a constant stands that is only computed with. Kernels that are the same text then differ
 in the numbers of their holes. A hole is a scalar of f32 or a splat of one, wherever it stands, and
 a scalar of 32 or 8 bits that decides nothing: no address, no condition, no operand of anything but
-arithmetic, directly or through what is computed of it. What indexes stays a constant, so that
-addresses stay as cheap as they are.
+arithmetic, directly or through values computed from it. A number in an index stays a constant, so
+that addresses stay as cheap as they are.
 """
 
 from __future__ import annotations

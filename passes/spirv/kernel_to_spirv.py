@@ -161,7 +161,7 @@ AS_IT_IS = frozenset(
 )
 """
 Operations of `spirv` that kernels state: arithmetic on cooperative matrices, conversions of
-vectors. They stand here by name, so that only those in use are imported.
+vectors. They are named here, so that only the used ones are imported.
 """
 
 GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", "rotate"))

@@ -3,9 +3,10 @@ Derives the capabilities, extensions and version that a `spirv.module` must decl
 
 Most of it is the grammar's: an instruction, and every enumerant among its operands, names the
 capabilities of which one enables it, and the extensions that provide it before some version of
-SPIR-V. What the grammar cannot say, because it depends on types, is here: the widths of numbers and
-vectors, 8- and 16-bit data by the storage it lies in, bfloat16 and float8, variable pointers. What
-depends on the types of one operation, its class says (`SPIRVOp.capabilities`).
+SPIR-V. Requirements that the grammar cannot give, because they depend on types, are here: the
+widths of numbers and vectors, 8- and 16-bit data by the storage it lies in, bfloat16 and float8,
+variable pointers. Requirements that depend on the types of one operation are in its class
+(`SPIRVOp.capabilities`).
 
 Data of 8 and 16 bits that is only loaded, stored and converted needs a storage capability and no
 arithmetic one (SPIR-V 2.16.2), so that a device without 8-bit arithmetic runs the kernel.
@@ -398,8 +399,8 @@ def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
     """
     The capabilities of an instruction that fit the operation's types.
 
-    Of `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ... the one of the value's width; of those for
-    variable and physical pointers the one of the pointer's storage class.
+    From `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ... takes the one of the value's width; from
+    capabilities for variable and physical pointers the one of the pointer's storage class.
     """
     if len(capabilities) < 2 or not op.results:
         return capabilities

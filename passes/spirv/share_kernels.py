@@ -12,9 +12,9 @@
 Layers of a network are alike: quantized ones differ in scales and zero points, and kernels whose
 shapes only decide how many workgroups there are differ in nothing. A number that all have stays a
 constant; those that differ become members of a block of push constants, one for each set of places
-that agree. A driver then has fewer kernels to compile, and a program fewer to store. What is a
-number and no address is said in `kernel_template`. Kernels with dynamic sizes have such a block
-already and are shared only where they are equal.
+that agree. A driver then has fewer kernels to compile, and a program fewer to store.
+`kernel_template` tells numbers that may differ from addresses. Kernels with dynamic sizes have such
+a block already and are shared only where they are equal.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ShareKernelsPass(ModulePass):
 
 @dataclass
 class _Kernel:
-    """A module of one entry point, who launches it, and what it is without its numbers."""
+    """A module of one entry point, its launches, and its text without its numbers."""
 
     module: ModuleOp
     entry: str
@@ -97,7 +97,7 @@ def _has_block(module: ModuleOp) -> bool:
 
 
 def _share(group: Sequence[_Kernel]) -> None:
-    """Make a group of kernels that are the same but for numbers one, or those of them that fit."""
+    """Merge a group of kernels that differ in numbers only, or the ones of them that fit."""
     first = group[0]
     if _has_block(first.module):
         equal: dict[tuple[Number, ...], list[_Kernel]] = {}

@@ -6,8 +6,8 @@ Specialization constants become constants, and everything that they decide is fo
 
 A constant is named by its SpecId or its symbol. Folded are operations on specialization constants,
 sizes and scopes in types, the operands of execution modes (LocalSizeId becomes LocalSize) and
-composites, the WorkgroupSize built-in among them. What stays referred to by a symbol (a variable's
-initializer) becomes a constant of that name.
+composites, the WorkgroupSize built-in among them. A constant that a symbol still refers to (a
+variable's initializer) becomes a constant of that name.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ class Specialization:
                     ) from None
         return IntAttr(number) if IntAttr in bases else value
 
-    # What is left.
+    # Remaining specialization constants
 
     def _drop(self) -> None:
         """Removes the constants that nothing names; the others become constants of their name."""

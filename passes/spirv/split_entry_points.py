@@ -95,7 +95,10 @@ def _symbol(op: Operation) -> str:
 def _parts(
     module: ModuleOp, entries: Sequence[EntryPointOp], names: Sequence[str]
 ) -> list[ModuleOp]:
-    """A module of each entry point; what the last one needs moves there, the rest is cloned."""
+    """
+    A module for each entry point; operations that the last one needs move there, the rest is
+    cloned.
+    """
     contents = _Contents(module)
     kept = [contents.of(entry) for entry in entries]
     last = {op: number for number, ops in enumerate(kept) for op in ops}
@@ -132,7 +135,8 @@ class _Contents:
         """
         The operations that belong to an entry point, in the module's order.
 
-        Of what has no symbol, its execution modes and whatever mentions nothing that is left out.
+        Operations without a symbol belong to it if they are its execution modes, or mention only
+        operations that belong to it.
         """
         modes = [op for op in self.others if isinstance(op, ExecutionModeOp) and op.fn == entry.fn]
         kept: set[Operation] = {entry, *modes}

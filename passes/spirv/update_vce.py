@@ -1,5 +1,5 @@
 """
-`spirv-update-vce`: a module's version, capabilities and extensions follow from what it says.
+`spirv-update-vce`: a module's version, capabilities and extensions follow from its contents.
 
 The pass replaces the module's triple. Where several capabilities would do, one that the module
 needs anyway or that it declared before is taken, else the one that brings the least with it; a
@@ -9,8 +9,8 @@ lacks what it provides.
 A shader with cooperative matrices uses the Vulkan memory model (CM-02), so a module that says
 GLSL450 is changed to it, its barriers and shared accesses with it.
 
-Where a lowering was for a target (`schedule.target`), what needs a capability that the target does
-not list is refused.
+After a lowering for a target (`schedule.target`), an operation is refused if it needs a capability
+that the target does not list.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Solution:
             )
 
     def _alternatives(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Without those of the environment that the module is not for, if any others remain."""
+        """Without the capabilities of the other environment, if any others remain."""
         return tuple(n for n in names if n != self._other) or names
 
     def _take(self, name: str) -> None:
@@ -227,7 +227,7 @@ def missing(module: ModuleOp) -> str | None:
     return None
 
 
-# What a target lists
+# Features that a target lists
 
 FEATURES: Mapping[Capability, str] = {
     Capability.BFloat16CooperativeMatrixKHR: "bfloat16-cooperative-matrix",
