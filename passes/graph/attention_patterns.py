@@ -1,8 +1,9 @@
 """
-Patterns of an attention's parts, as trees of what an element is computed from (`element_trees`).
+Patterns of an attention's parts, as trees of the values that an element is computed from
+(`element_trees`).
 
 A softmax, casts, the replacement of NaN by 0, and a causal mask: each function takes a tree apart
-and returns what it is about, or raises `NotTraced` with what is missing.
+and returns its parts, or raises `NotTraced` with the missing one.
 """
 
 from __future__ import annotations

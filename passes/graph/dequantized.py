@@ -8,9 +8,9 @@ So models whose operators multiply integers, with zero points or without, and th
 around operators on floats (QDQ) have one form from here on. The float sum on the right is exact and
 rounded once, where the one on the left rounds every product: it is nearer to the numbers that the
 model means, and within the bound of any order of accumulation (docs/numerics.md). It is taken only
-where the sum cannot leave 32 bits, and where the scales are the same for all terms of a sum. What
-moves elements between dequantization and contraction (pads with zero, transpositions, reshapes)
-moves the integers instead; a pad is the zero point then.
+where the sum cannot leave 32 bits, and where the scales are the same for all terms of a sum.
+Operations that move elements between dequantization and contraction (pads with zero,
+transpositions, reshapes) move the integers instead; a pad is the zero point then.
 """
 
 from __future__ import annotations
@@ -383,7 +383,7 @@ class _Rewrite:
         self.out = self.maps[-1]
 
     def _map(self, number: int, aux: int) -> AffineMap:
-        """How the loops walk an auxiliary input of an operand's dequantization."""
+        """The map from the loops to an auxiliary input of an operand's dequantization."""
         map = self.maps[number]
         place = self.operands[number].places[aux]
         none = AffineConstantExpr(0)
@@ -414,7 +414,7 @@ class _Rewrite:
         return terms is not None and terms * largest < LARGEST_SUM
 
     def _terms(self) -> int | None:
-        """How many products a sum has; None if that is not known."""
+        """Number of products in a sum; None if that is not known."""
         sizes: dict[int, int] = {}
         for value, map in zip((*self.op.inputs, *self.op.outputs), self.maps, strict=True):
             assert isinstance(value.type, TensorType)

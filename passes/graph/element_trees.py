@@ -47,7 +47,7 @@ class NotTraced(ValueError):
 
 @dataclass(frozen=True)
 class Piece:
-    """(`loop` // `divisor`) % `size`: a whole loop, or what a reshape cut from it."""
+    """(`loop` // `divisor`) % `size`: a whole loop, or a part that a reshape cut from it."""
 
     loop: str
     divisor: int
@@ -67,7 +67,7 @@ def whole(loop: str, size: Size) -> Index:
 
 
 def joined(pieces: Sequence[Piece]) -> Index:
-    """Pieces without those of one place, and with neighbours that were one piece made one."""
+    """Pieces without pieces of size 1, and with neighbours that were one piece made one."""
     merged: list[Piece] = []
     for piece in pieces:
         if piece.size == 1:
@@ -122,9 +122,9 @@ def cut(index: Index, shape: Sequence[Size]) -> list[Index]:
 class Node:
     """
     An element: `element` of a tensor (`detail` is the tensor and the place), a `number`, a `size`
-    that is known when the program runs (`detail` is an expression in those of tensors), the
-    `index` of a loop, a `reduction` of its child (`detail` is the operation's name and where it
-    starts), or what an operation of a body makes of its children.
+    that is known when the program runs (`detail` is an expression of tensors' sizes), the `index`
+    of a loop, a `reduction` of its child (`detail` is the operation's name and its initial value),
+    or the result of an operation of a body on its children.
 
     `value` is the tensor whose element it is, if it is one, and `place` where.
     """
@@ -191,7 +191,10 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
 
 
 def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
-    """A tensor with a place, then each behind what only moves elements, with the place there."""
+    """
+    A tensor with a place, then each tensor behind operations that only move elements, with the
+    place there.
+    """
     yield value, place
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):
@@ -205,7 +208,7 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
 
 
 def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
-    """The tensor behind what only moves elements, and the place there."""
+    """The tensor behind operations that only move elements, and the place there."""
     *_, last = origins(value, place)
     return last
 
@@ -347,7 +350,7 @@ def _is_told(extent: Extent) -> bool:
 
 
 def _steps(op: linalg.ops.GenericOp, loop: int) -> Size | None:
-    """How often a loop runs, from an input that names it."""
+    """Number of iterations of a loop, from an input that names it."""
     for value, map in zip(op.inputs, op.get_indexing_maps(), strict=False):
         for axis, expression in enumerate(map.data.results):
             if isinstance(expression, AffineDimExpr) and expression.position == loop:

@@ -6,9 +6,9 @@ The operations of a host function sorted into dispatches: what one kernel will c
     %1 = linalg.generic (%0 + %bias)           ->     fill; contraction; + row; max 0
     %2 = linalg.generic (max %1, 0)                   schedule.yield %2 }
 
-A contraction takes along what computes one of its operands element by element, if that is cheap and
-nobody else reads it, and what goes on element by element with its result. The multiply-add itself
-stays what it is. Everything else that computes is a dispatch of its own kind (`loops_fusion`).
+A contraction takes along elementwise producers of one operand, if that is cheap and they have no
+other user, and elementwise operations on its result. The multiply-add itself stays what it is.
+Everything else that computes is a dispatch of its own kind (`loops_fusion`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class FormDispatchesPass(ModulePass):
 
 
 def _blocks(block: Block) -> list[Block]:
-    """A host function's block and those of its loops and branches."""
+    """A host function's block and the blocks of its loops and branches."""
     blocks = [block]
     for op in block.ops:
         if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
@@ -179,11 +179,12 @@ def form_contraction(contraction: Contraction, alone: bool = False) -> None:
 
 def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
     """
-    What a contraction's kernel makes by itself: also a constant around an operand.
+    True for values that a contraction's kernel computes by itself: also a constant around an
+    operand.
 
-    A padding whose elements are computed on before they are multiplied is none: what surrounds the
-    operand then is not a constant that the kernel could read. An operand whose elements are all
-    equal is memory like any other.
+    A padding whose elements are computed on before they are multiplied does not count: what
+    surrounds the operand then is not a constant that the kernel could read. An operand whose
+    elements are all equal is memory like any other.
     """
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
@@ -255,8 +256,8 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
     """
     Adds what computes an operand for this root only.
 
-    From one tensor element by element, or from packed planes. What a kernel computes is rounded
-    there: so fewer bytes are written, and read again for every tile.
+    From one tensor element by element, or from packed planes. The kernel rounds the values it
+    computes: so fewer bytes are written, and read again for every tile.
     """
     owner = operand.owner
     if isinstance(owner, linalg.ops.GenericOp):
@@ -305,7 +306,7 @@ def _rounds(op: linalg.ops.GenericOp) -> bool:
 
 def _has_kernel(value: SSAValue, block: Block) -> bool:
     """
-    Whether a value is computed of several ones, for one reader, by what is not a dispatch yet.
+    True if the producer is not in a dispatch yet, reads several values and has exactly one user.
     """
     owner = value.owner
     if not isinstance(owner, linalg.ops.GenericOp) or SCHEDULE in owner.attributes:
@@ -325,7 +326,7 @@ def _cost(op: linalg.ops.GenericOp) -> int:
 
 class _Chain:
     """
-    What goes on with the elements of a root's result one by one.
+    Elementwise operations on a root's result.
 
     `places` says for each value of the chain which dimension of the root's result walks each of its
     own, so that every element stays with the invocation that has it.
@@ -367,10 +368,11 @@ class _Chain:
 
 def _add_producers(group: Group, others: list[Operation]) -> None:
     """
-    What makes another operand of an epilogue, for nobody else: a broadcast or a conversion.
+    Adds producers of another operand of an epilogue that have no other user: a broadcast or a
+    conversion.
 
-    What was fused before, `others`, reads memory: a tensor that the contraction multiplies, too, is
-    made before it.
+    Earlier members, `others`, read memory: a tensor that the contraction multiplies, too, is made
+    before it.
     """
     waiting = [op for op in group.members if op not in others]
     while waiting:

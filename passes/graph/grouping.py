@@ -3,8 +3,8 @@ Operations of a block that become one `schedule.dispatch`.
 
 A group is convex: nothing outside it lies between two of its operations. It is made a dispatch as
 soon as it is complete, so that the next group sees it as one operation and no two dispatches can
-wait for each other. What costs nothing (constants, fills, paddings with zeros) is copied into each
-dispatch that reads it.
+wait for each other. Operations without cost (constants, fills, paddings with zeros) are copied into
+each dispatch that reads them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Group:
         """
         Add what follows the root, uses the group, and is accepted.
 
-        Not what also needs, by way of operations outside the group, what the group makes.
+        Leaves out operations that also need a result of the group by way of operations outside it.
         """
         tainted: set[SSAValue] = set()
         waiting = self._users()

@@ -90,7 +90,7 @@ def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Wo
 
 @dataclass(frozen=True)
 class _Work:
-    """What a dispatch computes: elements, and how many neighbours of them lie in one run."""
+    """The work of a dispatch: elements, and how many neighbours of them lie in one run."""
 
     elements: int
     run: int
@@ -99,10 +99,10 @@ class _Work:
     def of(dispatch: DispatchOp) -> _Work | None:
         """None if elements depend on each other, or are too many to be joined."""
         if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
-            # What is padded is read through where it stands alone.
+            # A padded operand is read through only in a dispatch of its own.
             return None
         if any(map(_is_contraction, dispatch.body.block.ops)):
-            # Of a single product, too, which the loops below do not count as a reduction.
+            # This includes a single product, which the loops below do not count as a reduction.
             return None
         from xdsl_spirv.passes.analysis.loops_access import crossing, is_run
         from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
@@ -143,7 +143,7 @@ FAR = 128
 
 
 def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
-    """The dispatches behind one that do not need it, as far as it can move, with what needs it."""
+    """The dispatches behind one that do not need it, as far as it can move, with its users."""
     needing: set[SSAValue] = set(first.results)
     read = {source(value) for value in first.inputs}
     op, seen = first.next_op, 0

@@ -1,5 +1,5 @@
 """
-Which operations that are not contractions become one kernel.
+Groups operations that are not contractions into kernels.
 
     %m = max over a row of %x
     %e = exp(%x - %m)                     one dispatch: a group of invocations for each row,
@@ -8,7 +8,8 @@ Which operations that are not contractions become one kernel.
 
 A group grows from its last operation backwards, by operations whose every user is in the group: no
 result is stored that only another kernel of the group would read. Reductions may share a kernel if
-they agree on the rows; what repeats work for every element that reads it stays outside.
+they agree on the rows; an operation that would be repeated for every element that reads it stays
+outside.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ FEW_ROWS, LONG_ROW = 16, 1 << 16
 
 
 def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
-    """Make an operation a dispatch, with what only it reads as far as that does not repeat work."""
+    """
+    Make an operation a dispatch, with producers that have no other user as far as that does not
+    repeat work.
+    """
     group = Group(root)
     _grow(group, operands_of(root), computes)
     _add_kept(group, computes)
@@ -127,7 +131,7 @@ def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
 
 
 def _reads_rows(op: Operation) -> bool:
-    """Whether neighbours of a row are computed of what lies side by side, or of one element."""
+    """Whether neighbours of a row are computed from elements side by side, or from one element."""
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op):
         return False
     *reads, write = (map.data for map in op.get_indexing_maps())
@@ -150,7 +154,7 @@ def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
 
 
 def _is_needed_between(op: Operation, group: Group) -> bool:
-    """Whether the group needs, by way of operations outside it, what an operation computes."""
+    """Whether the group needs an operation's result by way of operations outside of the group."""
     direct, tainted = set(op.results), set[SSAValue]()
     last = group.ordered()[-1]
     following = op.next_op
@@ -183,7 +187,7 @@ def _is_one_nest(group: Group) -> bool:
 
 def drop_unused_results(op: Operation) -> None:
     """
-    Take the results that nobody reads, and that no other one needs, out of a `linalg.generic`.
+    Remove the unused results of a `linalg.generic` that no other result needs.
 
     A maximum comes with its index from every front end; most programs want the maximum only.
     """
@@ -297,7 +301,7 @@ def _count(value: SSAValue) -> int:
 
 
 def _points(op: Operation) -> int:
-    """How often a structured operation's body runs."""
+    """Number of runs of a structured operation's body."""
     if isinstance(op, linalg.ops.GenericOp):
         sizes = loop_extents(op)
         if None not in sizes:
@@ -333,7 +337,7 @@ def _agrees(nest: Nest) -> bool:
 
 
 def _leave_reshapes(group: Group) -> None:
-    """Take out of the group the reshapes of what comes from outside."""
+    """Take reshapes of values from outside out of the group."""
     changed = True
     while changed:
         changed = False

@@ -29,7 +29,7 @@ NARROW: dict[Attribute, Attribute] = {i64: i32, f64: f32}
 FITS = signed(32)
 
 MODULAR = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp)
-"""The low bits of the result follow from those of the operands."""
+"""Operations whose result's low bits follow from the operands' low bits."""
 
 ORDERED = (
     arith.CmpiOp,
@@ -122,7 +122,7 @@ class Integers:
                 return False
 
     def reads_low_bits(self, value: SSAValue) -> bool:
-        """Whether nobody in the body reads more than the low 32 bits of a value."""
+        """Whether all users in the body read only the low 32 bits of a value."""
         if value.type != i64 or isinstance(value, BlockArgument):
             return False
         if value not in self._low:
@@ -189,7 +189,7 @@ class BodyNarrower:
         self.new.add_op(end)
 
     def value(self, value: SSAValue) -> SSAValue:
-        """A value in its own type; those from around the body are what they were."""
+        """A value in its own type; values from around the body stay as they were."""
         if value in self._same:
             return self._same[value]
         if self._is_constant(value):

@@ -1,5 +1,5 @@
 """
-Which operations on f64 are the same, or as good, in f32.
+Finds operations on f64 that are the same, or as good, in f32.
 
 *Exact*: a value that was an f32 (or f16, bf16) and has only been moved, chosen, negated, rounded to
 an integer or compared is one still. The sum, difference or product of two such values, rounded to
@@ -43,7 +43,7 @@ KEEPING = (
     math.TruncOp,
     math.CopySignOp,
 )
-"""Of numbers that f32 has they make numbers that it has."""
+"""Operations that give numbers of f32 for operands that are numbers of f32."""
 
 ROUNDED_ONCE = (arith.AddfOp, arith.SubfOp, arith.MulfOp)
 """Rounding the f64 result to f32 is rounding the exact one."""

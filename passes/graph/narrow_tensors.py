@@ -89,7 +89,7 @@ class _Narrower:
         return fits(self.ranges.written(value))
 
     def _retype(self, value: SSAValue) -> None:
-        """Make a tensor narrow, and what makes it, unless that is a loop, which is written anew."""
+        """Make a tensor narrow, and its producer, unless that is a loop, which is written anew."""
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, linalg.ops.GenericOp):
@@ -124,7 +124,7 @@ class _Narrower:
     # Loops
 
     def _body(self, op: linalg.ops.GenericOp) -> None:
-        """Write a loop anew on what its operands have become."""
+        """Write a loop anew on its retyped operands."""
         inputs = [self._scalar(value) for value in op.inputs]
         types = [element(value.type) for value in (*inputs, *op.outputs)]
         block = Block(arg_types=types)
@@ -196,7 +196,7 @@ class _Classes:
 
 
 def _link(op: Operation, classes: _Classes) -> None:
-    """What an operation says of its tensors' types."""
+    """Links tensors whose types an operation requires to be equal."""
     match op:
         case linalg.ops.GenericOp():
             for output, result in zip(op.outputs, op.results, strict=False):

@@ -6,8 +6,8 @@ Numbers of 64 bits in 32, where that changes none of them.
     %s = arith.addi %w, %c1 : i64              %s = arith.addi %n, %c1 : i32       [1, 80]
 
 Importers compute indices, zero points and counts in i64 and some constants in f64; devices compute
-those slowly, or not at all. The proof is an interval of every value (`value_ranges`); what it
-cannot prove stays as it is: integers become pairs of words for a target that has no others
+those slowly, or not at all. The proof is an interval of every value (`value_ranges`); numbers
+without a proof stay as they are: integers become pairs of words for a target that has no others
 (`spirv-int64-to-words`), f64 is refused for one that cannot compute it. For f64 the rule is in
 `narrow_floats`. Arguments and results of the function keep their types: they are the caller's.
 `narrow_tensors` rewrites a function that has such numbers.

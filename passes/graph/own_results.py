@@ -2,8 +2,8 @@
 Every result of a host function in a buffer of its own that a kernel writes.
 
 A result that is an argument, a constant, or another result (perhaps under another shape) is copied
-by an elementwise operation: the caller's inputs and the weights are nobody's results. A state that
-a function leaves as it is stays where it is.
+by an elementwise operation: the caller's inputs and the weights must not be results. A state that a
+function leaves as it is stays where it is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _own(function: FuncOp) -> None:
         return
     taken: set[SSAValue] = set()
     states = {result: function.body.block.args[i] for i, result in states_of(function).items()}
-    # What is a state and an output is made in the state's memory and copied out of it.
+    # A value that is a state and an output is made in the state's memory and copied out of it.
     for index in sorted(range(len(last.operands)), key=lambda index: index not in states):
         value = last.operands[index]
         root = source(value)

@@ -6,9 +6,9 @@ Scalars that a host function takes out of tensors and computes with, moved to th
     linalg.generic ins(%x, %h)                     ...
 
 A program's host computes nothing: a scale or a zero point that is an input is a tensor of one
-element like any other, and what a mean divides by follows from the sizes of arguments. What it
-costs to compute such a scalar for every element is little. Nor does the host check anything: an
-importer's assertions about such scalars are dropped.
+element like any other, and the divisor of a mean follows from the sizes of arguments. Computing
+such a scalar for every element costs little. The host does not check anything either: an importer's
+assertions about such scalars are dropped.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _is_scalar(op: Operation) -> bool:
 
 
 def _is_movable(value: SSAValue) -> bool:
-    """Whether a scalar comes from tensors and given numbers by nothing but arithmetic."""
+    """Whether a scalar comes from tensors and given numbers by arithmetic alone."""
     if is_given(value):
         return True
     owner = value.owner

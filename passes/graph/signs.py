@@ -3,8 +3,8 @@ Bytes with the other sign: `x xor 128`, which is x - 128 for one sign and x + 12
 
 A device may multiply s8 by s8 and u8 by u8, and not one by the other. Where one operand of a
 contraction is taken as its neighbour's sign, its zero point moves by 128. The shift is elementwise
-and stands right behind what makes the tensor, so that it can be fused to it; a padding is shifted
-with what it pads.
+and stands right behind the tensor's producer, so that it can be fused to it; a padding is shifted
+with its operand.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def _is_static(type: object) -> bool:
 
 
 def _groups(reshape: Reshape) -> Groups:
-    """For each dimension of the lower rank, those of the higher one."""
+    """For each dimension of the lower rank, its dimensions of the higher one."""
     return tuple(tuple(number.value.data for number in group) for group in reshape.reassociation)
 
 

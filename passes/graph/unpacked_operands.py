@@ -6,8 +6,8 @@ A contraction reads weights in blocks as their planes are walked.
     sum over k of %x[m, k] * %r[n, k]                sum over b, h, j of
                                                        %x[m, 32 * b + 16 * h + j] * %w[n, b, h, j]
 
-The loop of K becomes as many as the collapsed dimensions, so that each element of the operand is
-computed by what is in one place of its planes (`analysis/unpacking`). The operation that computes
+The loop of K becomes as many loops as there are collapsed dimensions, so that each element of the
+operand is computed from one place of its planes (`analysis/unpacking`). The operation that computes
 it is copied: every contraction has its own, and no floats of the weights are ever in memory.
 """
 
@@ -35,7 +35,7 @@ class _Source:
     """
     The operation that unpacks an operand, and for each of its result's dimensions what walks it.
 
-    Dimensions are in the order of the operation's loops. What walks one is a loop of the
+    Dimensions are in the order of the operation's loops. A dimension is walked by a loop of the
     contraction, or a part of one: `parts` are the sizes of those.
     """
 
@@ -57,7 +57,10 @@ def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | N
 
 
 def _source_of(contraction: Contraction, number: int) -> _Source | None:
-    """Where an operand is unpacked, behind what moves its elements; None if nowhere."""
+    """
+    The operation that unpacks an operand, behind operations that move its elements; None if there
+    is none.
+    """
     map = contraction.maps[number]
     value = (contraction.a, contraction.b)[number]
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
@@ -88,7 +91,7 @@ def _moved(
     parts: dict[int, tuple[int, ...]],
     k: range,
 ) -> list[tuple[int, int]] | None:
-    """What walks an operation's operand, if the operation moves elements; adds to `parts`."""
+    """The walks of an operation's operand, if the operation moves elements; adds to `parts`."""
     if isinstance(op, tensor.CollapseShapeOp):
         assert isinstance(op.src.type, TensorType)
         shape = op.src.type.get_shape()

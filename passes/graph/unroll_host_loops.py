@@ -6,11 +6,11 @@ Loops of the host function written out: a program is a list of dispatches, with 
       scf.yield %n                                %3 = f(%2, 2)
     }
 
-What does not depend on the iteration is moved before the loop first, so that it is done once. An
-`scf.if` on a constant becomes the side that it takes, another one both sides and a choice of their
-results: sides have no effects, and a list of dispatches without a branch needs nobody who waits for
-a number to come back from the device. A loop whose bounds are not constants, or that would become
-more operations than the limit, stays; whoever cannot execute it says so.
+Loop-invariant operations are moved before the loop first, so that they are done once. An `scf.if`
+on a constant becomes the side that it takes, another one both sides and a choice of their results:
+sides have no effects, and a list of dispatches without a branch never waits for a number to come
+back from the device. A loop whose bounds are not constants, or that would become more operations
+than the limit, stays; whoever cannot execute it says so.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class UnrollHostLoopsPass(ModulePass):
 
 
 def _branches(block: Block) -> None:
-    """Inner branches before those around them, when their conditions are those of an iteration."""
+    """
+    Inner branches before the ones around them, when their conditions are known in an iteration.
+    """
     for op in list(block.ops):
         if isinstance(op, scf.ForOp | scf.IfOp):
             for inner in _blocks(op):
@@ -109,7 +111,9 @@ def hoist(loop: scf.ForOp) -> None:
 
 
 def _inside(value: SSAValue, loop: scf.ForOp) -> bool:
-    """Whether a value belongs to the loop's own block; what an operation has inside it does not."""
+    """
+    Whether a value belongs to the loop's own block; a value inside one of its operations does not.
+    """
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent_block()
     return block is loop.body.block
@@ -138,7 +142,7 @@ def unroll(loop: scf.ForOp, limit: int) -> None:
 
 
 def _copy(block: Block, mapping: dict[SSAValue, SSAValue], before: Operation) -> list[SSAValue]:
-    """Copy a block's operations; the copies of what it yields."""
+    """Copy a block's operations; returns the copies of the yielded values."""
     for op in block.ops:
         if isinstance(op, scf.YieldOp):
             return [mapping.get(value, value) for value in op.operands]
@@ -160,7 +164,7 @@ def choose(branch: scf.IfOp) -> None:
 
 
 def _is_pure(op: Operation) -> bool:
-    """Whether an operation may be computed although nobody asks for its result."""
+    """Whether an operation may be computed even if its result is not needed."""
     if isinstance(op, LinalgStructuredOperation):
         return bool(op.results)
     return op.name.startswith(("arith.", "tensor.", "math.")) or isinstance(op, scf.YieldOp)

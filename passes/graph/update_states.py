@@ -7,9 +7,9 @@ States that are updated where they lie.
     return %k1
 
 A kernel then writes only what it inserts, into the state's own memory; whoever reads the new value
-reads that memory. That is right if nobody reads the old value later on, and the dispatch itself
-does nothing with it but insert. A state of which that is not known gets its new value at the end,
-copied from where it was computed.
+reads that memory. That is right if the old value is not read later on, and the dispatch itself only
+inserts into it. A state of which that is not known gets its new value at the end, copied from where
+it was computed.
 """
 
 from __future__ import annotations

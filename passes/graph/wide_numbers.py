@@ -1,6 +1,4 @@
-"""
-Which operations have numbers of 64 bits.
-"""
+"""Finds operations with numbers of 64 bits."""
 
 from __future__ import annotations
 
@@ -14,7 +12,9 @@ PASS = "narrow-to-32-bits"
 WIDE: frozenset[Attribute] = frozenset((i64, f64))
 
 FLOAT_FEATURE = "float64"
-"""What a target needs to compute in f64; integers are words where it has none of 64 bits."""
+"""
+The feature that a target needs to compute in f64; integers become words if it has none of 64 bits.
+"""
 
 
 def touches(op: Operation) -> bool:

@@ -65,7 +65,7 @@ def rewrite(
 
 def _quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quantized | None:
     """
-    The operation as a sum of products with zero points; None if it is none, or has none.
+    The operation as a sum of products with zero points; None for other operations.
 
     `signs` makes the operands' signs the same, if they are not.
     """

@@ -226,7 +226,7 @@ def _static(sizes: Sequence[Size]) -> list[int]:
 
 
 def _listed(static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue]) -> list[Size]:
-    """Numbers, or what sizes of tensors make of them."""
+    """Numbers, or expressions of tensors' sizes."""
     left = iter(dynamic)
     values = [int(v) for v in static.get_values()]
     return [number(next(left)) if value == DYNAMIC_INDEX else value for value in values]
@@ -258,7 +258,7 @@ def _kept(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
 
 
 def loops_name(dispatch: DispatchOp) -> str:
-    """`elementwise_MxN`, `reduction_M`, `move_MxN` by what the first result is."""
+    """The name `elementwise_MxN`, `reduction_M` or `move_MxN`, by the first result."""
     ops = list(dispatch.body.block.ops)
     loops = [op for op in ops if isinstance(op, LinalgStructuredOperation)]
     kind = "elementwise" if any(not isinstance(op, linalg.ops.FillOp) for op in loops) else "move"
@@ -281,7 +281,7 @@ def captured_by(op: Operation) -> list[SSAValue]:
 
 
 def _load_elements(op: Operation) -> None:
-    """tensor.extract on what is now a buffer -> memref.load."""
+    """tensor.extract on a value that became a buffer -> memref.load."""
     for inner in [nested for nested in op.walk() if isinstance(nested, tensor.ExtractOp)]:
         block = inner.parent_block()
         assert block is not None

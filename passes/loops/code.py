@@ -5,8 +5,8 @@ An element is written once for equal indices, as far out as its indices allow; s
 elements have in common (a maximum, a sum) is computed once a row. A reduction is a loop of the
 invocation, or, where its result does not depend on which invocation asks, the work of the group.
 
-What a padding surrounds is read at a place that exists, and not used where the padding is. An index
-that depends on data is limited to the array, so that no kernel reads outside its buffers.
+The operand of a padding is read at a place that exists, and the value is not used in the padding.
+An index that depends on data is limited to the array, so that no kernel reads outside its buffers.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class LoopsCode:
             case Literal():
                 return self._literal(array, indices)
             case Unwritten():
-                raise NotLoops(array.op, "elements are read that nobody has written")
+                raise NotLoops(array.op, "unwritten elements are read")
             case _:
                 raise TypeError(array)
 

@@ -1,5 +1,5 @@
 """
-Who works on a row together, and how what each of them found becomes one result.
+Divides a row among invocations, and combines their partial results.
 
 A reduction is taken apart where its body is `accumulated <op> new` with an operation whose order
 does not matter: each invocation of the group takes every n-th element, and the partial results are
@@ -81,12 +81,13 @@ def kind_of(combination: Combination) -> type[spirv_group.GroupArithmetic] | Non
 class Lanes:
     """
     The invocations that share a row: this is invocation `lane` of `size`, in group `number` of
-    `count`. `subgroups` are those of a workgroup that works together; `shuffle`, `arithmetic` and
-    `rotate` say what the target's subgroups can do, `memory` whether all may meet at a barrier.
+    `count`. `subgroups` is the number of subgroups of a workgroup that works together; `shuffle`,
+    `arithmetic` and `rotate` say what the target's subgroups can do, `memory` whether all may meet
+    at a barrier.
 
     With `rows` more than 1 this is invocation `place` of a workgroup that has `rows` times
-    `elements` rows side by side; `beside` are, for an index of the first of an invocation's rows,
-    those of all.
+    `elements` rows side by side; `beside` gives the indices of all rows of an invocation for the
+    index of its first.
     """
 
     b: HoistingEmitter

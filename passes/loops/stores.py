@@ -1,5 +1,5 @@
 """
-Elements go to their places in a nest's results, but for what other parts replace.
+Stores elements at their places in a nest's results, except for elements that other parts replace.
 """
 
 from __future__ import annotations

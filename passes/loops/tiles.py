@@ -40,7 +40,7 @@ class Tiles:
         if axes is None:
             raise NotLoops(
                 op,
-                f"tile = {self.size}: what it stores lies along the loop of what it reads, or it "
+                f"tile = {self.size}: its results lie along the same loop as its operands, or it "
                 "reads along several; leave tile out",
             )
         self.first, self.last = axes

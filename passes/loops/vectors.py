@@ -1,5 +1,5 @@
 """
-Loads and stores of neighbouring elements become those of vectors.
+Loads and stores of neighbouring elements become vector loads and stores.
 
     %0 = memref.load %m[%i]                %v = memref.load %vectors[%i / 4]
     %1 = memref.load %m[%i + 1]     ->     %0 = vector.extract %v[0]
@@ -126,7 +126,7 @@ def _load(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute
 
 
 def _components(moved: SSAValue, element: Attribute) -> tuple[list[Operation], list[SSAValue]]:
-    """The elements of what was moved at a time: a vector of them, or of words of several."""
+    """The elements of one move: a vector of them, or of words of several."""
     type = moved.type
     if type == element:
         return [], [moved]
@@ -170,7 +170,7 @@ def _joined(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], S
 def _vector_number(
     builder: HoistingEmitter, base: SSAValue, more: int, width: int
 ) -> tuple[list[Operation], SSAValue]:
-    """base / width + more, where the width divides the base; what is added is never negative."""
+    """base / width + more, where the width divides the base; the added number is never negative."""
     ops: list[Operation] = []
     if more and may_be_negative(base):
         number = arith.ConstantOp(IntegerAttr(more * width, IndexType()))

@@ -34,7 +34,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// CHECK: loops-to-invocations: 'memref.alloc' (%t) in @f: elements are read that nobody has written
+// CHECK: loops-to-invocations: 'memref.alloc' (%t) in @f: unwritten elements are read
 builtin.module attributes {schedule.target = "lavapipe"} {
   "gpu.module"() <{sym_name = "kernels"}> ({
     "gpu.func"() <{function_type = (memref<4xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
@@ -53,7 +53,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// CHECK: loops-to-invocations: 'schedule.collective' in @f: tile = 8: what it stores lies along the loop of what it reads, or it reads along several; leave tile out
+// CHECK: loops-to-invocations: 'schedule.collective' in @f: tile = 8: its results lie along the same loop as its operands, or it reads along several; leave tile out
 builtin.module attributes {schedule.target = "lavapipe"} {
   "gpu.module"() <{sym_name = "kernels"}> ({
     "gpu.func"() <{function_type = (memref<4x5xf32, #spirv.storage_class<StorageBuffer>>, memref<4x5xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
