@@ -1,9 +1,8 @@
 """
 A schedule for every contraction, from the target's data and the shape.
 
-The target's file lists tiles that do well on it. Of those that fit, the one with the least
-estimated time is taken (see `cost`): a large result gets large tiles, and a small one enough
-workgroups to go round.
+The target's file lists tiles that do well on it. The fitting tile with the least estimated time is
+taken (see `cost`): a large result gets large tiles, and a small one enough workgroups to go round.
 """
 
 from __future__ import annotations
@@ -271,7 +270,10 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
 
 
 def _window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | str:
-    """As `window_or_reason`, which is imported for what may be a depthwise convolution."""
+    """
+    As `window_or_reason`, which is imported only for contractions that may be a depthwise
+    convolution.
+    """
     reason = no_window(contraction)
     if reason:
         return reason
@@ -364,7 +366,7 @@ def cheapest(
 
 
 def _reason(problems: Counter[str], target: Target) -> str:
-    """Why no candidate of a path fits: what hinders most of them."""
+    """The reason why no candidate of a path fits: what hinders most of them."""
     if not problems:
         return f"none of {target.name}'s tiles is made of such fragments"
     problem, count = problems.most_common(1)[0]

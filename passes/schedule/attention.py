@@ -142,7 +142,9 @@ class AttentionPlan:
         return self.op.maps.data[("q", "k", "v", "result", "mask").index(name)].data
 
     def layout(self, name: str) -> Layout:
-        """Returns where an operand lies; its walks are the batch's and those of `LOOPS_OF`."""
+        """
+        Returns the layout of an operand; its walks are the batch's and the loops in `LOOPS_OF`.
+        """
         value = self.value(name)
         assert value is not None
         batch = len(self.op.sizes) - len(LOOPS)
@@ -157,7 +159,7 @@ class AttentionPlan:
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]
 
     def packing(self, name: str) -> PackingAttr:
-        """How q, k or v is packed where it is read directly."""
+        """The packing of q, k or v for direct reads."""
         m, n, k = self.schedule.instruction.sizes
         query, key = self.schedule.query_tile.data, self.schedule.key_tile.data
         fragment, tile = {
@@ -183,7 +185,7 @@ class AttentionPlan:
         )
 
     def packed_sizes(self, name: str) -> PackedSizes:
-        """How large q, k or v is once it is packed."""
+        """The sizes of q, k or v once it is packed."""
         return self.packed_tile(name).packing.sized(self.packed_numbers(name))
 
     def packed_numbers(self, name: str) -> list[Size]:
@@ -201,7 +203,7 @@ class AttentionPlan:
         ]
 
     def packed_batch(self, name: str) -> Walk:
-        """The walk along the batch of what is packed, by the number in the whole batch."""
+        """The walk along the batch of a packed operand, by the number in the whole batch."""
         batch = len(self.op.sizes) - len(LOOPS)
         kept = self._packed_loops(name)[:-2]
         axes: list[Axis] = []
@@ -263,8 +265,8 @@ class AttentionPlan:
     @property
     def shared_places(self) -> Fragment | None:
         """
-        Returns where an accumulator's components lie, if those of the second product's first
-        operand lie there too; None where that is not known.
+        Returns the places of an accumulator's components, if the components of the second product's
+        first operand lie there too; None where that is not known.
         """
         m, n, k = self.schedule.instruction.sizes
         scores = self.target.fragment("Acc", (m, n), 32)
@@ -275,7 +277,7 @@ class AttentionPlan:
         return scores if same else None
 
     def deal(self, name: str) -> Deal:
-        """How rows of q, k or v are read in wide pieces; raises `ScheduleDoesNotFit`."""
+        """The distribution of q's, k's or v's rows for wide reads; raises `ScheduleDoesNotFit`."""
         deals = [deal for v in WIDTHS if (deal := self._deal(name, v)) is not None]
         if not deals:
             raise ScheduleDoesNotFit(
@@ -317,7 +319,7 @@ class AttentionPlan:
 
     @property
     def _column_weights(self) -> dict[int, int]:
-        """What each bit of a column of the result's fragments adds to the element's number."""
+        """The part of the element's number for each bit of a column of the result's fragments."""
         if self.path("v") == "vectors":
             return self.deal("v").weights
         return {bit: 1 << bit for bit in range(self.schedule.instruction.sizes[1].bit_length() - 1)}
@@ -330,7 +332,7 @@ class AttentionPlan:
 
     @property
     def lane_columns(self) -> list[tuple[int, int]]:
-        """Bits of an invocation's number, and what bits of its elements' numbers they are."""
+        """Bits of an invocation's number, and the bits of its elements' numbers that they give."""
         assert self.shared_places is not None
         weights = self._column_weights
         return [
@@ -433,7 +435,7 @@ class AttentionPlan:
 
     @property
     def words_ahead(self) -> int:
-        """Registers of what is read before it is needed, which a driver may still read later."""
+        """Registers of values that are read ahead, which a driver may still read later."""
         _, n, k = self.schedule.instruction.sizes
         fragment = self.key_fragments * ceil_div(n * k, 2 * self.target.subgroup_size)
         keys = self.steps if self.schedule.reads_ahead("keys") else 0
@@ -483,7 +485,7 @@ class AttentionPlan:
         return self.layout(name).is_contiguous(2)
 
     def rows_fit(self, name: str) -> Iterator[str]:
-        """Why fragments of q, k or v cannot be loaded from where the operand lies."""
+        """Reasons why fragments of q, k or v cannot be loaded from the operand's own layout."""
         layout = self.layout(name)
         packing = self.packing(name)
         for size, tile, what in zip(

@@ -1,8 +1,9 @@
 """
-Which schedule an attention gets: by matrices or multiply-adds, and which of those by matrices.
+Chooses the schedule of an attention: by matrices or multiply-adds, and among the schedules by
+matrices.
 
-The schedule with the least estimated time is taken. What each decision costs was measured on the
-H200 (benchmarks/results/h200-attention-schedules.json and, of probabilities in registers,
+The schedule with the least estimated time is taken. The cost of each decision was measured on the
+H200 (benchmarks/results/h200-attention-schedules.json and, for probabilities in registers,
 h200-attention-registers.json).
 """
 
@@ -50,7 +51,7 @@ SUBGROUPS = (4, 8, 2, 1)
 STRIPS = (2, 1)
 KEY_FRAGMENTS = (2, 4, 1)
 """
-Of scores along a tile of keys, best first: with 4, and fewer steps, the H200 is slower
+Fragments of scores along a tile of keys, best first: with 4, and fewer steps, the H200 is slower
 (benchmarks/results/h200-attention-schedules.json).
 """
 
@@ -64,7 +65,8 @@ TWO_STRIPS = 1.3
 @dataclass(frozen=True)
 class Structure:
     """
-    How a subgroup goes through keys where probabilities stay in registers, and what it takes.
+    The way of a subgroup through keys where probabilities stay in registers, and its measured
+    times.
 
     `time` is that of one operation, in that of the best structure's, `causal` the same with a mask
     by index, and `pieces` by how much it grows where keys are read as they lie, in wide pieces.
@@ -107,7 +109,7 @@ LATE_READS = 1.5
 
 KEY_PARTS = (1, 2)
 """
-Subgroups that share rows where sizes are open. Of 4 the last has little to do in a prompt of 512
+Subgroups that share rows where sizes are open. With 4 the last has little to do in a prompt of 512
 rows, which took the H200 twice as long (benchmarks/results/h200-prompt-attention.json).
 """
 
@@ -121,7 +123,7 @@ DEFAULT_RATE = 0.05
 """TFLOPS where a target's file says nothing."""
 
 SHARE = 0.7
-"""Of the best rate of contractions with a target's cooperative matrices."""
+"""Share of the best rate of contractions with a target's cooperative matrices."""
 
 PACKING = 4e-6
 """Seconds that a dispatch takes that packs an operand, however small."""
@@ -164,8 +166,7 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
     """
     The schedule with the least estimated time: rounds of workgroups, times what one of them takes.
 
-    Of instructions the first is taken that fits at all.
-    Raises `ScheduleDoesNotFit` where none fits.
+    The first fitting instruction is taken. Raises `ScheduleDoesNotFit` where none fits.
     """
     reasons: list[str] = list(not_by_matrices(op))
     if reasons:
@@ -202,7 +203,7 @@ def _through_memory(
 ) -> Iterator[AttentionAttr]:
     subgroups_of, strips_of, counts = SUBGROUPS, STRIPS, KEY_FRAGMENTS
     if op.offset is not None:
-        # Less is wasted at the mask's edge, and registers are left for what is computed there.
+        # Less is wasted at the mask's edge, and registers are left for the computation there.
         strips_of, counts = (1,), (4, 2, 1)
     if side_by_side(target) == 1:
         # A driver for a processor: long code takes it seconds to compile, and lavapipe takes a
@@ -216,7 +217,10 @@ def _through_memory(
 def _by_instructions(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionAttr]:
-    """Probabilities that are converted: fragments stay whole where nobody knows what is in them."""
+    """
+    Probabilities that are converted: fragments stay whole where their components' places are not
+    known.
+    """
     for known in _through_memory(op, target, shape):
         paths, rescale = known.paths, known.rescale.data
         if not target.even_fragments:
@@ -251,8 +255,8 @@ def _in_registers(
     paths: tuple[str, str],
 ) -> AttentionAttr:
     """
-    With so many subgroups, of which so many share rows. `paths` are those of keys and values;
-    queries are read as they lie if that is possible.
+    With so many subgroups, of which so many share rows. `paths` are for keys and values; queries
+    are read in their own layout if that is possible.
     """
     count, parts = subgroups
     k, v = paths
@@ -298,7 +302,7 @@ def _cost(plan: AttentionPlan) -> float:
 
 
 def _time_without_memory(plan: AttentionPlan) -> float:
-    """Seconds of all workgroups, and of what packs their operands."""
+    """Seconds of all workgroups, and of packing their operands."""
     schedule, target = plan.schedule, plan.target
     _, keys, d, e = plan.extents
     tiles, batch, _ = map(typical, plan.grid)

@@ -1,9 +1,10 @@
 """
-How elements of rows are dealt out to the components of fragments, so that an invocation's are wide.
+Assigns elements of rows to the components of fragments, so that an invocation's elements can be
+read as wide pieces.
 
-A fragment has an axis along rows (queries or keys) and one along the head. Of the latter's bits
-some are the invocation's, some the component's. Instead of the elements' own order, `count`
-fragments side by side take those of a block such that each invocation's are neighbours: the bits of
+A fragment has an axis along rows (queries or keys) and one along the head. Some bits of the latter
+are the invocation's, some the component's. Instead of the elements' own order, `count` fragments
+side by side take the elements of a block such that each invocation's are neighbours: the bits of
 the component are lowest, then which fragment it is, then the bits of the invocation.
 """
 
@@ -107,7 +108,7 @@ class Deal:
 
     @property
     def lane_row_bits(self) -> list[tuple[int, int]]:
-        """Bits of the invocation's number, and what bits of its row they are."""
+        """Bits of the invocation's number, and the bits of its row that they give."""
         return self._of_lane(self.other)
 
     @property

@@ -1,6 +1,4 @@
-"""
-Whether an attention's schedule fits a target, and if not, what would.
-"""
+"""Checks that an attention's schedule fits a target, and names a remedy."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, in
     """
     Shapes of products into f32 of which the target has f16 accumulators too.
 
-    Those carry probabilities to Workgroup memory, whatever 16 bits they are.
+    These accumulators carry probabilities to Workgroup memory, in any type of 16 bits.
     """
     name = type_name(element, True)
     carriers = {p.shape[:2] for p in target.properties_for(("f16", "f16", "f16"))}
@@ -135,7 +133,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
     if schedule.in_registers and plan.shared_places is None:
         yield (
             f"probabilities = registers, but {target.name} does not say that components of "
-            "accumulators lie where those of A do: memory takes any places"
+            "accumulators lie where A's components do: memory takes any places"
         )
     for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
         if not is_dynamic(count) and count > limit:
@@ -189,13 +187,13 @@ CONVERTED = (CONVERSIONS, PER_ELEMENT, REDUCTIONS)
 
 
 def lacks(features: Iterable[str], target: Target) -> str:
-    """Why a target has no path that needs features; empty if it has them."""
+    """The missing features of a path on a target; empty if it has them."""
     missing = [name for name in features if name not in target.features]
     return f"{target.name} does not list {', '.join(missing)}" if missing else ""
 
 
 def _converted(plan: AttentionPlan) -> Iterator[str]:
-    """Why probabilities cannot be converted."""
+    """Reasons why probabilities cannot be converted."""
     _, n, k = plan.schedule.instruction.sizes
     if missing := lacks(CONVERTED, plan.target):
         yield f"probabilities = converted, but {missing}: memory takes any device"

@@ -111,7 +111,7 @@ class _Match:
             raise NotTraced("not one loop each of keys and values, and one of queries")
         if not is_zero(last.init):
             raise NotTraced("something is added to the result")
-        # Of several loops of rows those of heads that share keys come first.
+        # If there are several loops of rows, the loops of heads that share keys come first.
         self.rows = [f"b{i}" for i in m]
         names = [*(f"b{i}" for i in batch), *self.rows, "e", "n"]
         self.sizes = dict(zip(names, map(normal, last.sizes), strict=True))
@@ -279,7 +279,7 @@ class _Match:
 
     def _widened(self, value: SSAValue, place: Place) -> Operand:
         """
-        The tensor behind what moves elements, takes the first of an axis, or widens floats.
+        The tensor behind operations that move elements, take the first of an axis, or widen floats.
 
         It is the last one that is read along queries, keys and heads as whole: between two that
         are, a reshape may have cut one of them.
@@ -312,7 +312,7 @@ class _Match:
 
     def _between(self, scores: Node) -> set[Operation]:
         """
-        What computes probabilities from scores.
+        The operations that compute probabilities from scores.
 
         Nobody else may need the scores, or anything up to the probabilities.
         """
@@ -376,7 +376,7 @@ def _element_of(value: SSAValue) -> Attribute:
 
 
 def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
-    """Those of the operations that need one."""
+    """The operations in `ops` that need `op`."""
     followers: set[Operation] = set()
     waiting = [op]
     while waiting:

@@ -50,13 +50,13 @@ LOADED_REGISTERS = 32
 """The same for keys and values that are on their way."""
 
 MOST_ROWS = 8
-"""Of an invocation."""
+"""Most rows of an invocation."""
 
 MOST_KEYS = 4
 """Loaded at a time."""
 
 SUBGROUPS = {"rows": 4, "keys": 8}
-"""Of a workgroup. Across keys more of them leave fewer parts to merge."""
+"""Subgroups of a workgroup. Across keys more of them leave fewer parts to merge."""
 
 SIDE_BY_SIDE = 64
 """Bytes of a key that neighbouring invocations read at least: less wastes what memory delivers."""
@@ -84,7 +84,7 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "result": (M,
 @dataclass(frozen=True)
 class Scores:
     """
-    The distribution of a step's scores over the lanes of a group: those of a key stand side by
+    The distribution of a step's scores over the lanes of a group: the scores of a key stand side by
     side.
 
     Score number i, of row i mod pitch and key i / pitch, is in slot i / width of lane i mod width,
@@ -97,7 +97,7 @@ class Scores:
 
     @property
     def pitch(self) -> int:
-        """Rows to a key, those that are none included: a power of two where lanes share them."""
+        """Rows to a key, including unused ones: a power of two where lanes share them."""
         return self.rows if self.lanes == 1 else _power_of_two(self.rows)
 
     @property
@@ -139,7 +139,7 @@ class LanesPlan:
 
     @cached_property
     def shared(self) -> int:
-        """How many of the batch's last loops lead to the same keys and values."""
+        """Number of the batch's last loops that lead to the same keys and values."""
         maps = [self.op.maps.data[i].data for i in (1, 2)]
         count = 0
         for loop in reversed(range(len(self.sizes.loops) - len(LOOPS))):
@@ -165,7 +165,9 @@ class LanesPlan:
 
     @cached_property
     def row_count(self) -> Size:
-        """Rows of a matrix of the batch: for each query those of all heads, one after the other."""
+        """
+        Rows of a matrix of the batch: for each query the rows of all heads, one after the other.
+        """
         return self.sizes.extents[M] * self.heads
 
     def value(self, name: str) -> SSAValue | None:
@@ -246,8 +248,8 @@ class LanesPlan:
     @property
     def ahead(self) -> int:
         """
-        How many steps ahead loads are made; above 0 one loop goes through all keys, also those that
-        may not exist: less code is read, which is in no cache when a launch begins.
+        Number of steps that loads are made ahead; above 0 one loop goes through all keys, also keys
+        that may not exist: less code is read, which is in no cache when a launch begins.
         """
         return self.schedule.ahead.data
 
@@ -303,7 +305,7 @@ class LanesPlan:
 
     @property
     def part_length(self) -> Size:
-        """Keys of a part, the last ones but what is left."""
+        """Keys of a part; the last part may have fewer."""
         return ceil_div(self.sizes.extents[N], self.parts)
 
     @property

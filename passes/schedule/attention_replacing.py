@@ -2,7 +2,7 @@
 A traced attention becomes an operation in a dispatch of its own.
 
 Its loops are the batch's in the pieces that operands need, so that maps are linear; sizes that are
-known only when the program runs are computed in the dispatch from those of what comes in.
+known only when the program runs are computed in the dispatch from its operands' sizes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Attention:
 
     @property
     def bounds(self) -> tuple[Size | None, Size | None]:
-        """How far after, and before, a query's number the keys that it sees may be."""
+        """Largest distances of visible keys after, and before, a query's number."""
         return self.band.last, self.band.first
 
     def renamed(self, names: dict[str, str]) -> Attention:
@@ -162,7 +162,7 @@ class _Loops:
 
 
 class _Sizes:
-    """Sizes of a traced attention in terms of those of its operands and of given numbers."""
+    """Sizes of a traced attention in terms of its operands' sizes and of given numbers."""
 
     def __init__(self, traced: Attention):
         self.traced = traced
@@ -200,7 +200,7 @@ class _Sizes:
             return local
         keys, rows = self.own["n"], self.own["m"]
         if keys is not None:
-            # What comes before new keys is how many more keys there are.
+            # The number of keys before the new ones is the number of additional keys.
             rows = self.traced.loops["m"] if rows is None else rows
             rest = size - (self.traced.loops["n"] - self.traced.loops["m"])
             if not is_dynamic(rest) and not (is_dynamic(rows) and self.own["m"] is None):
@@ -210,7 +210,7 @@ class _Sizes:
 
 def replace_attention(traced: Attention, block: Block, target: Target | None) -> None:
     """
-    Put the dispatch in the place of the result, and erase what nobody reads any more.
+    Put the dispatch in the place of the result, and erase operations that are unused then.
 
     Nothing changes where the target has no schedule for it. Where the schedule's rows are few and
     keys many, parts of the keys are computed side by side, and a second dispatch merges them.
@@ -245,7 +245,7 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
 
 
 def _most_keys(traced: Attention) -> int | None:
-    """How many keys there is room for, where they are a part of something of a known size."""
+    """Number of keys there is room for, if they are a part of a tensor of a known size."""
     value, place = traced.k
     if isinstance(value.owner, tensor.ExtractSliceOp):
         value = value.owner.source
@@ -338,7 +338,7 @@ class _Replacement:
         return all(e.value is value for size in shape if is_dynamic(size) for e in size.extents)
 
     def merge(self, partial: SSAValue) -> DispatchOp:
-        """What makes the result of the parts."""
+        """The dispatch that merges the parts to the result."""
         rows, width = self._rows_and_width()
         body, inside = _block([partial])
         code = SizeCode(body.add_op, inside)
@@ -368,7 +368,7 @@ class _Replacement:
 
 
 def _block(inputs: Sequence[SSAValue]) -> tuple[Block, dict[SSAValue, SSAValue]]:
-    """A dispatch's body without operations, and what stands in it for the inputs."""
+    """A dispatch's body without operations, and its arguments for the inputs."""
     body = Block(arg_types=[value.type for value in inputs])
     inside: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
     for value, argument in inside.items():

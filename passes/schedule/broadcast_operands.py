@@ -4,8 +4,8 @@ An operand that is another one repeated is read where that one lies.
     %c = broadcast %w : 384x1536 -> 32x384x1536        the same with %w, whose map has no batch:
     %r = batch_matmul %x : 32x128x384, %c        ->    4096 rows of one product, not 32 products
 
-Importers repeat weights so, for what an operation of MLIR asks of its operands' ranks. It is undone
-where the rows of the result stay one after the other.
+Importers repeat weights in this way where an operation of MLIR demands operands of one rank. It is
+undone where the rows of the result stay one after the other.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _has_rows(op: LinalgStructuredOperation) -> bool:
 
 
 def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
-    """What a value repeats, as far as that is known, and how the loops index that."""
+    """The value that a value repeats, as far as that is known, and its index map from the loops."""
     source, dims = value, list[AffineExpr | None](map.results)
     while (before := _before(source, dims)) is not None:
         source, dims = before
@@ -109,7 +109,7 @@ def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
 
 def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
     """
-    What a value is made of, only repeated, turned or reshaped, and what indexes that.
+    The value that a value repeats, transposes or reshapes, and its indices.
 
     `None` indexes a dimension that is a part of one that is indexed as a whole.
     """

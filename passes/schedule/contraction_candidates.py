@@ -1,6 +1,6 @@
 """
-Which schedules are tried for a contraction: one for each of the target's tiles that fits its
-fragments, with the ways in which operands can reach them.
+Lists the schedules that are tried for a contraction: one for each of the target's tiles that fits
+its fragments, with the ways in which operands can reach them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ STAGED_ROW_PADDING = 16
 
 UNPACKED = 0.6
 """
-The share of a rate that remains where an operand is unpacked on its way, and the target's file says
-nothing of that: 172 of 290 TFLOPS with Q4_1 on an H200.
+The share of a rate that remains where an operand is unpacked on its way, if the target's file has
+no such rate: 172 of 290 TFLOPS with Q4_1 on an H200.
 """
 
 
@@ -86,7 +86,8 @@ def _candidates(
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
             continue
-        # What is unpacked in the kernel may be read directly, but nobody packs it before.
+        # An operand that is unpacked in the kernel may be read directly, but is never packed
+        # before.
         if not packed.union(units).issuperset(candidate.direct):
             continue
         if not packed.issuperset({*candidate.fragments, *candidate.panels}):
@@ -95,7 +96,7 @@ def _candidates(
         deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
         tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), whole) * whole)
         for stages in range(candidate.stages, 0, -1):
-            # What does not wait in registers is read when it is needed.
+            # An operand that does not wait in registers is read when it is needed.
             buffers = candidate.buffers if stages > 1 else 1
             choices = [
                 _packed_ways(contraction, candidate, operand, (k, tile[2] // prod(slices)), buffers)
@@ -118,10 +119,10 @@ def _rates(
     candidate: ScheduleCandidate, types: str, units: Collection[str]
 ) -> tuple[float | None, float | None] | None:
     """
-    TFLOPS of a tile, and of one that has a unit to itself; None each if nobody measured.
+    TFLOPS of a tile, and of one that has a unit to itself; None each without a measurement.
 
-    `units` are the operands that the kernel computes. None if it reads such an operand directly
-    and nobody measured that: how fast fragments are computed follows from no other rate.
+    `units` are the operands that the kernel computes. None if it reads such an operand directly and
+    that was not measured: how fast fragments are computed follows from no other rate.
     """
     rate, alone = candidate.rates.get(types), candidate.alone.get(types)
     if not units:
@@ -149,8 +150,8 @@ def _has_edges(planned: Plan) -> bool:
 
 def _has_functions(planned: Plan) -> bool:
     """
-    Whether results would pass through Workgroup memory on a device that instead calls a function
-    for each element, and of which nobody knows where components lie.
+    Whether results would pass through Workgroup memory on a device that can call a function for
+    each element, and whose places of components are not known.
     """
     m, n, _ = planned.schedule.instruction.sizes
     target = planned.target
@@ -188,7 +189,7 @@ def _packed_ways(
     """
     The way of A (0) or B (1) to its fragments if the candidate has it packed, or none.
 
-    `depths` are those of an instruction, and of what a subgroup multiplies of a K tile.
+    `depths` are the depth of an instruction, and the part of a K tile that a subgroup multiplies.
     """
     k, depth = depths
     name, size = "ab"[operand], bit_width(contraction.element_types[operand]) // 8

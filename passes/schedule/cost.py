@@ -49,7 +49,7 @@ PACKING_SECONDS = 4e-6
 @dataclass(frozen=True)
 class Candidate:
     """
-    A schedule, and the TFLOPS that large contractions reach with it; None if nobody knows.
+    A schedule, and the TFLOPS that large contractions reach with it; None if not known.
 
     `alone` is the same of contractions with one workgroup for each compute unit, `stream` the TB/s
     in which weights come from memory; None where nothing slows them down.
@@ -72,7 +72,7 @@ def cost(
 
 
 def _weight_bytes(plan: Plan) -> int:
-    """Of the operands that are weights, as they are multiplied."""
+    """Bytes of the operands that are weights, in the form in which they are multiplied."""
     operands = (plan.contraction.a, plan.a), (plan.contraction.b, plan.b)
     return sum(
         prod(map(typical, shape_of(value))) * tile.element_bytes
@@ -101,10 +101,10 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
 
 def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
-    How long so many rounds take, `residents` of them at a time, where one takes 1 at a rate of 1.
+    Duration of so many rounds, `residents` of them at a time, where one takes 1 at a rate of 1.
 
-    Those that are left in the end are fewer: they take no less than at the full rate, and no more
-    than in proportion between one alone and all of them.
+    The last rounds are fewer: they take no less than at the full rate, and no more than in
+    proportion between one alone and all of them.
     """
     rest = rounds % residents
     if rounds == 1:
@@ -148,7 +148,7 @@ FEATURES: dict[str, Callable[[Plan], float]] = {
     "direct, few K tiles": lambda plan: float(len(plan.staged) < 2) / _k_tiles(plan),
     "rows": lambda plan: float(plan.stores_rows),
 }
-"""What estimates are corrected by: how often each factor of a target's `corrections` counts."""
+"""Corrections of estimates: how often each factor of a target's `corrections` counts."""
 
 
 def correction(plan: Plan) -> float:
@@ -160,7 +160,7 @@ def correction(plan: Plan) -> float:
 
 
 def _storing(plan: Plan) -> float:
-    """Seconds that results take on their way, where the target's file says at what rate."""
+    """Seconds for storing results, if the target's file has a rate for it."""
     if not plan.is_cooperative or plan.contraction.is_dynamic:
         return 0.0
     _, n, _ = plan.schedule.instruction.sizes
@@ -182,7 +182,7 @@ def _guess(plan: Plan) -> float:
 
 
 def _share(tile: StagedTile) -> float:
-    """How much of a rate remains with how an operand's tile is moved and lies."""
+    """Share of a rate that remains with the moves and the layout of an operand's tile."""
     if tile.in_fragments:
         return 1.0
     share = ACROSS_K if tile.k_axis == 0 and tile.element_bytes == 1 else 1.0

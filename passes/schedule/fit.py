@@ -203,7 +203,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
 
 
 def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
-    """Why an operand cannot be read in fragments."""
+    """Reasons why an operand cannot be read in fragments."""
     if not plan.is_cooperative:
         yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
         return
@@ -211,7 +211,7 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
 
 
 def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
-    """Why an operand cannot pass through Workgroup memory in fragments."""
+    """Reasons why an operand cannot pass through Workgroup memory in fragments."""
     if not plan.is_cooperative:
         yield f"{name}: fragments are for coopmat: rows serve {plan.schedule.instruction.kind.data}"
         return
@@ -240,7 +240,7 @@ def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
 
 
 def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
-    """Why an operand's fragments cannot be computed from planes."""
+    """Reasons why an operand's fragments cannot be computed from planes."""
     target = plan.target
     if not plan.is_cooperative:
         yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
@@ -275,7 +275,9 @@ def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
 
 
 def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
-    """Why an operand cannot be packed as the schedule needs it, or is packed in another way."""
+    """
+    Reasons why an operand cannot be packed as the schedule needs it, or is packed in another way.
+    """
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
     needed = packing_for(plan.contraction, plan.schedule, operand, plan.target)
@@ -328,7 +330,7 @@ def _stages(plan: Plan) -> Iterator[str]:
 
 
 def _ahead(plan: Plan) -> Iterator[str]:
-    """Why fragments cannot be loaded a tile ahead."""
+    """Reasons why fragments cannot be loaded a tile ahead."""
     if not plan.is_cooperative:
         yield f"ahead is for coopmat, not {plan.schedule.instruction.kind.data}"
     for name, tile in (("a", plan.a), ("b", plan.b)):
@@ -341,7 +343,7 @@ def _ahead(plan: Plan) -> Iterator[str]:
 
 
 def _rows(plan: Plan) -> Iterator[str]:
-    """Why the result cannot be stored row by row."""
+    """Reasons why the result cannot be stored row by row."""
     if not plan.is_cooperative:
         yield f"result = rows is for coopmat, not {plan.schedule.instruction.kind.data}"
         return
@@ -363,7 +365,7 @@ def _rows(plan: Plan) -> Iterator[str]:
 
 
 def _components(plan: Plan) -> Iterator[str]:
-    """Why no fragment of the result can be stored component by component."""
+    """Reasons why no fragment of the result can be stored component by component."""
     m, n, _ = plan.schedule.instruction.sizes
     if not plan.is_cooperative:
         yield f"result = components is for coopmat, not {plan.schedule.instruction.kind.data}"
@@ -375,7 +377,7 @@ def _components(plan: Plan) -> Iterator[str]:
 
 
 def _parts(plan: Plan) -> Iterator[str]:
-    """Why results cannot be computed from several parts of what is accumulated."""
+    """Reasons why results cannot be computed from several parts of the accumulators."""
     if not plan.is_cooperative or plan.schedule.slices > 1 or plan.stores_rows:
         yield "results of several parts are for coopmat without slices, and no result = rows"
         return
@@ -394,7 +396,7 @@ def _parts(plan: Plan) -> Iterator[str]:
 
 
 def _elements(plan: Plan) -> Iterator[str]:
-    """Why no function can be called for the elements of the result."""
+    """Reasons why no function can be called for the elements of the result."""
     if not plan.is_cooperative:
         yield f"result = elements is for coopmat, not {plan.schedule.instruction.kind.data}"
     elif PER_ELEMENT not in plan.target.features:

@@ -5,9 +5,9 @@ them.
     %h = f(%p[i, k], %p[i, k + n])   one dispatch        %r = contraction(f(...) * %w)  one dispatch
     %r = contraction(%h * %w)        another one   ->
 
-A launch, and what is written and read between the two, cost more than to compute the elements in
-each workgroup. So it is where a workgroup computes each of them once: where its invocations have
-all of K between them, and make digits of the rows for all of its columns.
+A launch, and the memory traffic between the two, cost more than to compute the elements in each
+workgroup. So it is where a workgroup computes each of them once: where its invocations have all of
+K between them, and make digits of the rows for all of its columns.
 """
 
 from __future__ import annotations
@@ -162,7 +162,9 @@ class _Writer:
         self._arguments: dict[tuple[SSAValue, int], SSAValue] = {}
 
     def write(self) -> SSAValue:
-        """What the dispatch yields; the operands that it needs are added to the other one's."""
+        """
+        The value that the dispatch yields; the operands that it needs are added to the other one's.
+        """
         first = self.body.first_op
         assert first is not None
         for op in self.dispatch.body.block.ops:
@@ -186,7 +188,7 @@ class _Writer:
         return self.inside[self.dispatch.yielded[0]]
 
     def _argument(self, own: SSAValue, parts: int = 1) -> SSAValue:
-        """What the other dispatch has for an argument, with its last dimension in equal parts."""
+        """The other dispatch's operand for an argument, with its last dimension in equal parts."""
         if (own, parts) in self._arguments:
             return self._arguments[own, parts]
         assert isinstance(own, BlockArgument)
@@ -205,7 +207,7 @@ class _Writer:
         return argument
 
     def _read_parts(self, op: Generic, copy: Generic) -> None:
-        """Read slices where they are parts of what they are taken from."""
+        """Read slices where they are equal parts of their sources."""
         reads = [attribute.data for attribute in op.get_indexing_maps()]
         for number, value in enumerate(op.inputs):
             if value in self.parts:
@@ -216,7 +218,7 @@ class _Writer:
 
 
 def _in_parts(value: SSAValue, parts: int) -> tensor.ExpandShapeOp:
-    """A view of a tensor whose last dimension is two: equal parts, and what is in one."""
+    """A view of a tensor whose last dimension is two: equal parts, and the elements of one."""
     type = value.type
     assert isinstance(type, TensorType)
     *outer, last = type.get_shape()

@@ -5,9 +5,9 @@ Norms of the few rows that a product reads become a part of the product's kernel
     %y = %x * %s[i] * %w       one dispatch    ->   %r = %p * f(sum)          one dispatch
     %r = contraction(%y, %b)   another one
 
-What is the same for all elements of a row is taken out of the product: a launch, and what is
-written and read between the two, cost more than to add up the rows in each workgroup. So it is
-where the schedule says that rows are few, and on devices that compute while they wait for memory.
+Factors that are the same for all elements of a row are taken out of the product: a launch, and the
+memory traffic between the two, cost more than to add up the rows in each workgroup. So it is where
+the schedule says that rows are few, and on devices that compute while they wait for memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, dispatches_bes
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
-"""Elements that a workgroup adds up while it waits for the first ones of what streams."""
+"""Elements that a workgroup adds up while it waits for the first loads of the streamed operand."""
 
 MOST_USERS = 4
 """Products of one norm: each adds up its rows again."""
@@ -55,7 +55,7 @@ class Factor:
 
 
 Written: TypeAlias = tuple[SSAValue, list[Factor]]
-"""What a product reads instead of a norm, and the factors of its result."""
+"""The operand that a product reads instead of a norm, and the factors of its result."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,13 @@ class _Norm:
     dispatch: DispatchOp
     factors: tuple[Factor, ...]
     products: tuple[Generic, ...]
-    """The multiplications of what is not the same for a row, the last one first."""
+    """The multiplications by factors that are not the same for a row, the last one first."""
     source: SSAValue
-    """What is multiplied by all of them."""
+    """The value that all of them multiply."""
 
     @staticmethod
     def of(dispatch: DispatchOp) -> _Norm | None:
-        """None for what is not a norm of static shape in f32."""
+        """The norm of a dispatch; None if it is not a norm of static shape in f32."""
         if len(dispatch.outputs) != 1 or dispatch.updates:
             return None
         (value,) = dispatch.yielded
@@ -132,7 +132,7 @@ class _Norm:
         return norm if all(norm._is_computable(op) for op in norm._ops_of_factors()) else None
 
     def _ops_of_factors(self) -> list[Operation]:
-        """What computes the factors, in order."""
+        """The operations that compute the factors, in order."""
         needed: set[Operation] = set()
         waiting = [factor.value for factor in self.factors]
         while waiting:
@@ -188,7 +188,7 @@ def _multiplied(op: Generic) -> tuple[int, bool] | None:
     """
     For a product of two tensors: which of them is the factor, and whether of rows; None for others.
 
-    The other one is read in the place of the result. What rows are divided by is a factor, too.
+    The other one is read in the place of the result. The divisor of rows is a factor, too.
     """
     if not is_pointwise(op) or len(op.inputs) != 2:
         return None
@@ -234,7 +234,7 @@ def _adds_only_ones(op: tensor.ExpandShapeOp) -> bool:
 
 
 def _kept(op: tensor.ExpandShapeOp) -> Iterator[list[int]]:
-    """For each dimension of the source those of the result that are not 1."""
+    """For each dimension of the source, the dimensions of the result that are not 1."""
     assert isinstance(op.result.type, TensorType)
     shape = op.result.type.get_shape()
     for group in op.reassociation:
@@ -243,7 +243,7 @@ def _kept(op: tensor.ExpandShapeOp) -> Iterator[list[int]]:
 
 
 def _read_through_ones(op: Operation, copy: Operation, inside: dict[SSAValue, SSAValue]) -> None:
-    """What reads a tensor to which dimensions of 1 were added reads the tensor itself."""
+    """Operations that read a tensor with added dimensions of 1 read the tensor itself."""
     if not isinstance(op, Generic) or not isinstance(copy, Generic):
         return
     maps = [attribute.data for attribute in op.get_indexing_maps()]

@@ -1,6 +1,6 @@
 """
-What is computed element by element from equal parts of a product's columns becomes a part of the
-product's kernel.
+An elementwise function of equal parts of a product's columns becomes a part of the product's
+kernel.
 
     %p = contraction(%x, %w)             : m x 28672      one dispatch
     %h = f(%p[m, 14336 + j], %p[m, j])   : m x 14336      another one
@@ -10,8 +10,8 @@ product's kernel.
 
 A subgroup multiplies a fragment of each part side by side, so that an invocation has the same
 column of all parts in its own registers: neither a launch nor what was written and read between the
-two remains. Which columns a fragment has is for the layout of the weights' loops to say; they lie
-as they did. So it is where the schedule says `coopmat`.
+two remains. The layout of the weights' loops chooses the columns of a fragment; the weights lie as
+they did. So it is where the schedule says `coopmat`.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ class FoldPartsPass(ModulePass):
 
 
 class _Sizes:
-    """Sizes in terms of what a function is given, through the dispatches that were noted."""
+    """Sizes in terms of a function's arguments, through the noted dispatches."""
 
     def __init__(self) -> None:
         self._known: dict[Extent, Size] = {}
 
     def note(self, dispatch: DispatchOp) -> None:
-        """Know the sizes of what a dispatch computes; those before it have been noted."""
+        """Note the sizes of a dispatch's results; earlier dispatches have been noted."""
         for value, result in zip(dispatch.yielded, dispatch.results, strict=True):
             assert isinstance(result.type, TensorType)
             for dimension, size in enumerate(result.type.get_shape()):
@@ -95,7 +95,7 @@ class _Sizes:
                     self._known[Extent(result, dimension)] = computed
 
     def inside(self, size: Size, dispatch: DispatchOp) -> Size:
-        """What a size in terms of a dispatch's arguments is outside."""
+        """A size in terms of a dispatch's arguments, translated to the outside."""
         if not is_dynamic(size):
             return size
         known: dict[Extent, Size] = {}
@@ -111,7 +111,7 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class _Parts:
-    """A dispatch that computes elements of `count` parts of what `product` alone computes."""
+    """A dispatch that computes elements from `count` parts of the result of `product`."""
 
     dispatch: DispatchOp
     argument: BlockArgument
@@ -325,7 +325,7 @@ class _Writer:
         return view.result
 
     def _argument(self, value: SSAValue) -> SSAValue:
-        """What the new dispatch has for a value outside."""
+        """The new dispatch's argument for a value outside."""
         if value not in self.inputs:
             self.inputs.append(value)
             self.block.insert_arg(value.type, len(self.block.args))
@@ -412,7 +412,7 @@ class _Writer:
         return tensor.EmptyOp(sizes, TensorType(type.element_type, split))
 
     def _unpacking(self, op: Generic) -> Generic:
-        """What unpacks B, its loop over columns as three."""
+        """The operation that unpacks B, with its loop over columns as three."""
         at, count = self._column_in_unpacking(op), len(op.iterator_types) + 2
         maps = [_with_loops(m.data, at, count) for m in op.get_indexing_maps()]
         body = op.body.clone()

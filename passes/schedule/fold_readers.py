@@ -1,5 +1,5 @@
 """
-What reads the columns of a product of one row becomes a part of the product's kernel.
+Readers of the columns of a product of one row become a part of the product's kernel.
 
     %p = contraction(%x * %w)           one dispatch       %p = contraction(%x * %w)
     %q = f(neighbours of %p)                         ->    %q = f(neighbours of %p)
@@ -8,8 +8,9 @@ What reads the columns of a product of one row becomes a part of the product's k
 The rotation of queries and keys by pairs of columns is such a reader, with the insertion of keys
 and values into a state, and so is a gated activation of both halves of the columns. The sums of a
 workgroup's columns meet in its memory: whoever adds up one adds up its neighbours, and has all that
-decides an element. So nothing is read again, and a launch less is waited for. Processors wait for
-nothing, and each of their invocations has columns of its own: there it stays as it is.
+decides an element. So nothing is read again, and a launch less is waited for. CPU drivers do not
+gain from this, as launches are cheap and each invocation has columns of its own: there it stays as
+it is.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from xdsl_spirv.targets import Target
 Generic = linalg.ops.GenericOp
 
 MOST_BOUND = 8
-"""Buffers of a kernel for a device that nobody measured: as many as WebGPU's devices bind."""
+"""Most buffers of a kernel on a device without measurements: as many as WebGPU's devices bind."""
 
 COMPUTED = (
     Generic,
@@ -72,7 +73,7 @@ class FoldReadersPass(ModulePass):
 
 
 def _fold(reader: DispatchOp, target: Target) -> None:
-    """Move a reader into the product that nobody else reads, or leave everything as it is."""
+    """Move a reader into the product if it is the only user, or leave everything as it is."""
     if not all(isinstance(op, COMPUTED) for op in reader.body.block.ops):
         return
     for value in reader.inputs:
@@ -105,7 +106,7 @@ def _views(value: SSAValue) -> list[Operation]:
 
 
 def _is_apart(product: DispatchOp, reader: DispatchOp, views: Sequence[Operation]) -> bool:
-    """Whether a product is read by nobody else, and can be computed where its reader is."""
+    """Whether a product has no other reader, and can be computed at the place of its reader."""
     values = [*product.results, *(view.results[0] for view in views)]
     if len(product.results) != 1 or any(len(list(value.uses)) != 1 for value in values):
         return False

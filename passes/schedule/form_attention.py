@@ -6,9 +6,9 @@ Scaled dot-product attention found in a graph and made one operation, in a dispa
     %p = softmax %x: max, -, exp, sum, /   ->      schedule.yield }
     %r = contraction %p, %v
 
-It is recognised by what an element of the second contraction's first operand is computed from (see
-`element_trees`), so that reshapes, casts and the number of operations do not matter. Queries, keys,
-values and mask are read where they lie, through transpositions and reshapes: see
+It is recognised by the values from which an element of the second contraction's first operand is
+computed (see `element_trees`), so that reshapes, casts and the number of operations do not matter.
+Queries, keys, values and mask are read where they lie, through transpositions and reshapes: see
 `attention_forming`.
 """
 

@@ -59,7 +59,7 @@ class JoinProductsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Chain:
-    """A product with a weight, and what is computed of it element by element, the product first."""
+    """A product with a weight, and elementwise operations on its result, the product first."""
 
     argument: BlockArgument
     """The dispatch's, that the last result is."""

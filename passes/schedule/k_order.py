@@ -9,7 +9,7 @@ that the next few elements for each instruction:
     instruction s            elements 4 s ... 4 s + 3 of units p = 0 ... 3
     element e of unit p      place 16 (e / 4) + 2 p + 8 (e % 2) + e / 2 % 2 of the K tile
 
-Of four bytes in a word the first and the third become two numbers of binary16 in a word with one
+The first and the third of four bytes in a word become two numbers of binary16 in a word with one
 mask, so these are neighbours in a fragment.
 
 A K tile that is shorter than so many units gives each of them a part of one: as many of the unit's

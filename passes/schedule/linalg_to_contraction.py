@@ -40,7 +40,7 @@ HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 
 @dataclass(frozen=True)
 class LinalgToContractionPass(ModulePass):
-    """Recognises contractions by what they compute and rewrites them to one `linalg.generic`."""
+    """Recognises contractions by their computation and rewrites them to one `linalg.generic`."""
 
     name = "linalg-to-contraction"
 

@@ -48,19 +48,25 @@ IN_WORKGROUP: dict[Attribute, frozenset[str]] = {
     i16: frozenset(("int16",)),
     i8: frozenset(("int8",)),
 }
-"""Elements of tiles, and what keeping them in Workgroup memory needs."""
+"""Elements of tiles, and the feature needed to keep them in Workgroup memory."""
 
 WORKGROUP = 64
 """Invocations of a workgroup that compute elements on their own."""
 
 LARGE_WORKGROUP = 256
-"""Of one that reduces a row together; and alone, where starting workgroups would cost the most."""
+"""
+Invocations of a workgroup that reduces a row together; also of others, if starting workgroups would
+cost the most.
+"""
 
 SHORT = 32
 """Steps of a reduction that an invocation had better do by itself."""
 
 MOST_INVOCATIONS = 2**30
-"""Of a launch: its index and the step to the next element add up to a signed number of 32 bits."""
+"""
+Most invocations of a launch: its index and the step to the next element add up to a signed number
+of 32 bits.
+"""
 
 BUSY = 256
 """Invocations that keep a compute unit busy."""
@@ -84,7 +90,7 @@ BESIDE_BITS = 512
 """Bits of rows side by side that a workgroup reads at a time."""
 
 FEW = 8
-"""Times as many workgroups make up for reading an eighth of what memory moves at a time."""
+"""Factor of additional workgroups that makes up for reading an eighth of a memory transfer."""
 
 LEAST_STEPS = 4
 """Elements of a row that an invocation of several takes at least."""
@@ -97,8 +103,8 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
     """
     The schedule of a dispatch that is not a contraction.
 
-    Its `grid` and `block` are what is launched. Refuses, naming the operation, what has no lowering
-    to loops.
+    Its `grid` and `block` are what is launched. Refuses operations without a lowering to loops, by
+    name.
     """
     try:
         _, results = results_of_dispatch(dispatch)
@@ -120,7 +126,7 @@ def _may_idle(nest: Nest) -> bool:
     """
     Whether a subgroup may find nothing to do, in a kernel of loops within its loop over elements.
 
-    Of a known size no more subgroups are launched than have something to do in their only turn.
+    If the size is known, no more subgroups are launched than have work in their only turn.
     """
     if not any(map(is_dynamic, nest.shape)):
         return False
@@ -152,7 +158,7 @@ def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
         for element in elements
     ):
         return None
-    # A subgroup's row of small elements would be less than what memory moves at a time.
+    # A subgroup's row of small elements would be less than one memory transfer.
     tile = 32 if max(map(bit_width, elements)) >= 32 else 64
     if any(typical(nest.shape[axis]) < tile // 2 for axis in axes):
         return None
@@ -315,8 +321,8 @@ def _loads_vectors(nest: Nest) -> bool:
 
 def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Target) -> int:
     """
-    How many elements of a row an invocation takes at a time: as many as it can move, where all have
-    something to do and what is moved is much.
+    Number of elements of a row that an invocation takes at a time: as many as it can move, where
+    all have something to do and what is moved is much.
     """
     if rows * max(map(typical, totals)) < MANY * BUSY * target.compute_units * max(WIDTHS):
         return 1

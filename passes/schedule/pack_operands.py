@@ -150,7 +150,7 @@ class PackOperandsPass(ModulePass):
 
 
 def _drop_argument(root: Operation, value: SSAValue) -> None:
-    """Take an argument that nobody reads any more out of the dispatch."""
+    """Take an unused argument out of the dispatch."""
     dispatch = root.parent_op()
     assert isinstance(dispatch, DispatchOp)
     if isinstance(value, BlockArgument) and value.first_use is None:
@@ -212,7 +212,7 @@ def _said(op: AttentionOp, sizes: Sequence[Size]) -> list[SSAValue]:
 
 
 def _outside(dispatch: DispatchOp, size: Size) -> Size:
-    """A size inside of a dispatch in terms of what comes in."""
+    """A size inside of a dispatch in terms of its operands."""
     if not is_dynamic(size):
         return size
     known: dict[Extent, Size] = {}

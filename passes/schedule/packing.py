@@ -31,7 +31,7 @@ DEPTH = 4
 """Fragments along K that a subgroup packs, where there are as many."""
 
 TILE_BYTES = 16384
-"""Of a panel that a workgroup turns at a time."""
+"""Bytes of a panel that a workgroup transposes at a time."""
 
 
 @dataclass(frozen=True)
@@ -151,5 +151,5 @@ def _reaching(tile: StagedTile, outer: Size, inner: Size) -> StagedTile:
 
 
 def _widths(bytes: int) -> list[int]:
-    """How many elements of so many bytes may be moved as one, most first."""
+    """Numbers of elements of so many bytes that may be moved as one, largest first."""
     return [v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16)]

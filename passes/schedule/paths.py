@@ -1,9 +1,9 @@
 """
-Which path each operation takes, why not a faster one, and which paths somebody has barred.
+The path of each operation, the reasons against faster ones, and paths that the user has barred.
 
 The code that decides writes its reasons down as it decides, in `Decisions`, and `assign-schedule`
-puts them on the operations, where `explain` reads them. So what it shows cannot drift from what was
-done. `Limits` bar paths for some layers: `--only` and `--except`, to bisect.
+puts them on the operations, where `explain` reads them. So the explanation cannot drift from the
+decision. `Limits` bar paths for some layers: `--only` and `--except`, to bisect.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def path_of(schedule: Attribute) -> str | None:
 
 
 def no_few_rows(contraction: Contraction, target: Target) -> str:
-    """Why a contraction has no few rows, by its sizes alone; empty where it has."""
+    """The reason why a contraction does not have few rows, by its sizes alone; empty if it has."""
     few, many = sorted((typical(contraction.m), typical(contraction.n)))
     most = _most_rows(contraction, target)
     if few > most:
@@ -93,7 +93,8 @@ def _most_rows(contraction: Contraction, target: Target) -> int:
 
 def no_window(contraction: Contraction) -> str:
     """
-    Why a contraction is not a depthwise convolution, by its sizes alone; empty where it is one.
+    The reason why a contraction is not a depthwise convolution, by its sizes alone; empty if it is
+    one.
     """
     if contraction.batch == 1:
         return "no depthwise convolution: there is no channel by itself"
@@ -127,7 +128,7 @@ class Limits:
         return bool(self.only or self.barred)
 
     def against(self, path: str, op: Operation) -> str | None:
-        """Why an operation may not take a path, if it may not."""
+        """The reason why an operation may not take a path, if there is one."""
         only, barred = _patterns(self.only, path), _patterns(self.barred, path)
         if not only and not barred:
             return None

@@ -49,7 +49,7 @@ LONG_LOOP = 4
 """K tiles in a loop that is long enough to be worth code of its own."""
 
 MOST_PARTIAL_BYTES = 16384
-"""Workgroup memory for sums of slices of K beside tiles; what needs more is exchanged in rounds."""
+"""Workgroup memory for sums of slices of K beside tiles; larger sums are exchanged in rounds."""
 
 STRIP_BYTES = 16
 """Bytes that an invocation moves at a time where results are stored row by row."""
@@ -250,7 +250,10 @@ class Plan:
         return is_componentwise(self.contraction, self.schedule.instruction.sizes, self.target)
 
     def _result_steps_are_multiples(self, of_bytes: int) -> bool:
-        """Of everything that separates the rows of fragments of a row-major result."""
+        """
+        Whether all strides between rows of fragments of a row-major result are multiples of so many
+        bytes.
+        """
         if self.result_stride is None:
             return False
         _, n, _ = self.schedule.instruction.sizes
@@ -362,7 +365,10 @@ class Plan:
         return self._most_partial(min(MOST_PARTIAL_BYTES, left))
 
     def _most_partial(self, bytes: int) -> int:
-        """Counts the most fragments, of what divides all, whose sums fit; at least one."""
+        """
+        Number of fragments (a divisor of all) whose partial sums fit next to the operand tiles and
+        the result scratch; at least one.
+        """
         m, n, _ = self.schedule.instruction.sizes
         along_m, along_n, _ = self.schedule.fragments
         count = along_m * along_n
@@ -406,12 +412,12 @@ class Plan:
 
     @property
     def _tiles_bytes(self) -> int:
-        """Of Workgroup memory that tiles of the operands take."""
+        """Bytes of Workgroup memory used by the operand tiles."""
         return sum(map(self._tile_bytes, (self.a, self.b)))
 
     @property
     def _result_bytes(self) -> int:
-        """Of Workgroup memory that results, and sums of slices, pass through."""
+        """Bytes of Workgroup memory for results and sums of slices on their way."""
         apart = self.sums_tile is None
         partial = prod(self.partial_shape or (0,)) * self.result_bytes if apart else 0
         strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
@@ -422,7 +428,10 @@ class Plan:
         return prod(self.scratch_shape or (0,)) * self.result_bytes
 
     def _tile_bytes(self, tile: Tile) -> int:
-        """Of an operand in Workgroup memory; small integers that no arithmetic is for are words."""
+        """
+        Bytes of an operand's tile in Workgroup memory; small integers without arithmetic of their
+        width are words.
+        """
         size, words = tile.workgroup_bytes, isinstance(tile, StagedTile) and tile.packed
         feature = f"int{8 * tile.element_bytes}"
         in_words = tile.element_bytes < WORD_BYTES and feature not in self.target.features
@@ -517,7 +526,7 @@ def packs(path: StagedAttr | DirectAttr) -> bool:
 def packing_for(
     contraction: Contraction, schedule: ContractionAttr, operand: int, target: Target
 ) -> PackingAttr:
-    """How A (0) or B (1) is packed for a schedule that reads it directly, or in panels."""
+    """The packing of A (0) or B (1) for a schedule that reads it directly, or in panels."""
     sizes, tile = schedule.instruction.sizes, schedule.tile
     path = (schedule.a, schedule.b)[operand]
     in_panels = isinstance(path, StagedAttr) and path.in_panels

@@ -51,8 +51,8 @@ MOST_ELEMENTS = 64
 
 CONVERSION, CONVERSION_OF_PACKED, PRODUCT = 1.0, 4.0, 1.35
 """
-The time of making a float of an element that streams, of what is packed or not, and of multiplying
-it by a row, in multiply-adds at the rate of the target's file.
+The time of converting a streamed element to a float, unpacked or packed, and of multiplying it by a
+row, in multiply-adds at the rate of the target's file.
 """
 
 BUSY = 16
@@ -131,12 +131,12 @@ class RowsPlan:
 
     @property
     def column_loops(self) -> range:
-        """The loops of what streams, beside K's."""
+        """The loops of the streamed operand other than K's."""
         return self.contraction.groups[1 + self.streamed]
 
     @cached_property
     def unit(self) -> dict[int, int]:
-        """How many iterations of a loop a unit has, for the loops of K, and those of columns."""
+        """Number of iterations of a loop in a unit, for the loops of K and of columns."""
         sizes, main = self.contraction.sizes, self.main
         own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
         unit = main.piece(sizes, own, self.schedule.bytes.data)
@@ -190,7 +190,7 @@ class RowsPlan:
     def columns(self) -> Size:
         return prod(self.contraction.sizes[loop] for loop in self.column_loops)
 
-    # Who computes what
+    # Distribution of the work
 
     @property
     def lanes(self) -> int:
@@ -250,9 +250,9 @@ class RowsPlan:
     @cached_property
     def readers(self) -> ColumnReaders | None:
         """
-        What is stored instead of the columns, where they are read in the kernel.
+        The values stored instead of the columns, if the kernel reads the columns.
 
-        Raises `NotFused` for what cannot be computed where they are.
+        Raises `NotFused` for values that cannot be computed there.
         """
         source = self.contraction.epilogue.source
         if source is None:
@@ -266,7 +266,7 @@ class RowsPlan:
 
     @property
     def meets_in_memory(self) -> bool:
-        """Whether sums go through Workgroup memory: partial ones, or those of neighbours."""
+        """Whether sums go through Workgroup memory: partial sums, or sums of neighbours."""
         return self.partial > 1 or self.contraction.epilogue.source is not None
 
     @property
@@ -377,11 +377,11 @@ class RowsPlan:
             <= self.target.workgroup_memory_bytes
         )
 
-    # How long it takes
+    # Estimated times
 
     @property
     def seconds_of_reading(self) -> float:
-        """How long a copy takes to read what streams."""
+        """Seconds in which a copy reads the streamed operand."""
         sizes = self.contraction.sizes
         bits = sum(
             bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
@@ -392,10 +392,11 @@ class RowsPlan:
     @property
     def seconds(self) -> float:
         """
-        How long it is likely to take on a device whose target file gives rates.
+        Likely duration on a device whose target file gives rates.
 
-        What streams comes at the rate of a copy if subgroups are enough to wait for it, once for
-        each tile of rows; multiply-adds and what makes floats of it take their time beside that.
+        The streamed operand comes at the rate of a copy if there are enough subgroups to wait for
+        it, once for each tile of rows; multiply-adds and conversions to floats take their time in
+        parallel.
         """
         contraction, target = self.contraction, self.target
         tiles = typical(self.row_tiles * contraction.batch)
@@ -449,7 +450,7 @@ class RowsPlan:
                 )
 
     def _problems_of_readers(self) -> Iterator[str]:
-        """What is wrong where the columns are read in the kernel."""
+        """Problems of a kernel that reads the columns."""
         contraction, source = self.contraction, self.contraction.epilogue.source
         if source is None:
             return
@@ -508,7 +509,7 @@ def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[D
     """
     Yields the dispatches of a module some of which are scheduled as rows, with the target.
 
-    Of any other module it yields none, and asks for no target.
+    Yields nothing for any other module, and needs no target then.
     """
     if not any(isinstance(op.attributes.get(SCHEDULE), RowsAttr) for op in module.walk()):
         return

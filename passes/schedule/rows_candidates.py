@@ -1,6 +1,6 @@
 """
-Which schedules of few rows are tried for a contraction, the best one first, and which contractions
-have few rows. What such a schedule means and costs is `rows`.
+Lists the schedules of few rows that are tried for a contraction, the best one first, and recognizes
+contractions with few rows. `rows` defines the meaning and the cost of such a schedule.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_SUMS = 32
 MOST_INTEGER_SUMS = 16
 """
 The same of integers on a processor: the code that quantizes each sum costs more to write and to
-compile than what a larger tile saves.
+compile than a larger tile saves.
 """
 
 UNDER_WAY = 4
@@ -45,7 +45,7 @@ MOST_BESIDE = 64
 """Elements of the rows that an invocation holds beside a unit."""
 
 LEAST_BYTES = 4
-"""Of a load."""
+"""Least bytes of a load."""
 
 MOST_WRITTEN = 128
 """Elements of a step for each row, as far as code grows where nothing waits for memory."""
@@ -69,13 +69,13 @@ RESIDENT = 32
 """Subgroups that run side by side on a compute unit where they have 64 registers each."""
 
 MOST_BITS = 8
-"""Of packed weights for which arithmetic, not memory, is what a kernel waits for."""
+"""Most bits of packed weights for which a kernel is limited by arithmetic, not by memory."""
 
 MOST_OF_DIGITS = 2
-"""Rows for which making digits is less than what floats of the weights would be."""
+"""Most rows for which making digits costs less than making floats of the weights."""
 
 SHARING, LEAST_SHARING = (16, 32), 4
-"""Subgroups of a workgroup that make digits together, and those of them that have all of K."""
+"""Subgroups of a workgroup that make digits together, and the number of them that have all of K."""
 
 SHARED_WIDTH = 2
 """Columns of a group of theirs."""
@@ -176,7 +176,7 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _digits_pay(plan: RowsPlan, few: int) -> bool:
-    """Whether integers are multiplied faster than what streams becomes floats."""
+    """Whether multiplying integers is faster than converting the streamed operand to floats."""
     unpacking = plan.contraction.unpackings[plan.streamed]
     if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size or few > MOST_OF_DIGITS:
         return False
@@ -190,8 +190,8 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     The schedule of one row in which several subgroups make digits together, and read units of the
     largest loads: two columns at a time leave registers for as many subgroups as run side by side.
 
-    There is one where two such workgroups run side by side, or of a long K one fills a compute
-    unit, and what streams has one plane of integers: nothing else was measured.
+    It is given if two such workgroups run side by side, or for a long K one fills a compute unit,
+    and if the streamed operand has one plane of integers: nothing else was measured.
     """
     target, size = plan.target, plan.target.subgroup_size
     if few > 1 or not _digits_pay(plan, few) or is_dynamic(plan.units) or plan.side_by_side > 1:
@@ -219,7 +219,7 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     Schedules of digits, in which the subgroups of a workgroup have all of K between them, and as
     many groups of columns as make the workgroups run side by side.
 
-    Units of 16 elements leave each lane half as many to make digits of as those of 32, in pieces
+    With units of 16 elements each lane makes digits of half as many elements as with 32, in pieces
     that lie half as far apart.
     """
     if not _digits_pay(plan, few):
@@ -284,7 +284,9 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
 
 
 def _shares_words(plan: RowsPlan) -> bool:
-    """Whether neighbouring words of what streams have elements for all lanes of a subgroup."""
+    """
+    Whether neighbouring words of the streamed operand have elements for all lanes of a subgroup.
+    """
     schedule = RowsAttr(1, 1, within=plan.target.subgroup_size)
     plan = RowsPlan(plan.contraction, schedule, plan.target)
     if not isinstance(plan.main.element, IntegerType) or plan.main.fast_loop not in plan.reduced:

@@ -1,11 +1,12 @@
 """
 Every schedule that a tuner may try for a contraction: shapes, tiles, grids, paths, depths, stages.
 
-What does not fit is left out by the rules that `assign-schedule` has (`fit`), and so is what the
-memory of a compute unit says is slow: workgroups of which only one is resident. The rest comes in
-the order of the estimated cost, so that a search that is cut short has seen the likely ones: first
-what the target's file lists with measured rates, then one schedule of each tile and grid after the
-other. `neighbours` are those that differ in one decision, for a search to go on from the best.
+Schedules that do not fit are left out by the rules of `assign-schedule` (`fit`), and so are
+schedules that are slow by the memory of a compute unit: workgroups of which only one is resident.
+The rest comes in the order of the estimated cost, so that a search that is cut short has seen the
+likely ones: first what the target's file lists with measured rates, then one schedule of each tile
+and grid after the other. `neighbours` are those that differ in one decision, for a search to go on
+from the best.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ Contractions over many products of few results, cut along K into parts that run 
                                       ->    %r = sum of %p over s
 
 The parts are a batch like any other, the operands are read where they lie (`tensor.expand_shape`),
-and what followed the contraction follows the sum. A result of 64 x 64 is one workgroup, which a
-device of a hundred units computes on one of them; in 16 parts it keeps 16 busy, for the traffic of
-the sums. Whether that pays is estimated as schedules are (see `cost`).
+and the contraction's epilogue follows the sum. A result of 64 x 64 is one workgroup, which a device
+of a hundred units computes on one of them; in 16 parts it keeps 16 busy, for the traffic of the
+sums. Whether that pays is estimated as schedules are (see `cost`).
 
 An operand in packed planes is cut by whole blocks, and an open M stays open:
 
@@ -127,7 +127,7 @@ class SplitReductionsPass(ModulePass):
                 _replace(cut, parts[key])
 
     def _key(self, cut: _Cut) -> tuple[object, ...]:
-        """What the number of parts depends on: with limits a contraction's own name, too."""
+        """The key of the number of parts: with limits a contraction's own name, too."""
         values = [*cut.op.inputs, *(cut.source.inputs if cut.source is not None else ())]
         own = cut.op if self.only or self.barred else str(cut.contraction)
         maps = cut.op.indexing_maps
@@ -159,7 +159,7 @@ class _Cut:
 
     @property
     def source(self) -> linalg.ops.GenericOp | None:
-        """What computes the operand in packed planes."""
+        """The operation that computes the operand in packed planes."""
         if self.unpacked is None:
             return None
         source = self.op.inputs[self.unpacked].owner
@@ -297,7 +297,7 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
 
 
 def seconds_of_sum(contraction: Contraction, parts: int, target: Target) -> float:
-    """How long the sum of a contraction's parts is likely to take, a dispatch of its own."""
+    """Likely duration of the sum of a contraction's parts, a dispatch of its own."""
     sizes = contraction.batch, contraction.m, contraction.n
     size = prod(map(typical, sizes)) * bit_width(contraction.element_types[2]) // 8
     # `cost` knows what storing results takes where their number is known.
@@ -306,7 +306,7 @@ def seconds_of_sum(contraction: Contraction, parts: int, target: Target) -> floa
 
 
 def _bytes_read(cut: _Cut) -> int:
-    """Of both operands, as they lie in memory."""
+    """Bytes of both operands, as they lie in memory."""
     values = [*cut.op.inputs]
     if cut.source is not None and cut.unpacked is not None:
         values[cut.unpacked : cut.unpacked + 1] = cut.source.inputs
@@ -324,8 +324,8 @@ def _seconds(
     may_take_rows: bool,
 ) -> tuple[float, bool] | None:
     """
-    How long a contraction is likely to take in a dispatch, where operands may be packed, and
-    whether it streams by few rows.
+    Likely duration of a contraction in a dispatch, where operands may be packed, and whether it
+    streams by few rows.
 
     `source` is what computes an operand from packed planes; it comes into the dispatch.
     """

@@ -1,5 +1,5 @@
 """
-How a tile of one operand lies on its way to where it is multiplied.
+Describes the layout of an operand's tile on its way to the multiplication.
 
 Through Workgroup memory, packed in global memory, or computed from packed planes: sizes and types
 that more than one pass needs, computed from the operand's layout and its path in the schedule.
@@ -80,7 +80,7 @@ class StagedTile:
     packing: PackingAttr | None = None
     """The panels or fragments that the operand lies in, if it does not lie in its own rows."""
     unpacking: Unpacking | None = None
-    """How its elements are computed from packed planes on their way, if they are."""
+    """The computation of its elements from packed planes on their way, if there is one."""
     reads_ahead: bool = False
     """Whether the fragments of a tile are loaded before the tile before is multiplied."""
     order: KOrder | None = None
@@ -90,7 +90,10 @@ class StagedTile:
 
     @property
     def in_fragments(self) -> bool:
-        """Whether it lies in fragments; a row is those of one step along K, one after the other."""
+        """
+        Whether it lies in fragments; a row has the fragments of one step along K, one after the
+        other.
+        """
         return self.packing is not None and not self.packing.is_panels
 
     @property
@@ -132,7 +135,7 @@ class StagedTile:
 
     @property
     def moved_layout(self) -> Layout:
-        """The operand's layout in units of what is read at a time."""
+        """The operand's layout in units of one load."""
         width = 1 if self.gathered else self.vector
         return self.layout.in_vectors(column_walk(self.k_axis), width)
 
@@ -311,8 +314,8 @@ def panel_layout(packing: PackingAttr) -> Layout:
 
 def fragment_layout(packing: PackingAttr) -> Layout:
     """
-    Returns where an operand in fragments lies: those of a step along K are a row, elements in their
-    order.
+    Returns where an operand in fragments lies: the fragments of a step along K are a row, elements
+    in their order.
     """
     batch, steps, count, elements = packing.shape
     row = count * elements

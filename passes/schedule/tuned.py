@@ -77,7 +77,7 @@ def _read(path: Path, _changed: int) -> Mapping[str, str]:
 
 
 def read_entries(path: Path) -> Mapping[str, str]:
-    """The schedules of a table by key; raises `TargetError` for a file that is none."""
+    """The schedules of a table by key; raises `TargetError` for another kind of file."""
     try:
         table = json.loads(path.read_text())
         if table["schema_version"] != SCHEMA_VERSION:
@@ -92,7 +92,7 @@ def read_entries(path: Path) -> Mapping[str, str]:
 
 
 def parse_schedule(text: str) -> ContractionAttr:
-    """A schedule of its text; raises `TargetError` for what is none."""
+    """Parses a schedule. Raises `TargetError` if the text is not a schedule."""
     context = Context()
     context.load_dialect(Schedule)
     try:

@@ -6,9 +6,10 @@ Weights that lie across K are turned once, where products of few rows read them.
     }
 
 Along K a load of 16 bytes is neighbours that one invocation multiplies and adds up by itself;
-across K it is neighbours of the result, whose sums many invocations have in parts. What is computed
-of weights alone runs before the first run only. So it is on devices whose target file says how fast
-memory is, where the product of the turned weight is one of few rows by its estimate, too.
+across K it is neighbours of the result, whose sums many invocations have in parts. Results that
+depend on weights alone are computed before the first run only. So it is on devices whose target
+file says how fast memory is, where the product of the turned weight is one of few rows by its
+estimate, too.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _turn(
     assert isinstance(weight, BlockArgument)
     source, block = dispatch.inputs[weight.index], dispatch.body.block
     number, maps = list(root.inputs).index(weight), root.indexing_maps
-    # Tried on the product itself: schedules are chosen by what is in a dispatch.
+    # Tried on the product itself: schedules are chosen by the contents of a dispatch.
     argument = block.insert_arg(_turned_type(weight.type, order), len(block.args))
     dispatch.operands = [*dispatch.operands, source]
     _read(root, number, argument, order)
@@ -124,7 +125,7 @@ def _turn(
 
 def _order(contraction: Contraction) -> tuple[int, ...] | None:
     """
-    The dimensions of B with those of K last, each loop of it walking one.
+    The dimensions of B with K's dimensions last, each loop of it walking one.
 
     None where B lies along K already, is not a weight, or not what streams.
     """

@@ -86,7 +86,7 @@ class WindowPlan:
 
     @cached_property
     def operands(self) -> tuple[Elements, Elements, Elements]:
-        """The filters, what they slide over, and the result."""
+        """The filters, the input that they slide over, and the result."""
         a, b, result = (elements_of(self.contraction, operand) for operand in range(3))
         return a, b, result
 
@@ -126,7 +126,7 @@ class WindowPlan:
 
     @property
     def reach(self) -> int:
-        """How far the last element of a window lies from its first."""
+        """Distance of the last element of a window from its first."""
         return self.dilation * (self.width - 1)
 
     @property
@@ -206,7 +206,7 @@ class WindowPlan:
         yield from self._problems_of_target()
         contraction = self.contraction
         if any(contraction.prologues):
-            yield "a window schedule has no place for what is computed of its operands before"
+            yield "a window schedule does not compute its operands"
         if any(packing_of(value) for value in (contraction.a, contraction.b)):
             yield "a window schedule reads operands as they are, not packed ones"
         types = {contraction.types[0], contraction.types[1], contraction.types[2]}
