@@ -77,8 +77,8 @@ class AttentionCode(FragmentNumbers):
     """
     Writes the body of the kernel.
 
-    What is done with rows as a whole, with elements by their places, and with probabilities on
-    their way to the second product, is said by those who know how: through Workgroup memory
+    Subclasses define the operations on whole rows, on elements by their places, and on
+    probabilities on their way to the second product: through Workgroup memory
     (`attention_memory_code`) or by instructions for it (`attention_converted_code`).
     """
 
@@ -132,7 +132,10 @@ class AttentionCode(FragmentNumbers):
         self._finish(self._all_keys(state))
 
     def _all_keys(self, state: State) -> State:
-        """All tiles of keys: those that every row sees whole, then those at an edge."""
+        """
+        All tiles of keys: tiles that every row sees whole, then tiles at an
+        edge.
+        """
         _, keys, _, _ = self.plan.op.extents
         whole = keys // self.keys * self.keys
         if self.plan.op.offset is None:
@@ -210,7 +213,7 @@ class AttentionCode(FragmentNumbers):
         return scores
 
     def _values(self, key: Index, state: State) -> None:
-        """The probabilities times values, added to what there is."""
+        """Adds the probabilities times values to the results."""
         first = self.b.divided(key, self.k)
         for step in range(self.keys // self.k):
             lefts = self._lefts(step)
@@ -423,8 +426,8 @@ class AttentionCode(FragmentNumbers):
         self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
     ) -> tuple[Fragment, Fragment]:
         """
-        A strip's maxima that hold for these scores, and by what sums change that held for those
-        before; each row's in every component. `score` is any fragment.
+        A strip's maxima for these scores, and the factor for sums under the maxima before; each
+        row's in every component. `score` is any fragment.
         """
 
     @abstractmethod
@@ -452,7 +455,7 @@ class AttentionCode(FragmentNumbers):
         """`_zero_for_nan` of every component."""
 
     def _store_of(self, directly: Store, by_elements: Store) -> Store:
-        """How a fragment is stored, of the two ways."""
+        """Selects the way to store a fragment."""
         return directly if self.plan.stored_in_fragments else by_elements
 
     @abstractmethod
@@ -461,4 +464,4 @@ class AttentionCode(FragmentNumbers):
         value: Fragment,
         body: Callable[[Index, Index, Callable[[], SSAValue]], None],
     ) -> None:
-        """body(row, column, what gives the element) for each element of a fragment."""
+        """Calls body(row, column, getter of the element) for each element of a fragment."""

@@ -1,9 +1,9 @@
 """
 An attention's rows, places and probabilities by instructions of SPV_NV_cooperative_matrix2.
 
-A row's maximum and sum are reductions of the matrix, what depends on a place is a function of each
-element, and probabilities are the accumulator converted to the second product's operand. So nothing
-goes through memory, on devices of which nobody knows where components lie.
+A row's maximum and sum are reductions of the matrix, a value that depends on a place is a function
+of each element, and probabilities are the accumulator converted to the second product's operand. So
+nothing goes through memory, on devices whose places of components are not known.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-How the kernel of an attention without matrices reads its operands and writes its result.
+Reads the operands and writes the result of an attention's kernel without matrices.
 
 A key's or value's vectors go round the lanes of a group, so that neighbours read neighbours.
 """
@@ -59,7 +59,7 @@ class Elements:
         self.b, self.plan = b, plan
         self.views: dict[tuple[SSAValue, int], SSAValue] = {}
         names = ("q", "k", "v", "result", *(["mask"] if plan.op.mask is not None else []))
-        # In units of what is moved at a time.
+        # In units of one load or store.
         self.layouts = {n: plan.layout(n).in_vectors(SECOND, plan.vector(n)) for n in names}
         self.starts = {
             name: b.plus(self._along(name, OUTER, batch), layout.start)

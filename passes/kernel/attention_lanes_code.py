@@ -1,10 +1,10 @@
 """
 The code of an attention's kernel without matrices.
 
-A group of lanes goes through keys with a few rows of queries. Each lane has a part of the head:
-what the lanes have of a step's scores is added up so that each lane ends with scores of its own
-(`Scores`), of which it makes powers of two; the others get those by exchanges. For each row the
-group carries the greatest score so far, the sum of the powers of what scores lie below it, and the
+A group of lanes goes through keys with a few rows of queries. Each lane has a part of the head: the
+lanes' partial sums of a step's scores are added up so that each lane ends with scores of its own
+(`Scores`), of which it makes powers of two; the others get these by exchanges. For each row the
+group carries the greatest score so far, the sum of the powers of the other scores below it, and the
 result times that sum. Groups that lie across keys put together what they have at the end, by
 exchanges in a subgroup and through Workgroup memory between them.
 """
@@ -50,8 +50,8 @@ class State:
     """
     The values that the loop over keys carries.
 
-    Of a lane's own rows the maximum and the sum of its own powers, of all rows its part of the
-    result.
+    A lane has the maximum and the sum of its own powers for its own rows, and its part of the
+    result for all rows.
     """
 
     tops: Values
@@ -219,7 +219,7 @@ class LanesCode(Numbers):
         return State.of(values, self.scores.own_rows, self.rows)
 
     def _vectors(self, first: Index, end: Index) -> Values:
-        """What is loaded a step ahead: its keys, and values if they are, too."""
+        """Vectors that are loaded a step ahead: its keys, and values if they are, too."""
         names = "kv"[: self.plan.ahead]
         return [v for name in names for key in self._load(name, first, True, end) for v in key]
 
@@ -304,7 +304,7 @@ class LanesCode(Numbers):
         return State(new, sums, results)
 
     def _from(self, value: SSAValue, lane: int) -> SSAValue:
-        """What a lane of the group has."""
+        """The value of a lane of the group."""
         b, lanes = self.b, self.plan.schedule.lanes.data
         if lanes == 1:
             return value
@@ -340,7 +340,7 @@ class LanesCode(Numbers):
 
     def _added_up(self, partial: list[SSAValue | None]) -> list[SSAValue | None]:
         """
-        What the lanes have of all scores is added up, for each lane of its own.
+        The lanes' partial sums of all scores are added up, so that each lane ends with its own.
 
         Halves go to those who keep them: n sums over n lanes take n - 1 exchanges.
         """
@@ -379,7 +379,7 @@ class LanesCode(Numbers):
     def _score(
         self, total: SSAValue, slot: int, first: Index, masked: bool, end: Index
     ) -> SSAValue:
-        """What a product of query and key, the lane's own, is as a score."""
+        """The score of a product of query and key, the lane's own."""
         b, plan, scores = self.b, self.plan, self.scores
         scale = plan.op.scale.value.data
         if plan.op.cap is None:
@@ -425,7 +425,7 @@ class LanesCode(Numbers):
         return [exchanged(b, s, self.plan.schedule.lanes.data, size, self.plus) for s in sums]
 
     def _of_subgroup(self, state: State) -> State:
-        """What all groups of a subgroup have."""
+        """The combined state of all groups of a subgroup."""
         b, plan = self.b, self.plan
         lanes, size = plan.schedule.lanes.data, plan.target.subgroup_size
         if lanes < size:
@@ -500,7 +500,7 @@ class LanesCode(Numbers):
         return self.b.add(CompositeConstructOp(numbers, VectorType(f32, [len(numbers)])))
 
     def _finish(self, results: SSAValue, totals: SSAValue, number: Index, vectors: int) -> None:
-        """A few elements of the workgroup's result from those of its subgroups."""
+        """A few elements of the workgroup's result from its subgroups' results."""
         b, plan = self.b, self.plan
         row, vector = b.divided(number, vectors), b.remainder(number, vectors)
         subgroups = range(plan.schedule.subgroups.data)

@@ -92,7 +92,7 @@ class PackedLines:
         along_k = outer_count * tile.subgroup_size
         steps = (tile.subgroup_size, along_k)
         self.line, self.step = steps if name != "v" else steps[::-1]
-        # What tiles are apart, for each line of one.
+        # Distance of tiles, for each of their lines.
         self.pitch = self.line
         stride = inner_count * along_k
         if name == "k" and plan.tiles_lie_together:

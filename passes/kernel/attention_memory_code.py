@@ -38,7 +38,7 @@ class MemoryAttentionCode(AttentionCode):
         self.scratch.each_row(lowest)
 
     def _settle(self) -> None:
-        # What was read of the last tile's probabilities lies before what is written now.
+        # Reads of the last tile's probabilities come before the next writes.
         self.b.subgroup_barrier()
 
     def _lefts(self, step: int) -> list[Fragment]:
@@ -110,7 +110,7 @@ class MemoryAttentionCode(AttentionCode):
         return self._difference(keys, first)
 
     def _difference(self, a: Index, b: Index) -> SSAValue:
-        """Of two indices, as f32; it may be negative."""
+        """Difference of two indices, as f32; it may be negative."""
         one, other = self.b.index(a), self.b.index(b)
         return self._float(self.b.add(arith.SubiOp(one, other)))
 
@@ -169,7 +169,7 @@ class MemoryAttentionCode(AttentionCode):
         self.b.subgroup_barrier()
 
     def _carried(self, values: Sequence[SSAValue], powers: Fragment) -> Fragment:
-        """Powers in 16 bits: those of bf16 as the bits of f16, of which there are accumulators."""
+        """Powers in 16 bits: bf16 as the bits of f16, of which there are accumulators."""
         if not isinstance(self.plan.element, BFloat16Type):
             return self._converted(powers, self.carrier)
         b = self.b

@@ -2,7 +2,7 @@
 The code of the kernel that merges the parts of an attention: a workgroup for each row.
 
 Each lane of a subgroup reads maximum and sum of a part of the row, or a few, and computes its
-factor, which the others get by exchanges; so nobody waits, and code is short.
+factor, which the others get by exchanges; so there is no barrier, and code is short.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MergePlan:
 
     @property
     def count(self) -> int:
-        """How many parts there are."""
+        """Number of parts."""
         assert isinstance(self.op.parts.type, TensorType | MemRefType)
         return self.op.parts.type.get_shape()[0]
 
@@ -121,7 +121,7 @@ class MergeCode(Numbers):
             b.when(exists, lambda c=column, v=values: self._store(c, v, total))
 
     def _factors(self) -> tuple[list[SSAValue], SSAValue]:
-        """The lane's factors, those of parts that are none 0, and the sum of all parts."""
+        """The lane's factors, 0 for parts that do not exist, and the sum of all parts."""
         b, plan = self.b, self.plan
         size, width = plan.target.subgroup_size, plan.width // plan.vector
         parts = [b.plus(self.lane, first) for first in range(0, plan.count, size)]

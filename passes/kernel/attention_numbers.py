@@ -51,12 +51,12 @@ class FragmentNumbers(Numbers, ABC):
     raw: bool
     """Whether scores are not scaled yet: a multiply-add then makes an exponent of one."""
     factor: float
-    """What makes an exponent of two of the distance of a score from the maximum."""
+    """Factor from the distance of a score to the maximum to an exponent of two."""
 
     @property
     @abstractmethod
     def components(self) -> int:
-        """Of a fragment of the accumulator that an invocation has."""
+        """Components of an accumulator's fragment that an invocation has."""
 
     def matrix_type(
         self, rows: int, columns: int, element: Attribute, use: CooperativeMatrixUse
@@ -87,7 +87,7 @@ class FragmentNumbers(Numbers, ABC):
         return self.b.add(CooperativeMatrixMulAddOp(left, right, total))
 
     def exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
-        """Of two, from a score; the maximum is scaled already where scores are raw."""
+        """Exponent of two for a score; the maximum is scaled already where scores are raw."""
         b, factor = self.b, self.number(self.factor)
         if self.raw:
             return b.add(math.FmaOp(score, factor, b.add(arith.NegfOp(maximum))))

@@ -1,5 +1,5 @@
 """
-What subgroups of an attention have of its result, and how parts of the keys are merged.
+Merges the parts of an attention's result that subgroups have for different keys.
 
 Each subgroup but the first of those that share rows writes what it has of them into Workgroup
 memory: maxima, sums and results, every component where its own invocation finds it again. The first
@@ -92,7 +92,7 @@ class PartsMerge:
             self.code.b.store(value, self.memory, (place,))
 
     def merged(self) -> State:
-        """What all have together."""
+        """The merged state of all parts."""
         state = self.state
         for part in range(1, self.parts):
             places = self._places(part)
@@ -120,7 +120,7 @@ class PartsMerge:
         return merged
 
     def _shrunk(self, before: SSAValue, now: SSAValue) -> SSAValue:
-        """What is to be multiplied by where a maximum grows."""
+        """The factor of sums when a maximum grows."""
         code = self.code
         lost = code.b.add(arith.SubfOp(before, now))
         return code.power(lost if code.raw else code.times(lost, code.number(code.factor)))

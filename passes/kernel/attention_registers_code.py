@@ -172,7 +172,10 @@ class RegisterAttentionCode(FragmentNumbers):
         return state
 
     def _masked_tiles(self, lower: Index, upper: Index, state: State) -> State:
-        """Those at an edge: they read for themselves, as their rows may be not rows."""
+        """
+        Runs the tiles that need a mask: they do not use data read ahead, because some of their rows
+        lie outside the tensor.
+        """
         if not self.plan.hides:
             return state
         if self.key_parts > 1:
@@ -219,7 +222,7 @@ class RegisterAttentionCode(FragmentNumbers):
         return state.like(results)
 
     def _tile(self, tile: Index, state: State, masked: bool) -> State:
-        """The state after a tile; what is read or computed ahead is of the one that follows."""
+        """The state after a tile; reads and computations ahead are for the next one."""
         schedule = self.plan.schedule
         keys, values, scores = state.keys, state.values, state.scores
         following = self._following(tile) if keys or values or scores else tile
@@ -294,7 +297,7 @@ class RegisterAttentionCode(FragmentNumbers):
     def _add_values(
         self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]
     ) -> None:
-        """The probabilities times values, added to what there is."""
+        """Adds the probabilities times values to the results."""
         for j, words in enumerate(values):
             for column, right in enumerate(self.source_v.fragments(words)):
                 for strip, row in enumerate(results):
@@ -306,7 +309,7 @@ class RegisterAttentionCode(FragmentNumbers):
         return self.b.add(arith.IndexCastOp(self.b.index(number), i32))
 
     def _difference(self, a: Index, c: Index) -> SSAValue:
-        """Of two indices, as i32; it may be negative."""
+        """Difference of two indices, as i32; it may be negative."""
         return self.b.add(arith.SubiOp(self._signed(a), self._signed(c)))
 
     def _limits(self, tile: Index) -> list[list[SSAValue]]:
@@ -339,7 +342,7 @@ class RegisterAttentionCode(FragmentNumbers):
     def _masked(
         self, scores: list[list[list[SSAValue]]], tile: Index
     ) -> list[list[list[SSAValue]]]:
-        """-inf where a key is not a key, or outside of what the row may see."""
+        """-inf for keys that do not exist, or that the row may not see."""
         window, first = self.plan.sizes.window, self.b.times(tile, self.keys)
         limits = self._limits(tile)
         lows = None

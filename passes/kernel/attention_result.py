@@ -1,8 +1,8 @@
 """
 The result of an attention whose probabilities stay in registers, from there to where it belongs.
 
-An invocation knows which elements its components are: it stores those of a row that are neighbours
-as one. Where values were packed and tiles are whole, fragments are stored cooperatively.
+An invocation knows which elements its components are: it stores neighbours in a row as one. Where
+values were packed and tiles are whole, fragments are stored cooperatively.
 """
 
 from __future__ import annotations

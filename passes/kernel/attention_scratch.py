@@ -1,10 +1,10 @@
 """
 A subgroup's piece of Workgroup memory, through which rows of fragments become known.
 
-Which invocation holds which element of a fragment is the device's own affair. What is to be done
-with a row as a whole goes through memory: a fragment is stored, each of the first invocations takes
-a row, and what it finds is loaded as a fragment again, with stride 0, so that every component gets
-its row's number. No invocation of another subgroup is involved, so barriers are the subgroup's.
+The device chooses the invocation that holds each element of a fragment. Operations on a whole row
+go through memory: a fragment is stored, each of the first invocations takes a row, and its result
+is loaded as a fragment again, with stride 0, so that every component gets its row's number. No
+invocation of another subgroup is involved, so barriers are the subgroup's.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.elements import constant_of
 
 Known: TypeAlias = dict[Hashable, Any]
-"""What was computed already and can be seen."""
+"""Values that are computed already and dominate the present place."""
 
 MANTISSA = 23
 """Bits of a binary32 number below its exponent."""
@@ -113,7 +113,7 @@ class ScalarCode:
         return isinstance(scalar, int)
 
     def _apart(self, op: Operation, operands: Sequence[Scalar]) -> Affine | None:
-        """A product or sum with a shared number, which is kept apart from what is not shared."""
+        """A product or sum with a shared number, which is kept apart from the other part."""
         if not isinstance(op, arith.MulfOp | arith.AddfOp | arith.SubfOp):
             return None
         if op.result.type != f32 or self.is_shared(operands[0]) == self.is_shared(operands[1]):
@@ -184,7 +184,7 @@ class ScalarCode:
         return self._remembered(arith.AndIOp, bits, (1 << count) - 1)
 
     def _remembered(self, kind: type[Any], x: SSAValue, number: int) -> SSAValue:
-        """An operation on a word and a number; a shift by 0 is none."""
+        """An operation on a word and a number; a shift by 0 is left out."""
         if number == 0 and kind in (arith.ShRUIOp, arith.ShLIOp):
             return x
         key = (kind, x, number)
@@ -212,7 +212,7 @@ class ScalarCode:
         return copy.results[0]
 
     def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
-        """What an operation makes of bits where it is bits again, or a float of them."""
+        """The result of an operation on bits if it is bits again, or a float of them."""
         if isinstance(op, arith.OrIOp) and isinstance(others[0], Bits):
             return self._joined(bits, others[0])
         if bits.up:

@@ -7,9 +7,8 @@ workgroup and invocation.
       linalg.generic ins(%a, %b) ...             multiply what is staged onto the accumulators
     }                                          store the accumulators
 
-What multiplies, and who holds which part of the result, is a `Core`'s: one for each instruction
-that a schedule may name. The schedule decides everything that has a choice; what it does not fit
-is refused.
+A `Core` multiplies, and assigns parts of the result to invocations: one for each instruction that a
+schedule may name. The schedule makes all choices; contractions that it does not fit are refused.
 """
 
 from __future__ import annotations
@@ -106,7 +105,8 @@ class PackPattern(KernelPattern[PackOp]):
     """
     Writes out the kernels that pack an operand into fragments.
 
-    What is packed for an attention is lowered with it, as which element lies where is decided anew.
+    An operand that is packed for an attention is lowered with it, as its elements are arranged
+    differently.
     """
 
     for_attention: bool = False
@@ -134,7 +134,7 @@ def scheduled_root(collective: CollectiveOp) -> GenericOp | None:
 
 
 def init_of(collective: CollectiveOp, root: GenericOp) -> SSAValue | None:
-    """What a contraction's result starts from; None if from zero."""
+    """The initial value of a contraction's result; None for zero."""
     init: SSAValue | None = None
     for op in collective.body.block.ops:
         if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
@@ -150,7 +150,7 @@ def _emit(
     b: SSAValue,
     init: SSAValue | None,
 ) -> None:
-    """The whole kernel body: a * b + init, and what follows; a missing init is 0."""
+    """The whole kernel body: a * b + init, and the epilogue; a missing init is 0."""
     place = _place(builder, plan)
     core = make_core(builder, plan, place)
     operands = _operand(builder, plan, place, 0, a), _operand(builder, plan, place, 1, b)

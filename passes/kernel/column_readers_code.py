@@ -1,5 +1,6 @@
 """
-What a kernel of few rows makes of its columns, where an invocation has all that decide an element.
+Computes elements from the columns of a kernel of few rows, where one invocation has all columns
+that decide an element.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class ColumnsCode(LoopsCode):
         return value
 
     def _place(self, column: Index) -> Index:
-        """The number of a column, or what is left of it by groups if that is known."""
+        """The number of a column, or its rest by groups if that is known."""
         b, readers = self.b, self.readers
         base, added = b.split(column) if isinstance(column, SSAValue) else (0, column)
         if not isinstance(added, int):

@@ -1,5 +1,5 @@
 """
-The elements of an operand that is computed where it is multiplied, from vectors of what is stored.
+Computes the elements of an operand where it is multiplied, from vectors of stored elements.
 
     %w[n, k] = (%q[n, k / 32, k % 16] >> ...) * %d[n, k / 32]
 
@@ -59,7 +59,7 @@ def stored_type(element: Attribute) -> Attribute:
 
 
 class LeafCode:
-    """The code of what is read of one tensor."""
+    """The code that reads one tensor."""
 
     def __init__(self, b: HoistingEmitter, leaf: Leaf, unit: dict[int, int], fast: int | None):
         self.b, self.leaf = b, leaf
@@ -73,7 +73,7 @@ class LeafCode:
         self.in_words = narrow and bits % WORD == 0
         view = FlatViewOp(memory, self._moved(bits))
         self.memory = b.at_top(view, f"{memory.name_hint or 'operand'}_elements")
-        # What no iteration of K changes is added up first, and so outside of its loop.
+        # Terms that no iteration of K changes are added up first, and so outside of its loop.
         self.order = sorted(leaf.loops)
 
     def _moved(self, bits: int) -> Attribute:
@@ -124,7 +124,7 @@ class LeafCode:
         return known[vector][place]
 
     def _elements(self, vector: SSAValue) -> Sequence[Scalar]:
-        """The elements of what is loaded as one; small integers stay in their words."""
+        """The elements of one load; small integers stay in their words."""
         if not self.in_words:
             return unpack_elements(self.b, vector, self.type, self.width)
         bits = bit_width(self.type)
@@ -153,7 +153,7 @@ class ComputedOperand:
     ):
         """
         `fast` is the loop that leads from an element to its neighbour; `keeps` says whether floats
-        of small integers stay integers in what is taken apart; `code` reads a tensor.
+        of small integers stay integers in a value that is taken apart; `code` reads a tensor.
         """
         self.b, self.type, self.signed, self.keeps = b, type, signed, keeps
         self.root = Placed(value, map)
@@ -162,7 +162,7 @@ class ComputedOperand:
         self.loops = sorted(used)
 
     def fetch(self, point: Point) -> None:
-        """Write the loads for the element at a point, so that they stand before what waits."""
+        """Write the loads for the element at a point, before code that waits."""
         for memory, number in self.sources(point):
             self.b.load_once(memory, (number,))
 
@@ -178,8 +178,8 @@ class ComputedOperand:
 
     def apart(self, point: Point, known: Known) -> Affine:
         """
-        Returns the operand with what is equal for neighbours apart, where that is a factor or
-        addend.
+        Returns the operand with a factor or addend that is equal for neighbours apart, if there is
+        one.
         """
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:

@@ -1,7 +1,7 @@
 """
 Scheduled contractions by cooperative matrices: a subgroup multiplies fragments together.
 
-The schedule's instruction is `coopmat MxNxK`. See `collective` for what surrounds it.
+The schedule's instruction is `coopmat MxNxK`. See `collective` for the code around it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class CooperativeCore:
             self.slices.add(totals, self._finish)
 
     def _finish(self, numbers: Sequence[int], sums: Sequence[SSAValue], mine: Condition) -> None:
-        """Add the initial values to what the slices of K have summed up, and store it."""
+        """Add the initial values to the sums of the slices of K, and store them."""
         assert self.slices is not None
         totals = sums
         if self.init is not None:

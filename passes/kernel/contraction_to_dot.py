@@ -1,7 +1,7 @@
 """
 Scheduled contractions by packed dot products: four 8-bit products in each instruction.
 
-The schedule's instruction is `dot MxNxK`; see `collective` for what surrounds it. Operands lie in
+The schedule's instruction is `dot MxNxK`; see `collective` for the code around it. Operands lie in
 Workgroup memory as words of four elements along K, whichever way they lie in global memory. The
 instruction's exact sum fits 32 bits and is added by a plain, wrapping addition, as the source's
 multiply-adds wrap; the instructions that add by themselves saturate, which is another meaning.

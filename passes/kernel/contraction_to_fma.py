@@ -1,7 +1,7 @@
 """
 Scheduled contractions by fused multiply-adds: each invocation computes a few elements by itself.
 
-The schedule's instruction is `fma MxNxK`; see `collective` for what surrounds it. This takes every
+The schedule's instruction is `fma MxNxK`; see `collective` for the code around it. This takes every
 type that a device can store, and needs no cooperative matrices: inputs are converted to the
 result's type in registers, bfloat16 by a shift of its bits, which is exact and needs no extension.
 """
@@ -57,7 +57,7 @@ class InvocationCore:
 
     The invocations of a subgroup lie row by row over the subgroup's part of the result, and so
     close together that they read neighbours in Workgroup memory: an invocation's next row, or
-    vector, is the one after those of all others.
+    vector, comes after one row, or vector, of all others.
     """
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
@@ -174,7 +174,7 @@ class InvocationCore:
     def _by_place(
         self, operand: TileInMemory, loaded: Sequence[Sequence[SSAValue]], name: str
     ) -> list[list[SSAValue]]:
-        """Components of what `TileInMemory.vectors` read: by M or N, then K."""
+        """Components of the vectors that `TileInMemory.vectors` read: by M or N, then K."""
         parts = [[x for vector in row for x in self._scalars(vector, name)] for row in loaded]
         if operand.tile.k_axis == 1:
             return parts

@@ -245,7 +245,7 @@ class WindowKernel:
         return {loop: v for loop, v in chosen.items() if loop != self.plan.sliding}
 
     def _load(self, loops: Loops, ahead: int) -> SSAValue:
-        """The invocation's element of the row, or the one `ahead` further, or what is outside."""
+        """The invocation's element of the row, or the one `ahead` further, or the value outside."""
         b = self.builder
         at = b.plus(self._offset(self.input_elements, loops), ahead)
         inside = self._inside(loops, ahead)

@@ -4,7 +4,7 @@ Emits the scalar code of a result's element from the accumulator of its place.
 Every operation of an epilogue computes its elements one by one, so the code of an element is its
 bodies one after the other, their operands read where the index maps say. Nothing but operands and
 results is memory. The bodies of elementwise operations become straight-line code on one element, or
-on those of a vector.
+on a vector's elements.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from xdsl_spirv.passes.schedule.tiles import StagedTile, vector_type
 WORD_BITS = 32
 
 Accumulator: TypeAlias = "SSAValue | tuple[SSAValue, ...]"
-"""What is accumulated at a place of the result; in each part of it, if there are several."""
+"""The accumulator at a place of the result; one for each part of it, if there are several."""
 
 
 def components_of(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
@@ -128,7 +128,7 @@ def _repeated(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute) ->
 def unpack_elements(
     b: KernelEmitter, value: SSAValue, element: Attribute, count: int
 ) -> list[SSAValue]:
-    """The `count` elements of what is moved as one, be it a vector of them or words of bits."""
+    """The `count` elements of one moved value, a vector of them or words of bits."""
     parts = components_of(b, value)
     if len(parts) == count:
         return parts
@@ -137,7 +137,7 @@ def unpack_elements(
 
 
 def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
-    """Elements as what is moved as one."""
+    """Elements as one value for a move."""
     type = vector_type(element, len(values))
     if len(values) == 1:
         return values[0]
@@ -182,7 +182,7 @@ class Access:
 
 @dataclass
 class Element:
-    """A place of the result, its accumulator, and what is known there already."""
+    """A place of the result, its accumulator, and the values known there."""
 
     row: Index
     column: Index
@@ -260,7 +260,7 @@ class ElementCode:
         return [self._value(placed, 0, elements, read) for placed in self.epilogue.results]
 
     def part(self, placed: Placed, accumulator: Accumulator) -> SSAValue:
-        """What is accumulated in the part of the root that is read."""
+        """The accumulator of the part of the root that is read."""
         if isinstance(accumulator, tuple):
             return accumulator[self.epilogue.part_of(placed)]
         return accumulator

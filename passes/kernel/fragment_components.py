@@ -25,7 +25,7 @@ Body = Callable[[Index, Index, Accumulator], None]
 
 
 class Elements(Protocol):
-    """What knows the elements of fragments by their places, wherever these are held."""
+    """Gives access to the elements of fragments by their places."""
 
     @property
     def width(self) -> int:

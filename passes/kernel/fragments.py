@@ -5,9 +5,9 @@ A fragment goes directly where its whole tile lies inside the result and the dev
 for cooperative stores holds. In a tile that reaches beyond the result, fragments that lie inside it
 go directly still; the others go through Workgroup memory, one of each subgroup at a time, and each
 invocation stores the elements that lie inside. Barriers stand outside the branches, which differ
-from subgroup to subgroup. With `result = components` invocations store those of their own
-components that lie inside, where the target says which those are; with `result = elements` the
-device calls a function for each element, which is told its place.
+from subgroup to subgroup. With `result = components` invocations store their own components that
+lie inside, where the target gives the components' places; with `result = elements` the device calls
+a function for each element, which is told its place.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class FragmentTile(ResultTile):
         mine: Condition = True,
     ) -> None:
         """
-        The accumulators, all or some, or what the epilogue makes of them, into the results.
+        Stores the accumulators, all or some, or the epilogue's values of them, into the results.
 
         `mine` says whether the subgroup stores them: others come along for the barriers.
         """
@@ -185,7 +185,7 @@ class FragmentTile(ResultTile):
             (place.tile_column, contraction.n, tile_n),
         ):
             if not is_multiple(size, tile):
-                # Of a result smaller than a tile no tile lies inside.
+                # In a result smaller than a tile no tile lies inside.
                 whole = size // tile
                 inside = b.both(inside, False if whole == 0 else b.below(index, whole))
         b.when(
@@ -197,7 +197,10 @@ class FragmentTile(ResultTile):
         )
 
     def _by_parts(self, values: Sequence[SSAValue]) -> Sequence[Accumulator]:
-        """The accumulators, those of the parts of a result, which lie side by side, together."""
+        """
+        The accumulators, with the accumulators of the parts of a result, which lie side by side,
+        together.
+        """
         parts = self.plan.contraction.epilogue.parts
         if parts == 1:
             return values
@@ -293,7 +296,7 @@ class FragmentTile(ResultTile):
         self.builder.when(inside, partial(code.store, row, column, element))
 
     def _load_components(self, source: SSAValue, at: tuple[Index, Index]) -> SSAValue:
-        """A fragment of what lies inside of it, and of anything else."""
+        """A fragment of the elements inside; elements outside are undefined."""
         b, components = self.builder, self._components
         assert components is not None
 

@@ -6,8 +6,8 @@ Products of small integers and floats as packed dot products: the floats become 
 A dot product multiplies four bytes at once, where a float for each of them is two or three
 instructions before it is multiplied. The elements of a row that belong to one unit have one e, by
 which the greatest of them is less than 2^(8 * digits - 3): each is then off by less than the
-greatest times 2^(3 - 8 * digits), and with three digits by what one rounding to binary32 may do to
-the greatest. What is infinite or no number makes the unit's sum no number.
+greatest times 2^(3 - 8 * digits), and with three digits by no more than one rounding to binary32 of
+the greatest. An element that is infinite or NaN makes the unit's sum NaN.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ WITHOUT_SIGN, INFINITE, NO_NUMBER = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
 GREATEST_EXPONENT = 254
 
 LEAST_EXPONENT = 40
-"""Of the greatest element: with smaller ones the powers of two would not be numbers."""
+"""
+Least exponent of the greatest element: with smaller ones the powers of two would not be numbers.
+"""
 
 SIGNS = 0x80 * IN_EACH_BYTE
 
@@ -51,7 +53,7 @@ class RowDigits:
     """
     Elements of a row beside a unit, as integers of some bytes with signs times a power of two.
 
-    What it writes it writes to the scope that it is made in.
+    Its code is written to the scope in which it is created.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class RowDigits:
         finite = b.add(arith.CmpiOp(greatest, b.i32(INFINITE), "ult"))
         nothing = b.add(arith.BitcastOp(b.i32(NO_NUMBER), f32))
         self.scale = b.select(finite, down, nothing)
-        """What the integers are multiples of."""
+        """The unit of which the integers are multiples."""
         self._integers = [self._integer(x) for x in elements]
 
     def _magnitude(self, x: SSAValue) -> SSAValue:
@@ -190,8 +192,8 @@ def words_of(
     code: ScalarCode, elements: Sequence[tuple[int, Affine]]
 ) -> tuple[list[tuple[SSAValue, Slots]], int] | None:
     """
-    Numbered elements of a column as words of four bytes with sign, and what each is more than its
-    byte; None for what are no bytes of words.
+    Numbered elements of a column as words of four bytes with sign, and the difference of each to
+    its byte; None for elements that are not bytes of words.
     """
     slots: dict[SSAValue, list[int | None]] = {}
     unsigned: set[bool] = set()

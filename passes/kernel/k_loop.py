@@ -10,11 +10,11 @@ The loop along K: each tile staged, then multiplied.
       read tile k + 1 + n; store tile k + 1 in the other buffer; barrier
       load the fragments of tile k + 1; multiply those of tile k
 
-With `first = store` a tile is stored before the next one is read.
-What waits for the next tile in registers, of an operand that is staged or read directly, is carried
-by the loop. With two buffers its body is two tiles long, so that each names its buffer. After the
-last tile the first one is read again, for nothing. Where nothing is read ahead, a last tile that
-reaches beyond K is multiplied behind the loop, whose tiles then need no look at where K ends.
+With `first = store` a tile is stored before the next one is read. Values that wait for the next
+tile in registers, for an operand that is staged or read directly, are carried by the loop. With two
+buffers its body is two tiles long, so that each names its buffer. After the last tile the first one
+is read again, without use. Where nothing is read ahead, a last tile that reaches beyond K is
+multiplied behind the loop, whose tiles then need no look at where K ends.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class _KLoop:
         return values[: len(accumulators)]
 
     def _within_size(self, k: Index, ahead: int) -> Index:
-        """The tile `ahead` elements after `k`, or the first one where that is none."""
+        """The tile `ahead` elements after `k`, or the first one if that tile does not exist."""
         b = self.builder
         following = b.plus(k, ahead)
         return b.select(b.below(following, self.size), following, 0)
@@ -246,7 +246,9 @@ class _KLoop:
         return [value for operand in self.ahead for value in operand.waiting]
 
     def _take(self, values: list[SSAValue]) -> Values:
-        """The accumulators of what is carried; the rest goes to the operands it waits for."""
+        """
+        The accumulators among the carried values; the others go to the operands that wait for them.
+        """
         for operand in reversed(self.ahead):
             operand.waiting = values[len(values) - operand.held :]
             del values[len(values) - operand.held :]

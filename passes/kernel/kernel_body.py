@@ -83,7 +83,7 @@ class KernelBody:
         self.region = Region(self.block)
         self.inputs: list[SSAValue] = []
         self.numbers: list[SSAValue] = []
-        """What the host passes behind the results."""
+        """Numbers that the host passes behind the results."""
         self.results = [
             self.block.insert_arg(buffer_type(value.type, STORAGE_BUFFER), n)
             for n, value in enumerate(dispatch.outputs)
@@ -171,7 +171,7 @@ class KernelBody:
         return allocation.memref
 
     def _sizes_of(self, value: SSAValue) -> list[SSAValue]:
-        """The dynamic sizes of a value, as those of arguments."""
+        """The dynamic sizes of a value, in terms of the arguments' sizes."""
         assert isinstance(value.type, TensorType)
         return [
             self._number(extent(value, dimension))
@@ -180,7 +180,7 @@ class KernelBody:
         ]
 
     def _number(self, size: Size) -> SSAValue:
-        """A size as the kernel computes it from those of its arguments."""
+        """A size as the kernel computes it from its arguments' sizes."""
         extents = size.extents if is_dynamic(size) else []
         for asked in extents:
             if not isinstance(asked.value, BlockArgument):

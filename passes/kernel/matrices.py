@@ -138,7 +138,10 @@ class MatrixCode:
         return self._loaded[placed, at]
 
     def _body(self, op: linalg.ops.GenericOp, inputs: list[SSAValue]) -> SSAValue:
-        """A body on whole fragments; what no instruction on them does, component by component."""
+        """
+        A body on whole fragments; an operation without an instruction on them goes component by
+        component.
+        """
         block = op.body.block
         places = homes(op)
         assert places is not None, "asked of is_componentwise"

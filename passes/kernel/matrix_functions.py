@@ -1,9 +1,9 @@
 """
 Functions of a matrix's elements where a device has instructions that call them.
 
-Which invocation holds which element stays the device's affair: a function is told row and column.
-Code that computes an element is written as it would be elsewhere; whatever it takes from outside
-becomes an argument, and constants come along.
+The device chooses the invocation of each element: a function is told row and column. Code that
+computes an element is written as it would be elsewhere; whatever it takes from outside becomes an
+argument, and constants come along.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def each_element(
     *others: SSAValue,
 ) -> SSAValue:
     """
-    The matrix of what body(row, column, element, elements of the others) makes of each element.
+    The matrix of the results of body(row, column, element, elements of the others) for each
+    element.
 
-    The others are matrices of the same type. What the body uses besides must be the same in all
-    invocations of the subgroup.
+    The others are matrices of the same type. Other values that the body uses must be the same in
+    all invocations of the subgroup.
     """
     type = matrix.type
     assert isinstance(type, CooperativeMatrixType)

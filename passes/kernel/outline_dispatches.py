@@ -7,9 +7,9 @@ Each dispatch leaves the host function and becomes a kernel that the host launch
                                              %r = bufferization.to_tensor %d
 
 In the kernel the dispatch's operations stand in a `schedule.collective`, on buffers: the inputs,
-then the results, are the kernel's arguments; what is made in between is a `memref.alloc` that
-exists in registers only. Equal dispatches share a kernel. A scheduled contraction that is in no
-dispatch is one by itself.
+then the results, are the kernel's arguments; values between them are a `memref.alloc` that exists
+in registers only. Equal dispatches share a kernel. A scheduled contraction that is in no dispatch
+is one by itself.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 Operands in fragments or panels: how they are packed, and how fragments are read.
 
 Packing loads each fragment cooperatively and stores what an invocation holds of it, component by
-component, side by side; reading is the reverse, one wide load for each invocation. Which elements
-those are is the device's own affair: it does the same for both, as both name the same type.
-Panels are read as rows are (see `staging`).
+component, side by side; reading is the reverse, one wide load for each invocation. The device
+chooses these elements: it does the same for both, as both name the same type. Panels are read as
+rows are (see `staging`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Words:
         self.piece = vector_type(tile.element_type, per_word)
         given = [word.data for word in tile.packing.words]
         self.order = given or list(range(tile.words))
-        """Which word of the components comes first, second, ..."""
+        """The numbers of the components' words that come first, second, ..."""
 
     def fragment(self, words: SSAValue) -> SSAValue:
         """Returns the fragment that words stand for."""

@@ -54,7 +54,7 @@ class ResultStrips:
             for number in range(count):
                 at, value = corners[first + number], values[first + number]
                 inside = self.tile.fragment_inside(at)
-                # What one branch has loaded no other one may use.
+                # A value that one branch has loaded must not be used in another one.
                 code = whole if inside is True else MatrixCode(b, self.tile, self.code)
                 b.when(inside, partial(self._to_strip, code, at, value, number))
             b.subgroup_barrier()

@@ -1,6 +1,6 @@
 """
-Where an invocation finds itself, where the elements of its part of the result lie, and the address
-of what a walk counts.
+Gives the place of an invocation, the places of the elements in its part of the result, and the
+address for a walk's count.
 """
 
 from __future__ import annotations

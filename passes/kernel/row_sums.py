@@ -100,7 +100,7 @@ class RowSums:
         return b.plus(b.times(first, self.subgroups), subgroup)
 
     def _part(self, placed: Placed, point: Point) -> SSAValue:
-        """What the invocation adds up of a row."""
+        """The invocation's part of the sum over a row."""
         b, plan = self.b, self.plan
         op = definition(placed.value)
         assert isinstance(op, linalg.ops.GenericOp)
@@ -133,7 +133,10 @@ class RowSums:
         return total
 
     def _leaf(self, placed: Placed, few: ComputedOperand) -> LeafCode | None:
-        """What reads the rows that are added up for the products; None if not all of each once."""
+        """
+        Reads the summed rows for the products, too; None if the products do not read all of each
+        row once.
+        """
         op = definition(placed.value)
         assert isinstance(op, linalg.ops.GenericOp)
         (source,) = op.inputs

@@ -101,7 +101,7 @@ class RowsKernel:
         """The first column in the workgroup's tile of the group that is computed."""
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
-        """What streams, and the few rows."""
+        """The streamed operand, and the few rows."""
         plan = self.plan
         beside = {plan.reduced[-1]: QUAD} if plan.shares_digits else plan.unit
         few = self._operand(1 - plan.streamed, beside)
@@ -150,7 +150,9 @@ class RowsKernel:
             self._add_up()
 
     def _parts_of_own_units(self) -> list[SSAValue] | None:
-        """What the epilogue asks of rows, of the elements beside the units, to be added up last."""
+        """
+        Parts of the epilogue's row sums, from the elements beside the units, to be added up last.
+        """
         plan = self.plan
         alone = plan.lanes == plan.target.subgroup_size and plan.schedule.grid[1] == 1
         if not self.row_sums.placed or not alone or not plan.meets_in_memory:
@@ -179,7 +181,7 @@ class RowsKernel:
 
     def _write_row_sums(self) -> list[SSAValue]:
         """
-        What the epilogue asks of rows; whoever adds up partial sums has waited before.
+        Writes the epilogue's row sums; an invocation that adds up partial sums has waited before.
 
         Returns what is still to be written: nothing.
         """
@@ -193,7 +195,7 @@ class RowsKernel:
     # Groups of columns
 
     def _read_and_add(self, group: Index, read: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Compute a group whose loads were written before, behind those of one further on."""
+        """Compute a group whose loads were written before, behind the loads of a later one."""
         ahead = self.plan.schedule.ahead.data
         following = self._read(self.b.plus(group, ahead))
         size = len(following)
@@ -201,7 +203,7 @@ class RowsKernel:
         return [*read[size:], *following]
 
     def _read(self, group: Index) -> Sequence[SSAValue]:
-        """What streams of a group of columns."""
+        """The streamed elements of a group of columns."""
         self._begin(group)
         return [self.b.load_once(memory, (number,)) for memory, number in self._sources()]
 
@@ -210,7 +212,7 @@ class RowsKernel:
         self.points = self._points()
 
     def _sources(self) -> list[tuple[SSAValue, Index]]:
-        """What an invocation reads of its units for the columns of a group, each once."""
+        """The loads of an invocation's units for the columns of a group, each once."""
         _, columns = self.points
         points = [
             column | shifted(self._places(unit), offset)
@@ -484,7 +486,7 @@ class RowsKernel:
         """
         take(row, column, total) for the invocation's sums, places in the workgroup's tile.
 
-        What all lanes of a subgroup have one of them takes, each another one.
+        If all lanes of a subgroup have a total, one of them takes it, a different lane for each.
         """
         b, plan = self.b, self.plan
         columns = self.count[1]
@@ -539,7 +541,7 @@ class RowsKernel:
         store_readers(self.b, readers, column, values)
 
     def _with_init(self, tile: RowsTile, row: Index, column: Index, total: SSAValue) -> SSAValue:
-        """A sum with what it begins from, in the result's type."""
+        """A sum plus its initial value, in the result's type."""
         b, contraction = self.b, self.plan.contraction
         if self.init is not None:
             source = tile.view(self.init, element_type(self.init))

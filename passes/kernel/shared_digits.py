@@ -1,9 +1,9 @@
 """
 Digits of few rows that the subgroups of a workgroup have in common, in Workgroup memory.
 
-Where several subgroups multiply the same elements of the rows by other columns, each invocation
-makes the digits of few quads, four elements whose digits fill a word each, and reads behind a
-barrier those of its own units.
+If several subgroups multiply the same elements of the rows by other columns, each invocation makes
+the digits of few quads, four elements whose digits fill a word each, and reads the digits of its
+own units behind a barrier.
 
     words[row][digit][quad of the unit][unit], sums[row][quad of the unit][unit], scales[row][unit]
 """
@@ -146,7 +146,7 @@ class SharedDigits:
 
 class KeptDigits(RowDigits):
     """
-    A unit's digits as they were written; what is not a quad is made of the elements once more.
+    A unit's digits as they were written; an incomplete quad is computed from the elements again.
     """
 
     def __init__(self, shared: SharedDigits, row: int, unit: Index, elements: Elements):
@@ -185,7 +185,7 @@ class KeptDigits(RowDigits):
 
 
 def _quads(numbers: Sequence[int]) -> list[int] | None:
-    """The quads that elements are, in order; None where they are none."""
+    """The quads of the elements, in order; None if they are not whole quads."""
     quads = [number // QUAD for number in numbers[::QUAD]]
     every = [quad * QUAD + i for quad in quads for i in range(QUAD)]
     return quads if list(numbers) == every else None

@@ -5,7 +5,7 @@ Units of packed weights that all lanes of a subgroup load, each to compute other
     %n = float(%w & %mask)           the lane's bits where they are, a power of two too large
     %sum += (%x * %power) * %n       the power is part of what is multiplied with it
 
-Where a device's lanes are those of a processor's vector, a load whose address differs by lane is as
+If a device's lanes are lanes of a processor's vector, a load whose address differs by lane is as
 many loads, one after the other. The elements of a lane are looked for at compile time: what is
 known of every lane's bits becomes a mask, a power and an offset that differ by lane, which are
 computed once.
@@ -27,7 +27,7 @@ from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode
 from xdsl_spirv.passes.kernel.rows_code import RowsKernel, shifted
 
 Offset = dict[int, int]
-"""How far an element is from where a unit begins, by loop."""
+"""Distance of an element from the beginning of its unit, by loop."""
 
 
 def _sum_of(x: Offset, y: Offset) -> Offset:
@@ -35,7 +35,7 @@ def _sum_of(x: Offset, y: Offset) -> Offset:
 
 
 class WordsLeaf(LeafCode):
-    """The code of what is read of one tensor: pairs of 16 bits as a word."""
+    """The code that reads one tensor: pairs of 16 bits as a word."""
 
     def _moved(self, bits: int) -> Attribute:
         is_word = bits == WORD and isinstance(self.type, Float16Type)
@@ -44,7 +44,7 @@ class WordsLeaf(LeafCode):
 
 class LanesLeaf(LeafCode):
     """
-    The code of what is read of a tensor of the rows, where each lane has another element.
+    The code that reads a tensor of the rows, where each lane has another element.
 
     All lanes load the elements of all lanes, and each selects its own: where their places are known
     at compile time, that is a load of a vector.
@@ -60,7 +60,7 @@ class LanesLeaf(LeafCode):
 
 
 class SharedUnitsKernel(RowsKernel):
-    """The code of one invocation, whose subgroup shares each unit of what streams."""
+    """The code of one invocation, whose subgroup shares each unit of the streamed operand."""
 
     lane_points: list[Point]
     """Where each lane's element is that is read of a row."""
@@ -126,7 +126,7 @@ class SharedUnitsKernel(RowsKernel):
         return self.few.element(point, {})
 
     def _offset_of(self, lane: int) -> Offset:
-        """How far a lane's elements are from the first lane's."""
+        """Distance of a lane's elements from the first lane's."""
         offset: Offset = {}
         for digit in self.plan.lane_digits:
             lane, number = divmod(lane, digit.count)
@@ -240,7 +240,7 @@ class LaneSums:
 
 
 Term: TypeAlias = tuple[SSAValue, Sequence["SSAValue | Whole"]]
-"""An element of a row, and what all lanes multiply theirs with."""
+"""An element of a row, and the factors of all lanes."""
 
 
 def _turned(number: Whole) -> int:
@@ -254,7 +254,7 @@ def _turned(number: Whole) -> int:
 
 
 def _offset(number: Whole) -> int:
-    """How far the number that is meant is above the float in place, times its power."""
+    """Difference of the represented number and the float in place, times its power."""
     if not _turned(number):
         return 0
     sign_bit = 1 << (number.bits.count - 1)

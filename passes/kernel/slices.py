@@ -36,8 +36,8 @@ ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 
 Finish = Callable[[Sequence[int], Sequence[SSAValue], Condition], None]
 """
-What becomes of the whole sums of the fragments with these numbers, where the condition holds: in
-subgroups in which it does not, the sums are anything.
+Uses the whole sums of the fragments with these numbers, where the condition holds: in subgroups in
+which it does not, the sums are anything.
 """
 
 
@@ -78,7 +78,7 @@ class SliceSums:
         self._lies_in_rows_of(shape[-1])
 
     def enter(self, operands: Sequence[Operand]) -> None:
-        """Sums that take a tile's place do so from now on: nobody reads it any more."""
+        """Sums that take a tile's place do so from now on: it is not read any more."""
         if self.in_tile is None:
             return
         operand = operands[self.in_tile]
@@ -110,7 +110,7 @@ class SliceSums:
         for slot, numbers in parts:
             mine = b.below(last - 1, slot)
             if self.has_barriers:
-                # In which every subgroup takes part.
+                # Every subgroup takes part in these barriers.
                 sums = self._sums(mine, numbers, values)
                 finish(numbers, sums, mine)
             else:
@@ -160,7 +160,7 @@ class SliceSums:
         return [self._whole(number, values[number]) for number in numbers]
 
     def _whole(self, number: int, total: SSAValue) -> SSAValue:
-        """The sum of what all slices have of a fragment."""
+        """The sum of all slices' parts of a fragment."""
         b = self.builder
         stride, layout, access = self.access
         for slot in range(self.slices - 1):

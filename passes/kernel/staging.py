@@ -4,8 +4,8 @@ An operand's tile on its way from global memory through Workgroup memory into fr
 The tile lies in Workgroup memory as it lies in global memory, rows padded: a transposed operand is
 read by column-major cooperative loads, not transposed on the way. The load that stands for an
 element outside the operand is redirected to the operand's first element, so that nothing outside is
-ever read. Beyond the end of K zeros take its place in Workgroup memory; beyond M or N anything may,
-as it contributes only to results that nobody stores, unless the tile itself is what is wanted.
+ever read. Beyond the end of K zeros take its place in Workgroup memory; beyond M or N any value
+may, as it contributes only to results that are not stored, unless the tile itself is needed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TileInMemory(ABC):
         self.within_k = False
         """Whether the tiles that are loaded lie inside K, which is then not looked at."""
         self.slice: Index = 0
-        """Which slice of the tile along K the subgroup multiplies."""
+        """Number of the slice of the tile along K that the subgroup multiplies."""
         self.depth = 0
         """Elements of a slice along K."""
         self.name = name
@@ -291,7 +291,7 @@ class StagedOperand(TileInMemory):
         return Move(row, 0, column, exists, place, self._zeroed(inside), exists is not True)
 
     def _zeroed(self, inside: Condition) -> Condition:
-        """Outside of what zeros take the place of a move's elements, as far as M or N say."""
+        """The condition, by M or N, outside of which zeros take the place of a move's elements."""
         return inside if self.zeros_outside else True
 
     @property
@@ -373,7 +373,8 @@ class StagedOperand(TileInMemory):
         walk = layout.walks[INNER]
         exists: Condition = True
         if guarded and is_dynamic(limit):
-            # Of no elements along K not even the first exists: the buffer's first stands for it.
+            # If there are no elements along K, not even the first exists: the buffer's first stands
+            # for it.
             k = b.plus(begin, b.plus(first, step))
             exists = b.below(k, limit)
             inside = b.both(inside, exists)

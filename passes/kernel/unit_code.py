@@ -1,8 +1,8 @@
 """
 The elements of a unit of packed numbers: a body run on four neighbours at a time.
 
-Whatever of the body follows no plane along the innermost loop is a scalar, computed once for all
-vectors that share it, and at compile time where it counts iterations of the unit. Bytes stay in
+A value of the body that depends on no plane along the innermost loop is a scalar, computed once for
+all vectors that share it, and at compile time if it counts iterations of the unit. Bytes stay in
 words of four for shifts and masks, and become vectors where they are converted.
 """
 
@@ -96,7 +96,7 @@ class UnitCode:
     """
     The code of one unit: the `unit`-th along K, of which `planes` are what was loaded.
 
-    Of a plane of bytes these are words where a unit has whole words, else single numbers.
+    The values of a plane of bytes are words if a unit has whole words, else single numbers.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class UnitCode:
                 return self._operation(op, [self._value(operand, at) for operand in op.operands])
 
     def _read(self, number: int, at: tuple[int, ...]) -> Value:
-        """What a plane has for an iteration."""
+        """The value of a plane for an iteration."""
         b, plane, parts = self.builder, self.unpacking.planes[number], self.planes[number]
         place = 0
         for loop in plane.loops:
@@ -242,7 +242,7 @@ class UnitCode:
         return number & ((1 << _width(result.type)) - 1)
 
     def _on_bytes(self, op: Operation, operands: Sequence[Value]) -> Bytes:
-        """Shifts and masks of four bytes as those of a word."""
+        """Shifts and masks of four bytes as shifts and masks of a word."""
         x, y = operands
         if isinstance(op, arith.ShRUIOp | arith.ShLIOp):
             assert isinstance(x, Bytes)
@@ -258,7 +258,7 @@ class UnitCode:
         return Bytes(word, (1 << most.bit_length()) - 1)
 
     def _shifted(self, x: Bytes, places: int | SSAValue, left: bool) -> Bytes:
-        """Bytes shifted each by itself; what leaves one and enters another is masked."""
+        """Bytes shifted each by itself; bits that leave one and enter another are masked."""
         b = self.builder
         if isinstance(places, int):
             if places == 0:
@@ -280,7 +280,7 @@ class UnitCode:
         b = self.builder
         if mask == ALL_BITS:
             return x
-        # Of two masks on the same bytes one will do.
+        # Two masks on the same bytes become one.
         word, inner = x.word, x.word.owner
         if isinstance(inner, arith.AndIOp) and (known := self._mask_of(inner)) is not None:
             mask, word = mask & known, inner.lhs
@@ -333,7 +333,7 @@ class UnitCode:
         return self._four_of([self.builder.add(kind(*pair)) for pair in pairs])
 
     def _half_kind(self, value: SSAValue) -> str | None:
-        """What makes a value one that binary16 has: it was one, or it is a small integer."""
+        """The reason why a value is a number of binary16: it was one, or it is a small integer."""
         op = value.owner
         match op:
             case arith.ExtFOp() if op.input.type == f16:
@@ -440,7 +440,7 @@ class UnitCode:
         return self.builder.number(x, type) if isinstance(x, int) else x
 
     def _as_vector(self, x: Value, type: Attribute) -> SSAValue:
-        """A value in each place of a vector, if it is none."""
+        """A value in each place of a vector, if it is not a vector yet."""
         value = self._four(x)
         scalar = self._scalar(value, type)
         if isinstance(scalar.type, VectorType):

@@ -1,5 +1,6 @@
 """
-The products of a unit of few rows: what an invocation adds to its sums of one load of what streams.
+The products of a unit of few rows: the terms that an invocation adds to its sums for one load of
+the streamed operand.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Kernel(Protocol):
 
     b: HoistingEmitter
     type: Attribute
-    """Of the sums."""
+    """Type of the sums."""
     stream: ComputedOperand
     few: ComputedOperand
     count: tuple[int, int]

@@ -2,9 +2,9 @@
 An operand that is dequantized on its way from packed planes into Workgroup memory.
 
 An invocation moves units (`analysis/unpacking`): it loads what the planes have of one, up to 16
-bytes at a time, and where it stores them computes the elements, four neighbours at a time. What
-waits in registers for the next tile are so the packed numbers. What is the same for all elements of
-a unit, a scale or its product with another, is computed once.
+bytes at a time, and where it stores them computes the elements, four neighbours at a time. So the
+packed numbers, not the elements, wait in registers for the next tile. Factors that are the same for
+all elements of a unit, a scale or its product with another, are computed once.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class UnpackedOperand(TileInMemory):
         return unit, b.below(unit, self.unpacking.units)
 
     def _load(self, move: Move, k: Index) -> list[SSAValue]:
-        """What the planes have of a unit; of one that is not there, the first one's."""
+        """The planes' elements for a unit; for a unit that does not exist, the first one's."""
         b = self.builder
         unit, inside = self._unit(move, k)
         if inside is not True:

@@ -28,7 +28,7 @@ class UnpackedFragments:
     """
     The code of a subgroup's fragments of one operand.
 
-    Where it reads ahead, what the planes have of the next K tile waits in registers (`waiting`).
+    If it reads ahead, the planes' elements for the next K tile wait in registers (`waiting`).
     """
 
     def __init__(
@@ -70,7 +70,9 @@ class UnpackedFragments:
         self._units: list[list[dict[int, tuple[UnitCode, Condition]]]] = []
 
     def _of_lane(self, axis: str) -> Index:
-        """What the invocation's number says of its place along an axis; K's in units."""
+        """
+        The part of a place along an axis that follows from the invocation's number; K's in units.
+        """
         b, fragment = self.builder, self.tile.fragment
         assert fragment is not None
         place: Index = 0
@@ -84,7 +86,7 @@ class UnpackedFragments:
         return place
 
     def _of_component(self, number: int, axis: str) -> int:
-        """What a component's number says of its place along an axis."""
+        """The part of a place along an axis that follows from a component's number."""
         fragment = self.tile.fragment
         assert fragment is not None
         names = enumerate(fragment.component)

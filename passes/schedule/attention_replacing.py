@@ -200,7 +200,7 @@ class _Sizes:
             return local
         keys, rows = self.own["n"], self.own["m"]
         if keys is not None:
-            # The number of keys before the new ones is the number of additional keys.
+            # The keys before the new ones are the keys in excess of the queries.
             rows = self.traced.loops["m"] if rows is None else rows
             rest = size - (self.traced.loops["n"] - self.traced.loops["m"])
             if not is_dynamic(rest) and not (is_dynamic(rows) and self.own["m"] is None):
