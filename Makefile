@@ -12,7 +12,7 @@ CODE := src upstream grammar dialects serialization interpreter targets passes f
 # Tests start hundreds of processes: bytecode is compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo site-test test test-long lit pytest fuzz swiftshader lint fmt bench wheel lavapipe glslang site tutorials dist-check clean
+.PHONY: help demo site-test test test-oldest test-long lit pytest fuzz swiftshader lint fmt bench wheel lavapipe glslang site tutorials dist-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -26,6 +26,13 @@ test: lit pytest  ## all tests (lit, then pytest)
 
 test-long: $(STAMPS)/dev lavapipe  ## the sweeps that `make test` leaves out
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long -ra
+
+test-oldest: $(STAMPS)/dev  ## the dialects and all FileCheck tests on the oldest xDSL that is allowed
+	$(PIP) install --no-deps --upgrade --target $(VENV)/oldest \
+		"xdsl==$$(sed -n 's/.*"xdsl>=\([0-9.]*\),.*/\1/p' pyproject.toml).*"
+	PYTHONPATH=$(VENV)/oldest $(BIN)/lit -j $(JOBS) -q tests/filecheck
+	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -q -n $(JOBS) tests/dialects/test_linalg_neighbours.py \
+		tests/dialects/test_linalg_named.py
 
 lit: $(STAMPS)/dev
 	@if [ -n "$$(find tests/filecheck -name '*.mlir' -print -quit)" ]; \

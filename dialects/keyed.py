@@ -199,7 +199,7 @@ class KeyedAttr(LocatedAttribute, ABC):
                 return
         names = [n for n, key in cls.KEYS.items() if not key.is_suffix and not key.is_leading]
         start = parser.pos
-        name = parser.parse_identifier(f": a parameter of {cls.name}")
+        name = parser.parse_identifier(context_msg=f": a parameter of {cls.name}")
         if name not in names:
             message = f"{cls.name}: {name!r} is not {one_of(names)}"
             parser.raise_error(message, start, parser.pos)

@@ -5,9 +5,10 @@ xDSL builds the hidden region of a mixed-precision matmul or convolution with wr
 not read `indexing_maps` in the custom syntax and drops them when printing, so that a transposed
 product of square matrices becomes another product without a word, knows no `#linalg.type_fn`,
 reads no `linalg.generic` with two results, knows no scalar among the operands of an elementwise
-operation, and lacks most named operations. The pull request: those
-here replace and complete the ones of xDSL; until then the universe puts them into its
-`linalg` dialect.
+operation, and lacks most named operations. The pull request: the operations below in xDSL's
+`linalg`. Until then the universe completes xDSL's own classes in place, so that a pattern or an
+interpreter function for `linalg.MatmulOp` means the same with this package as without it, and adds
+classes for the operations that xDSL lacks.
 
 Named operations that are sums over loops are a line of a table each. A line has the loops, and the
 loops that index the dimensions of the two inputs and of the result. `oh+kh` is a window: `oh *
@@ -32,13 +33,14 @@ from xdsl.dialects.builtin import (
     ShapedType,
     StringAttr,
 )
-from xdsl.dialects.linalg import ops
+from xdsl.dialects.linalg import Linalg, ops
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.irdl import irdl_attr_definition, irdl_op_definition, opt_prop_def
+from xdsl.irdl import OpDef, irdl_attr_definition, irdl_op_definition, opt_prop_def
+from xdsl.irdl.operations import get_accessors_from_op_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -316,7 +318,36 @@ def _named(name: str, line: Sequence[str], body: Body) -> type[Operation]:
         "INDICES": tuple(indices),
         "BODY": staticmethod(body),
     }
-    return irdl_op_definition(type(f"{title}Op", (NamedReduction,), members))
+    return _define(title, NamedReduction, members)
+
+
+_XDSL_CLASSES: dict[str, type[Operation]] = {
+    op.name: op for op in Linalg.operations if issubclass(op, NamedOperation)
+}
+"""Named operations of xDSL by their names."""
+
+_DEFINED: dict[str, type[Operation]] = {}
+"""Operations of the tables that this process has defined, by their names."""
+
+
+def _define(title: str, base: type[NamedOperation], members: dict[str, Any]) -> type[Operation]:
+    """Defines a new operation, or completes xDSL's class of the same name in place."""
+    cls = type(f"{title}Op", (base,), members)
+    theirs = _XDSL_CLASSES.get(members["name"])
+    if theirs is None:
+        return irdl_op_definition(cls)
+    definition = OpDef.from_pyrdl(cls)
+    for name in [*vars(theirs)]:
+        if callable(getattr(base, name, None)) and not name.startswith("__"):
+            delattr(theirs, name)
+    theirs.__bases__ = (base, *theirs.__bases__)
+    accessors = get_accessors_from_op_def(definition, base.verify_)
+    for name in ("LOOPS", "INDICES", "BODY", "DEFAULT"):
+        if name in members:
+            accessors[name] = members[name]
+    for name, value in accessors.items():
+        setattr(theirs, name, value)
+    return theirs
 
 
 def _pooling_body(name: str) -> Body:
@@ -453,8 +484,9 @@ def _mapped(name: str, line: Sequence[str] | None) -> type[Operation]:
         "__annotations__": {"DEFAULT": ClassVar[Any]},
         "name": f"linalg.{name}",
         "DEFAULT": default,
+        "indexing_maps": opt_prop_def(ArrayAttr[AffineMapAttr], default_value=default),
     }
-    return irdl_op_definition(type(f"{title}Op", (MappedContraction,), members))
+    return _define(title, MappedContraction, members)
 
 
 MAPPED: dict[str, tuple[str, str, str, str] | None] = {
@@ -550,7 +582,7 @@ def _operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
 
 class ExtendedLinalg(DialectOnDemand):
     """
-    xDSL's `linalg` with these operations and attributes, some in the place of its own.
+    xDSL's `linalg`, some of its operations completed, with more operations and attributes.
 
     The operations of tables are made when they are met: a module has few of the 50.
     """
@@ -558,7 +590,6 @@ class ExtendedLinalg(DialectOnDemand):
     def __init__(self, dialect: Dialect):
         mapped = {f"linalg.{n}": partial(_mapped, n, line) for n, line in MAPPED.items()}
         self.makers = {**mapped, **NAMED}
-        self.declared: dict[str, type[Operation]] = {}
         replaced = {GenericOp.name, *self.makers}
         others = [op for op in dialect.operations if op.name not in replaced]
         super().__init__(
@@ -577,6 +608,6 @@ class ExtendedLinalg(DialectOnDemand):
         return [*self._operations, *self._attributes]
 
     def _operation(self, name: str) -> type[Operation]:
-        if name not in self.declared:
-            self.declared[name] = self.makers[name]()
-        return self.declared[name]
+        if name not in _DEFINED:
+            _DEFINED[name] = self.makers[name]()
+        return _DEFINED[name]

@@ -63,7 +63,7 @@ class VersionAttr(Data[tuple[int, int]]):
     def parse_version(cls, parser: AttrParser) -> tuple[int, int]:
         """`v1.6`, one word to the lexer."""
         start = parser.pos
-        text = parser.parse_identifier("expected a version such as v1.6")
+        text = parser.parse_identifier(context_msg=": a version such as v1.6")
         major, dot, minor = text.removeprefix("v").partition(".")
         if not (text.startswith("v") and dot and major.isdecimal() and minor.isdecimal()):
             parser.raise_error(f"{text!r} is not a version such as v1.6", start, parser.pos)
@@ -93,7 +93,7 @@ class ExtensionAttr(Data[str]):
     def parse_extension(cls, parser: AttrParser) -> str:
         """`SPV_KHR_cooperative_matrix`."""
         start = parser.pos
-        text = parser.parse_identifier("expected an extension's name")
+        text = parser.parse_identifier(context_msg=": an extension's name")
         if not text.startswith("SPV_"):
             parser.raise_error(
                 f"{text!r} is not an extension's name: those begin with SPV_", start, parser.pos
