@@ -53,7 +53,7 @@ WHOLE = gguf_header(VALUES)
 
 @pytest.mark.parametrize("length", range(1, len(WHOLE), 7))
 def test_a_truncated_header_is_refused(length: int, tmp_path: Path):
-    with pytest.raises(FrontendError, match=r"ends within its header|no GGUF file"):
+    with pytest.raises(FrontendError, match=r"ends within its header|not a GGUF file"):
         read(WHOLE[:length], tmp_path)
 
 
@@ -61,10 +61,10 @@ def test_a_truncated_header_is_refused(length: int, tmp_path: Path):
     ("data", "cause"),
     [
         (b"", "empty"),
-        (b"PK\3\4" + WHOLE, "no GGUF file"),
+        (b"PK\3\4" + WHOLE, "not a GGUF file"),
         (b"GGUF" + struct.pack("<I", 1) + WHOLE[8:], "GGUF of version 1"),
         (b"GGUF" + struct.pack(">I", 3) + WHOLE[8:], "big-endian"),
-        (gguf_header({"k": "abc"}).replace(b"abc", b"\xff\xfe\xfd"), "no UTF-8"),
+        (gguf_header({"k": "abc"}).replace(b"abc", b"\xff\xfe\xfd"), "not UTF-8"),
         (gguf_header({"k": 1})[:-8] + struct.pack("<II", 99, 1), "unknown type 99"),
         # An array of 2^63 bytes.
         (gguf_header({"k": 1})[:-8] + struct.pack("<IIQ", 9, 0, 2**63), "ends within"),

@@ -56,8 +56,8 @@ class Constants:
         if len(named) == 1 or len({c.id for c in named}) == 1:
             return named[0]
         known = [f"{c.name or c.id}" for c in self.specialized]
-        cause = "is the name of several" if named else "is no"
-        raise Misuse(f"{name!r} {cause} specialization constant", "", suggest(name, known))
+        cause = "names several" if named else "is not a specialization constant"
+        raise Misuse(f"{name!r} {cause}", "", suggest(name, known))
 
     @cached_property
     def specialized(self) -> list[SpecConstant]:
