@@ -26,6 +26,7 @@ from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
 from xdsl_spirv.dialects.spirv.attributes import FunctionControlAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.enums import FunctionControl
+from xdsl_spirv.dialects.spirv.flow_graph import verify_dominance
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.upstream.isolated import Isolated
 
@@ -185,6 +186,7 @@ class FuncOp(SPIRVOp):
             raise VerifyException(
                 "the entry block's arguments must have the types of the function's inputs"
             )
+        verify_dominance(self.body)
         if not isinstance(self.parent_op(), ModuleOp):
             return
         for op in self.body.walk():

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from xdsl_spirv.serialization.dominance import Dominators
+from xdsl_spirv.upstream.dominance import Dominators
 
 MAX_NESTING = 60
 """Deeper nested constructs stay blocks: regions are read and written by recursion."""

@@ -35,6 +35,7 @@ from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
 from xdsl_spirv.dialects.spirv.raw import DecorateOp
 from xdsl_spirv.serialization.decode.blocks import SILENT, BlockRows, read_blocks
 from xdsl_spirv.serialization.decode.constructs import Construct, Constructs, find_constructs
+from xdsl_spirv.serialization.decode.escapes import lead_out
 from xdsl_spirv.serialization.decode.instructions import InstructionDecoder
 from xdsl_spirv.serialization.decode.values import Values
 from xdsl_spirv.serialization.encode.functions import LOOP_MERGE, LOOP_PARAMETERS, SELECTION_MERGE
@@ -150,6 +151,8 @@ class FunctionDecoder:
             first.add_ops(prologue)
         else:
             first.insert_ops_before(prologue, first.first_op)
+        if self.values.escaping:
+            lead_out(op, self.values.escaping)
 
     # Blocks.
 
@@ -237,7 +240,7 @@ class FunctionDecoder:
         op.body.add_block([header, *(self._made[b] for b in construct.blocks), merge])
         block.add_op(op)
         op.location = self.instructions.location
-        self.values.enter(op)
+        self.values.enter()
         self._terminate(construct.header, header)
         for label in construct.blocks:
             self._enter(label)
@@ -272,7 +275,7 @@ class FunctionDecoder:
         op.body.add_block([entry, first, *(self._made[b] for b in inside), back, merge])
         block.add_op(op)
         op.location = self.instructions.location
-        self.values.enter(op)
+        self.values.enter()
         self._bind(header, first.args, first)
         if target == header:
             self.instructions.read_all(rows.body, first)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from xdsl_spirv.serialization.dominance import Dominators
 from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.upstream.dominance import Dominators
 
 TERMINATORS = frozenset(
     {

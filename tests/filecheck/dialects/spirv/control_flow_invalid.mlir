@@ -319,3 +319,56 @@ spirv.module Logical Vulkan {
   }
 }
 // CHECK: Operation does not verify: @f gives nothing, not i32
+
+// -----
+
+// A merge that not every way to it has defined.
+spirv.func @f(%c: i1, %x: f32) -> f32 "None" {
+  %0 = spirv.mlir.selection -> f32 {
+    spirv.BranchConditional %c, ^then, ^merge
+  ^then:
+    %y = spirv.FAdd %x, %x : f32
+    spirv.Branch ^merge
+  ^merge:
+    spirv.mlir.merge %y : f32
+  }
+  spirv.ReturnValue %0 : f32
+}
+// CHECK: Operation does not verify: spirv.mlir.merge uses %y, but its definition does not come before the use on every way there: pass the value to the block as an argument
+
+// -----
+
+// A value of the way that a break does not take.
+spirv.func @f(%c: i1, %x: f32) -> f32 "None" {
+  %0 = spirv.mlir.loop -> f32 {
+    spirv.Branch ^header
+  ^header:
+    spirv.BranchConditional %c, ^body, ^merge
+  ^body:
+    %y = spirv.FAdd %x, %x : f32
+    spirv.mlir.selection {
+      spirv.BranchConditional %c, ^exit, ^inner
+    ^exit:
+      spirv.mlir.break 1
+    ^inner:
+      spirv.mlir.merge
+    }
+    spirv.Branch ^continue
+  ^continue:
+    spirv.Branch ^header
+  ^merge:
+    spirv.mlir.merge %y : f32
+  }
+  spirv.ReturnValue %0 : f32
+}
+// CHECK: Operation does not verify: spirv.mlir.merge uses %y, but its definition does not come before
+
+// -----
+
+// A use before the definition.
+spirv.func @f(%x: f32) -> f32 "None" {
+  %0 = spirv.FAdd %y, %x : f32
+  %y = spirv.FAdd %x, %x : f32
+  spirv.ReturnValue %0 : f32
+}
+// CHECK: Operation does not verify: spirv.FAdd uses %y, but its definition does not come before

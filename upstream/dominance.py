@@ -1,5 +1,5 @@
 """
-The dominator tree of a control-flow graph, for the decoder's constructs and the validator's rules.
+The dominator tree of a control-flow graph: for the decoder, the validator and the verifier.
 
 Cooper, Harvey and Kennedy's iteration over reverse postorder finds the immediate dominators; the
 tree is then numbered, so that a question costs two comparisons. xDSL's `DominanceInfo` is for the

@@ -1,0 +1,173 @@
+"""
+Values that are used outside of the construct that defines them.
+
+In a binary a value may be used wherever its block dominates, also behind the selection or loop that
+it is defined in, by whichever branch control left it. A region of the dialect hides it there. It
+then goes along every edge that leads out: as an argument of the block where the edges meet, and
+from a merge block as a result of the construct. The graph's dominator tree says where: a stretch
+that its immediate dominator's name for the value does not reach gets a name of its own.
+
+Logical addressing has no phis of pointers, images and samplers: what makes them is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, i32
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
+
+from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
+from xdsl_spirv.dialects.spirv.constants import UndefOp
+from xdsl_spirv.dialects.spirv.control_flow import MergeOp
+from xdsl_spirv.dialects.spirv.flow_graph import FlowGraph
+from xdsl_spirv.dialects.spirv.function import FuncOp
+from xdsl_spirv.dialects.spirv.memory import (
+    AccessChain,
+    CopyObjectOp,
+    LoadOp,
+    PtrAccessChain,
+)
+from xdsl_spirv.dialects.spirv.raw import RawOp, RawType
+from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
+from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedAccessChain, UntypedPtrAccessChain
+
+CHAINS = (AccessChain, PtrAccessChain, UntypedAccessChain, UntypedPtrAccessChain, CopyObjectOp)
+REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCopyObject")
+"""Carried instructions that make an image, a sampler or a pointer to a texel."""
+
+
+def lead_out(function: FuncOp, escaping: Iterable[SSAValue]) -> None:
+    """Gives each use of these values that is out of their scope a name that is in scope."""
+    ways = _WaysOut(function)
+    for value in escaping:
+        for use in list(value.uses):
+            node = ways.graph.node(use.operation)
+            if not ways.graph.is_in_scope(value, node):
+                use.operation.operands[use.index] = ways.name(value, node)
+    ways.finish()
+
+
+class _WaysOut:
+    def __init__(self, function: FuncOp):
+        self.entry = function.body.blocks[0]
+        self.graph = FlowGraph(function.body)
+        self.idom = self.graph.dominators.immediate()
+        self.names: dict[tuple[SSAValue, int], SSAValue] = {}
+        """The name of a value in a stretch out of its scope."""
+        self.repeated: dict[int, Operation] = {}
+        """The operation repeated last at the beginning of each stretch."""
+        self.undefined: dict[Attribute, SSAValue] = {}
+        self.renamed: list[tuple[SSAValue, int]] = []
+        """Values that get a new name where a stretch begins, in the order of the names."""
+        self.results: dict[Operation, list[OpResult]] = {}
+        """Further results of constructs, which they get in the end."""
+
+    def name(self, value: SSAValue, node: int) -> SSAValue:
+        """What a value is called in a stretch that its definition dominates."""
+        name, below = value, list[int]()
+        while not self.graph.is_in_scope(value, node):
+            if node not in self.idom:
+                return self._undefined(value)
+            known = self.names.get((value, node))
+            if known is not None:
+                name = known
+                break
+            below.append(node)
+            node = self.idom[node]
+        for node in reversed(below):
+            if not self.graph.is_in_scope(name, node):
+                name = self._rename(value, node)
+            self.names[value, node] = name
+        return name
+
+    def _rename(self, value: SSAValue, node: int) -> SSAValue:
+        """A new name at the beginning of a stretch."""
+        start = self.graph.starts[node]
+        if _is_repeated(value):
+            is_merge = isinstance(start, Block) and isinstance(start.last_op, MergeOp)
+            # Nothing but its end stands in a merge block: no use is there.
+            return value if is_merge else self._repeat(value, node)
+        self.renamed.append((value, node))
+        if isinstance(start, Block):
+            name: SSAValue = start.insert_arg(value.type, len(start.args))
+        else:
+            results = self.results.setdefault(start, [])
+            name = OpResult(value.type, start, len(start.results) + len(results))
+            results.append(name)
+        name.name_hint = value.name_hint
+        return name
+
+    def _repeat(self, value: SSAValue, node: int) -> SSAValue:
+        """What makes a pointer, once more at the beginning of a stretch."""
+        op, start = value.owner, self.graph.starts[node]
+        assert isinstance(op, Operation)
+        copy = op.clone({operand: self.name(operand, node) for operand in op.operands})
+        before = self.repeated.get(node, None if isinstance(start, Block) else start)
+        block = self.graph.blocks[node]
+        if before is not None:
+            block.insert_op_after(copy, before)
+        elif block.first_op is not None:
+            block.insert_op_before(copy, block.first_op)
+        self.repeated[node] = copy
+        self.graph.places[id(copy)] = self.graph.places[id(start)]
+        return copy.results[0]
+
+    def _undefined(self, value: SSAValue) -> SSAValue:
+        """A value for a block that is never reached."""
+        known = self.undefined.get(value.type)
+        if known is None:
+            op = UndefOp(value.type)
+            assert self.entry.first_op is not None
+            self.entry.insert_op_before(op, self.entry.first_op)
+            known = self.undefined[value.type] = op.results[0]
+        return known
+
+    def finish(self) -> None:
+        """Passes values to the new arguments and results; some are renamed only for that."""
+        passed: dict[Operation, list[tuple[Block | None, SSAValue]]] = {}
+        for value, node in self.renamed:
+            start = self.graph.starts[node]
+            for source in self.graph.predecessors[node]:
+                end = self.graph.blocks[source].last_op
+                assert end is not None
+                target = start if isinstance(start, Block) else None
+                passed.setdefault(end, []).append((target, self.name(value, source)))
+        for end, further in passed.items():
+            _pass(end, further)
+        for construct, results in self.results.items():
+            construct.results = SSAValues((*construct.results, *results))
+
+
+def _is_repeated(value: SSAValue) -> bool:
+    op = value.owner
+    if not isinstance(value.type, PointerType | UntypedPointerType | RawType):
+        return False
+    if isinstance(op, LoadOp):
+        return isinstance(value.type, RawType)
+    return isinstance(op, CHAINS) or (isinstance(op, RawOp) and op.instruction.data in REPEATED)
+
+
+def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> None:
+    """Adds to what a terminator passes to each target; without successors it has one only."""
+    if not end.successors:
+        end.operands = [*end.operands, *(value for _, value in further)]
+        return
+    given = [[v for target, v in further if target is block] for block in end.successors]
+    if isinstance(end, BranchOp):
+        end.operands = [*end.operands, *given[0]]
+    elif isinstance(end, BranchConditionalOp):
+        ways = [[*end.true_operands, *given[0]], [*end.false_operands, *given[1]]]
+        _set_operands(end, [[end.condition], *ways])
+    else:
+        assert isinstance(end, SwitchOp)
+        cases = [[*old, *new] for old, new in zip(end.case_operands, given[1:], strict=True)]
+        default = [*end.default_operands, *given[0]]
+        _set_operands(end, [[end.selector], default, [v for case in cases for v in case]])
+        end.case_operand_segments = DenseArrayBase.from_list(i32, [len(case) for case in cases])
+
+
+def _set_operands(op: Operation, segments: Sequence[Sequence[SSAValue]]) -> None:
+    op.operands = [value for segment in segments for value in segment]
+    sizes = DenseArrayBase.from_list(i32, [len(segment) for segment in segments])
+    op.properties["operandSegmentSizes"] = sizes

@@ -1,0 +1,132 @@
+"""
+One shader before and after an optimizer: the interpreter has to give the same memory.
+
+Each binary runs as it is, and once more decoded and encoded. Buffers are made up: a shader of
+anybody runs if it has no other resources than buffers and push constants.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ModuleOp, ModuleVariable
+from xdsl_spirv.interpreter import Options, dispatch
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.testing.differential.types import Array
+from xdsl_spirv.testing.structured_flow import KEYS, TABLE
+from xdsl_spirv.tools.khronos import spirv_val, tool
+
+BYTES = 1 << 14
+"""The size of a made-up buffer."""
+STEPS = 200_000
+"""Blocks after which a run is given up: made-up numbers may make a loop long."""
+
+Place = tuple[int, int] | tuple[int, int, int]
+
+
+class CompileError(Exception):
+    """A tool refuses a shader."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A shader's binary and what it runs on."""
+
+    binary: bytes
+    buffers: Mapping[Place, Array]
+    push_constants: bytes = b""
+
+
+def compile_glsl(glslang: Sequence[str], source: Path, env: str = "vulkan1.1") -> bytes:
+    """The binary of a shader. Raises `CompileError`."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.spv"
+        command = [*glslang, "-V", "--target-env", env, str(source), "-o", str(out)]
+        done = subprocess.run(command, capture_output=True, check=False, cwd=source.parent)
+        if done.returncode:
+            raise CompileError(done.stdout.decode(errors="replace"))
+        return out.read_bytes()
+
+
+def optimize(binary: bytes, passes: Sequence[str]) -> bytes:
+    """The binary after spirv-opt's passes. Raises `CompileError`, `ToolMissing`."""
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = Path(folder) / "a.spv", Path(folder) / "b.spv"
+        before.write_bytes(binary)
+        command = [tool("spirv-opt"), *passes, str(before), "-o", str(after)]
+        done = subprocess.run(command, capture_output=True, check=False)
+        if done.returncode:
+            raise CompileError(done.stderr.decode(errors="replace"))
+        return after.read_bytes()
+
+
+def generated_case(binary: bytes) -> Case:
+    """A shader of `structured_flow.generate` on its buffers."""
+    keys, table = np.array(KEYS, np.uint32), np.array(TABLE, np.uint32)
+    return Case(binary, {(0, 0): keys, (0, 1): table, (0, 2): np.zeros(32, np.uint32)})
+
+
+def made_up_case(binary: bytes, seed: int = 0) -> Case:
+    """Any shader, on small floats and integers by halves."""
+    rng = np.random.default_rng(seed)
+    buffers: dict[Place, Array] = {}
+    for op in decode(binary).body.block.ops:
+        if isinstance(op, ModuleVariable) and op.binding and op.descriptor_set:
+            words = rng.integers(0, 16, BYTES // 4).astype(np.uint32)
+            floats = rng.integers(1, 16, BYTES // 4).astype(np.float32) / 4
+            chosen = rng.random(BYTES // 4) < 0.5
+            place = (op.descriptor_set.value.data, op.binding.value.data)
+            buffers[place] = np.where(chosen, words, floats.view(np.uint32))
+    return Case(binary, buffers, bytes(256))
+
+
+def run(case: Case, binary: bytes | None = None) -> Mapping[Place, Array]:
+    """Memory behind one workgroup of each entry point's kind; raises what the interpreter does."""
+    module = decode(case.binary if binary is None else binary)
+    return run_module(case, module)
+
+
+def run_module(case: Case, module: ModuleOp) -> Mapping[Place, Array]:
+    """As `run`, of a module that is read."""
+    module.verify()
+    buffers = {place: array.copy() for place, array in case.buffers.items()}
+    entry = next(op for op in module.body.block.ops if isinstance(op, EntryPointOp))
+    options = Options(robust=True, max_steps=STEPS)
+    name = entry.fn.root_reference.data
+    dispatch(module, name, (1, 1, 1), buffers, push_constants=case.push_constants, options=options)
+    return buffers
+
+
+def differences(case: Case, optimized: bytes, expected: Mapping[Place, Array]) -> list[str]:
+    """What is wrong of an optimized binary, as it is and re-encoded; empty if nothing is."""
+    found: list[str] = []
+    module = decode(optimized)
+    again = encode(module)
+    if not spirv_val(optimized) and (refused := spirv_val(again)):
+        found.append(f"spirv-val refuses the re-encoded binary: {refused}")
+    for what, results in (
+        ("optimized", run_module(case, module)),
+        ("re-encoded", run(case, again)),
+    ):
+        for place, array in expected.items():
+            if not same(results[place], array):
+                found.append(f"{what}: buffer {place} differs")
+    return found
+
+
+def same(one: Array, other: Array) -> bool:
+    """Whether two buffers hold the same words, or floats a few units in the last place apart."""
+    if np.array_equal(one, other):
+        return True
+    if one.dtype != np.uint32:
+        return False
+    wrong = one != other
+    a, b = one[wrong].view(np.float32), other[wrong].view(np.float32)
+    return bool(np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True))
