@@ -109,8 +109,9 @@ class _Shader:
             self._line(f"v{n} = f{n}(k + {self.rng.randint(0, 2)}u, l);")
             assigned |= {f"v{n}"}
         after = self._body(assigned)
-        for n in range(RESULTS if after is not None else 0):
-            self._line(f"results[{n} * {INVOCATIONS} + l] = {self._expression(after)};")
+        if after is not None:
+            for n in range(RESULTS):
+                self._line(f"results[{n} * {INVOCATIONS} + l] = {self._expression(after)};")
         return "\n".join([*self.lines, "}\n"])
 
     def _declare(self) -> frozenset[str]:
