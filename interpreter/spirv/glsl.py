@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import glsl as ops
 from xdsl_spirv.dialects.spirv import glsl_forms as forms
+from xdsl_spirv.interpreter import determinants
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
@@ -211,19 +212,13 @@ def parts_by_pointer(op: forms.GLPointerForm, context: Context) -> Function:
 @value(forms.GLDeterminantOp)
 def determinant(op: forms.GLDeterminantOp, context: Context) -> Function:
     """The determinant of a square matrix."""
-    return ew.wide_math(np.linalg.det)
-
-
-def _inverse(a: Array) -> Array:
-    singular = np.linalg.det(a) == 0
-    safe = np.where(singular[..., None, None], np.eye(a.shape[-1]), a)
-    return np.where(singular[..., None, None], np.nan, np.linalg.inv(safe))
+    return determinants.determinant
 
 
 @value(forms.GLMatrixInverseOp)
 def matrix_inverse(op: forms.GLMatrixInverseOp, context: Context) -> Function:
     """The inverse, the same by columns as by rows; NaN for a singular matrix."""
-    return ew.wide_math(_inverse)
+    return determinants.inverse
 
 
 _NORMALIZED: dict[type[Operation], tuple[int, bool]] = {

@@ -232,14 +232,33 @@ def ptr_access_chain(op: ops.PtrAccessChainOp, context: Context) -> Function:
             op,
             "use spirv.AccessChain there",
         )
-    layout = Layout(context)
-    stride = base.stride.data or layout.size(base.pointee)
+    stride = element_stride(base, context)
     chain = _chain(base, op.indexes, context, op)
 
     def call(pointer: Pointer, element: Array, *indexes: Array) -> Pointer:
         return chain(pointer.plus(element, stride, 0), *indexes)
 
     return call
+
+
+def element_stride(type: PointerType, context: Context) -> int:
+    """
+    The bytes from one element to the next behind a pointer.
+
+    An ArrayStride lays out nothing in Workgroup memory whose variables are not Blocks.
+    """
+    explicit = type.storage_class.data is not StorageClass.Workgroup or any(
+        isinstance(op, structure.GlobalVariableOp)
+        and op.storage_class is StorageClass.Workgroup
+        and is_block(op.object_type)
+        for op in context.symbols.values()
+    )
+    return (type.stride.data if explicit else 0) or Layout(context).size(type.pointee)
+
+
+def is_block(type: Attribute) -> bool:
+    """Whether a type is a struct decorated as Block."""
+    return isinstance(type, StructType) and type.has_decoration(Decoration.Block)
 
 
 @value(untyped.UntypedPtrAccessChainOp, untyped.UntypedInBoundsPtrAccessChainOp)

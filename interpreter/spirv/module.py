@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.abi import EntryPointABIAttr
 from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, ExecutionMode, StorageClass
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, ExecutionMode, StorageClass
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import (
     EntryPointOp,
@@ -52,7 +52,7 @@ from xdsl_spirv.interpreter.memory import Memory, Pointer, load, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import MemoryBudget, Options
 from xdsl_spirv.interpreter.source.names import Names
-from xdsl_spirv.interpreter.spirv.memory import descriptor_of
+from xdsl_spirv.interpreter.spirv.memory import descriptor_of, is_block
 from xdsl_spirv.interpreter.spirv.specialization import SpecValues, specialize
 from xdsl_spirv.interpreter.spirv.tensor_arm import Tensor
 from xdsl_spirv.interpreter.structs import (
@@ -232,11 +232,6 @@ def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
 def _clear(memory: Memory) -> None:
     memory.data[:] = 0
     memory.defined = True
-
-
-def is_block(type: Attribute) -> bool:
-    """Whether a type is a struct decorated as Block."""
-    return isinstance(type, StructType) and type.has_decoration(Decoration.Block)
 
 
 def _push_constants(
@@ -421,7 +416,7 @@ def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
 
 def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
     """Number the variables that the entry point uses, each with its maker for a batch."""
-    used = _used_variables(context, function)
+    used = _used_variables(context, function) | _clearing_variables(context, function)
     for op in launch.module.body.block.ops:
         if not isinstance(op, VariableOp) or op.sym_name.data not in used:
             continue
@@ -497,6 +492,24 @@ def _used_variables(context: Context, function: Operation) -> set[str]:
                     seen.add(callee)
                     pending.append(callee)
     return used
+
+
+def _clearing_variables(context: Context, function: FuncOp) -> set[str]:
+    """Workgroup variables of the interface that clear memory that others may alias."""
+    name = function.sym_name.data
+    listed = {
+        symbol_name(variable)
+        for op in context.module.regions[0].block.ops
+        if isinstance(op, EntryPointOp) and symbol_name(op.fn) == name
+        for variable in op.interface
+    }
+    return {
+        name
+        for name in listed
+        if isinstance(op := context.symbols.get(name), VariableOp)
+        and op.storage_class is StorageClass.Workgroup
+        and op.initializer is not None
+    }
 
 
 def push_constant_bytes(

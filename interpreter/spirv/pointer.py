@@ -22,6 +22,7 @@ from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import I64, Array, integer_dtype, integer_to_integer
 from xdsl_spirv.interpreter.pointers import pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value, value_table
+from xdsl_spirv.interpreter.spirv.memory import element_stride
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 OCTET = integer_dtype(8)
@@ -45,7 +46,7 @@ value_table({ops.PtrEqualOp: equal, ops.PtrNotEqualOp: lambda a, b: ~equal(a, b)
 def difference(op: ops.PtrDiffOp, context: Context) -> Function:
     """The distance in elements of the array that both point into."""
     type = pointer_type(op.operand_1)
-    stride = type.stride.data or Layout(context).size(type.pointee)
+    stride = element_stride(type, context)
     dtype = context.plain(op.result.type).dtype
     return lambda a, b: ((physical(a) - physical(b)) // stride).astype(dtype)
 

@@ -57,7 +57,7 @@ class Values:
         self._scopes.append([])
 
     def leave(self) -> None:
-        """The region is finished, and what it defines is hidden."""
+        """Ends the region and hides the values that it defines."""
         for id in self._scopes.pop():
             value = self._visible.pop(id, None)
             if value is not None:
@@ -81,7 +81,7 @@ class Values:
             return self._await(id, row)
         constant = self.module.globals.materialize(id)
         if constant is None:
-            raise self.index.error(f"%{id} is no value")
+            raise self.index.error(f"%{id} is not a value")
         value = constant.results[0]
         if undefined:
             known = self._undefined.setdefault(value.type, value)
@@ -101,7 +101,7 @@ class Values:
                 raise self.index.error(f"%{id} is used before it is defined")
             entry = facts(self.index.opcodes[row])
             if entry is None or not entry.has_type:
-                raise self.index.error(f"%{id} is no value")
+                raise self.index.error(f"%{id} is not a value")
             t = self.module.types.type(self.index.word(self.index.rows[row], 1))
             known = self._awaited[id] = Block(arg_types=[t]).args[0]
         return known

@@ -1,0 +1,47 @@
+"""
+Determinants and inverses by cofactors, in the operands' own type.
+
+Drivers compute them so (Mesa's `vtn_glsl450.c`), with multiplications and additions alone: the
+determinant of a singular matrix of small integers is exactly 0. By LU decomposition it is not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdsl_spirv.interpreter.numbers import Array
+
+
+def determinant(a: Array) -> Array:
+    """The determinants (...) of matrices (..., n, n), n from 1 to 4."""
+    size = a.shape[-1]
+    if size == 1:
+        return a[..., 0, 0]
+    if size == 2:
+        return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
+    if size == 3:
+        following, last = (1, 2, 0), (2, 0, 1)
+        one = a[..., 0, :] * (a[..., 1, following] * a[..., 2, last])
+        other = a[..., 0, :] * (a[..., 1, last] * a[..., 2, following])
+        parts = one - other
+        return parts[..., 0] + (parts[..., 1] + parts[..., 2])
+    x, y, z, w = (a[..., 0, column] * _minor(a, 0, column) for column in range(4))
+    return (x - y) + (z - w)
+
+
+def inverse(a: Array) -> Array:
+    """The inverses (..., n, n) of matrices; NaN where the determinant is 0."""
+    size = a.shape[-1]
+    whole = determinant(a)
+    adjugate = np.empty_like(a)
+    for row in range(size):
+        for column in range(size):
+            cofactor = _minor(a, column, row)
+            adjugate[..., row, column] = -cofactor if (row + column) % 2 else cofactor
+    factor = np.where(whole == 0, np.nan, 1 / whole).astype(a.dtype)
+    return adjugate * factor[..., None, None]
+
+
+def _minor(a: Array, row: int, column: int) -> Array:
+    """The determinants without one row and one column."""
+    return determinant(np.delete(np.delete(a, row, -2), column, -1))
