@@ -100,7 +100,12 @@ lavapipe: $(STAMPS)/dev
 glslang: $(STAMPS)/dev
 	@$(BIN)/python scripts/fetch_glslang.py --if-missing
 
-clean:  ## remove what make made (not .lavapipe and .glslang)
+# Mesa's drivers of GPUs that are not there, as compilers; tests that ask them skip without.
+.PHONY: drivers
+drivers: $(STAMPS)/dev  ## fetch Mesa's drivers, to compile for GPUs that are not here
+	@$(BIN)/python scripts/fetch_drivers.py
+
+clean:  ## remove what make made (not .lavapipe, .glslang and .drivers)
 	rm -rf $(VENV) build dist demo-output
 
 $(BIN)/python:

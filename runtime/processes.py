@@ -46,12 +46,15 @@ class Process:
         *arguments: str,
         launcher: Sequence[str] = (),
         environment: dict[str, str] | None = None,
+        quiet: bool = False,
     ):
+        """`quiet` drops what it prints on standard error."""
         python = [*launcher, sys.executable] if launcher else python_command()
         self.process = subprocess.Popen(
             [*python, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
             env=same_modules() | (environment or {}),
             # An interrupt from the terminal is this process's affair, even while the other begins.
             start_new_session=True,
@@ -123,12 +126,13 @@ def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: 
     """The other end: answers what comes until the caller is gone, or the `last` message came."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    # A driver's own output must not end up between the answers.
-    answers = os.fdopen(os.dup(1), "wb")
+    # A driver's own output must not end up between the answers; and a driver that gives up on a
+    # device may close file 0 in place of one that it never opened.
+    messages, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:
         try:
-            message = receive(sys.stdin.buffer)
+            message = receive(messages)
             send(answers, answer(message))
         except (EOFError, BrokenPipeError):
             break

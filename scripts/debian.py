@@ -77,14 +77,14 @@ def _archive() -> str:
     return DEFAULT_ARCHIVE
 
 
-def download(suite: str, packages: list[str], work: Path) -> Path:
-    """Download `packages` and what they depend on, and unpack all of it; returns where to."""
+def _apt(suite: str, work: Path, kind: str = "deb") -> list[str]:
+    """Make `work` a place of apt-get's own for a suite; returns the command that uses it."""
     for folder in ("sources", "lists/partial", "cache/archives/partial"):
         (work / folder).mkdir(parents=True)
     (work / "status").touch()
     base = suite.removesuffix("-backports")
     (work / "sources/suite.sources").write_text(
-        f"Types: deb\nURIs: {_archive()}\nSuites: {' '.join(dict.fromkeys([base, suite]))}\n"
+        f"Types: {kind}\nURIs: {_archive()}\nSuites: {' '.join(dict.fromkeys([base, suite]))}\n"
         f"Components: main\nSigned-By: {KEYRING}\n"
     )
     options = {
@@ -104,7 +104,12 @@ def download(suite: str, packages: list[str], work: Path) -> Path:
     }
     apt = ["apt-get", "-qq", "-y", *(f"-o{key}={value}" for key, value in options.items())]
     command(*apt, "update", "--error-on=any")
-    command(*apt, "--download-only", "-t", suite, "install", *packages)
+    return apt
+
+
+def download(suite: str, packages: list[str], work: Path) -> Path:
+    """Download `packages` and what they depend on, and unpack all of it; returns where to."""
+    command(*_apt(suite, work), "--download-only", "-t", suite, "install", *packages)
     unpacked = work / "unpacked"
     archives = sorted((work / "cache/archives").glob("*.deb"))
     if not archives:
@@ -112,6 +117,17 @@ def download(suite: str, packages: list[str], work: Path) -> Path:
     for archive in archives:
         command("dpkg-deb", "-x", archive, unpacked)
     return unpacked
+
+
+def download_source(suite: str, package: str, work: Path) -> Path:
+    """Download a source package and unpack what its authors released; returns where to."""
+    apt = _apt(suite, work, "deb-src")
+    command("env", "-C", work, *apt, "--download-only", "-t", suite, "source", package)
+    archives = sorted(work.glob("*.orig.tar.*[!c]"))
+    if not archives:
+        raise Unavailable(f"apt-get downloaded no source of {package}")
+    command("tar", "-xf", archives[0], "-C", work)
+    return next(path for path in work.iterdir() if path.name.startswith(f"{package}-"))
 
 
 def libraries_of(unpacked: Path) -> dict[str, Path]:

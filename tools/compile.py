@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.runtime.program import check_place
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Program, check_place
 from xdsl_spirv.tools.program_options import functions_of, jobs_of, limits_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 def compile(arguments: argparse.Namespace) -> int:
     """Compile a model or a module, and say what kernels became of it."""
     check_place(arguments.output)
+    if arguments.drivers or arguments.disassembly:
+        from xdsl_spirv.tools.machine_code import drivers_of, report
+
+        drivers = drivers_of(arguments)
+        arguments.target = arguments.target or drivers[0].target
+        return report(_compiled(arguments), drivers, arguments.disassembly)
+    if arguments.target is None:
+        raise ProgramError("what to compile for is not said", "--target", "give a target or driver")
+    _compiled(arguments)
+    return 0
+
+
+def _compiled(arguments: argparse.Namespace) -> Program:
     if _is_model(arguments.input):
         from xdsl_spirv.tools.models import compile as compile_model
 
@@ -56,7 +70,7 @@ def compile(arguments: argparse.Namespace) -> int:
         print(
             f"{dispatch.kernel}.{dispatch.entry_point}: {grid} workgroups, {size} bytes of SPIR-V"
         )
-    return 0
+    return program
 
 
 def _is_model(path: str) -> bool:

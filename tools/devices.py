@@ -26,6 +26,8 @@ from xdsl_spirv.tools.report import note
 
 def devices(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv devices`: exit status 1 where there is no device."""
+    if arguments.drivers:
+        return _drivers()
     offered = list_devices()
     chosen = list(offered.devices)
     if arguments.device is not None:
@@ -44,6 +46,19 @@ def devices(arguments: argparse.Namespace) -> int:
     note(devices=[summary(info) for info in chosen])
     print("\n\n".join(_text(info) for info in chosen) or "no device")
     return 0 if chosen else 1
+
+
+def _drivers() -> int:
+    """List the drivers that compile for GPUs that are not here, and why others are missing."""
+    from xdsl_spirv.runtime.vulkan.compilers import known
+
+    drivers, unavailable = known()
+    note(drivers=drivers, unavailable=unavailable)
+    for driver in drivers:
+        print(f"{driver.device:14} {driver.title} of Mesa {driver.mesa}; target {driver.target}")
+    for name, why in unavailable.items():
+        print(f"no {name}: {why}")
+    return 0 if drivers else 1
 
 
 def _write_target(arguments: argparse.Namespace, chosen: list[DeviceInfo]) -> int:

@@ -26,6 +26,7 @@ from xdsl_spirv.targets import known, load
 from xdsl_spirv.tools.comparison import Comparison, comparison_of
 from xdsl_spirv.tools.explain_text import text_of
 from xdsl_spirv.tools.explanation import Explanation, explanation_of, refused
+from xdsl_spirv.tools.machine_code import codes_of, drivers_of
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.report import is_wanted, note
 from xdsl_spirv.tools.run_times import Measured
@@ -38,6 +39,9 @@ def explain(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv explain`."""
     for place in (arguments.output, arguments.chrome_trace, arguments.node_data):
         check_place(place)
+    drivers = drivers_of(arguments)
+    if arguments.target is None and drivers and not Path(arguments.input).is_dir():
+        arguments.target = drivers[0].target
     if arguments.target is None and not Path(arguments.input).is_dir():
         from xdsl_spirv.runtime.vulkan.own_target import own_target
 
@@ -232,6 +236,9 @@ def _measured(
     explanation: Explanation, program: Program, arguments: argparse.Namespace
 ) -> Explanation:
     """With the time of each dispatch on a device or from a file, if one is asked for."""
+    if drivers := drivers_of(arguments):
+        codes = codes_of(program, drivers, arguments.disassembly)
+        explanation = replace(explanation, code=codes)
     if arguments.profile:
         from xdsl_spirv.tools.run_times import read_times
 

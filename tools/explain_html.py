@@ -20,6 +20,7 @@ from xdsl_spirv.tools.explain_phases import phases_chart
 from xdsl_spirv.tools.explain_rows import Row, rows_of
 from xdsl_spirv.tools.explain_text import (
     WIDEST,
+    code_rows,
     duration,
     nodes_text,
     percent,
@@ -71,6 +72,7 @@ def page_of(explanation: ExplanationData) -> str:
             _kernels(explanation),
             _layers(explanation, notes),
             _notes(notes),
+            code_html(explanation),
             _details(explanation, notes),
         ]
     parts.append(_coverage(explanation))
@@ -146,6 +148,20 @@ def _bars(explanation: ExplanationData) -> _Bars:
         (lambda entry: entry.layer.operations,),
         lambda value: work(None if value is None else int(value)),
     )
+
+
+def code_html(explanation: ExplanationData) -> str:
+    """What drivers make of the kernels, side by side; nothing where none was asked."""
+    if not explanation.code:
+        return ""
+    head, *rows = code_rows(explanation.code)
+    said = ", ".join(dict.fromkeys(code.driver for code in explanation.code))
+    errors = [f"{c.driver} has no code of {c.kernel}: {c.error}" for c in explanation.code]
+    bad = [escape(text) for text, c in zip(errors, explanation.code, strict=True) if c.error]
+    cells = [[escape(cell) for cell in row] for row in rows]
+    lines = "".join(f'<p class="bad">{text}</p>' for text in bad)
+    inner = table(list(head), cells, head[2:])
+    return f'<h2>Machine code</h2><p class="soft">by {escape(said)}</p>{inner}{lines}'
 
 
 def _kernels(explanation: ExplanationData) -> str:

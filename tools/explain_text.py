@@ -12,7 +12,7 @@ from xdsl_spirv.speech import counted
 from xdsl_spirv.tools.advice import advice_of
 from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
 from xdsl_spirv.tools.explain_rows import Row, rows_of
-from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData, KernelCode
 from xdsl_spirv.tools.lifetimes import in_use
 
 WIDEST = 60
@@ -25,12 +25,19 @@ WITHOUT_KERNEL = {
 """Text for the nodes of a status."""
 
 
+COUNTED = ("seconds", "instructions", "on matrices", "registers", "spilled", "private memory",
+           "Workgroup memory", "side by side", "cycles")  # fmt: skip
+"""The table's columns of numbers; the cycles are the driver's estimate."""
+HEAD = ("kernel", "device", *COUNTED)
+
+
 def text_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> str:
     """The whole explanation; `order` and `group` are passed on to `rows_of`."""
     parts = [_head(explanation), _nodes(explanation)]
     if explanation.layers:
         notes = notes_of(explanation.layers)
         parts += [_table(explanation, rows_of(explanation, order, group), notes), _reasons(notes)]
+        parts.append(code_text(explanation.code) if explanation.code else "")
         parts.append("\n".join(f"advice: {sentence}" for sentence in advice_of(explanation)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -162,6 +169,27 @@ def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[No
     return aligned_table(cells) + note
 
 
+def code_rows(codes: Sequence[KernelCode]) -> list[list[str]]:
+    """The table's cells, the head first; what a driver does not say is empty."""
+    rows: list[list[str]] = [list(HEAD)]
+    for code in codes:
+        r = code.resources
+        numbers = (r.instructions, r.matrix_instructions, r.registers, r.spilled, r.scratch_bytes)
+        numbers += (r.workgroup_bytes, r.subgroups, r.cycles)
+        cells = ["" if number is None else str(number) for number in numbers]
+        seconds = f"{code.seconds:.2f}" if not code.error else "none"
+        rows.append([code.kernel, code.device, seconds, *cells])
+    return rows
+
+
+def code_text(codes: Sequence[KernelCode]) -> str:
+    """The table, and what drivers refused or died of."""
+    drivers = ", ".join(dict.fromkeys(code.driver for code in codes))
+    lines = [f"machine code by {drivers}, which ran nothing:", aligned_table(code_rows(codes))]
+    lines += [f"{c.driver} has no code of {c.kernel}: {c.error}" for c in codes if c.error]
+    return "\n".join(lines)
+
+
 def percent(share: float | None) -> str:
     """
     Returns a share of the whole as percent.
@@ -263,7 +291,7 @@ def ranges(numbers: Sequence[int]) -> str:
 def aligned_table(rows: Sequence[Sequence[str]]) -> str:
     """A table; the first row is the head."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    numeric = {"#", "work", "moved", "roofline", "measured", "share"}
+    numeric = {"#", "work", "moved", "roofline", "measured", "share", *COUNTED}
     lines: list[str] = []
     for row in rows:
         cells = [

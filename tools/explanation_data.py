@@ -13,6 +13,7 @@ from typing import Literal
 from xdsl_spirv.runtime.expressions import Number
 from xdsl_spirv.runtime.layers import Layer
 from xdsl_spirv.runtime.phases import Phase
+from xdsl_spirv.runtime.vulkan.statistics import Resources
 from xdsl_spirv.tools.lifetimes import Lifetime
 
 Status = Literal["kernel", "no kernel", "folded", "supported", "not supported", "not tried"]
@@ -57,6 +58,18 @@ class ExplainedLayer:
 
 
 @dataclass(frozen=True)
+class KernelCode:
+    """A kernel's machine code for a device: what it takes, or else why there is none."""
+
+    kernel: str
+    device: str
+    driver: str
+    seconds: float
+    resources: Resources
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class ExplanationData:
     """Everything that is shown of a model on a target."""
 
@@ -81,6 +94,8 @@ class ExplanationData:
     buffers: tuple[Lifetime, ...] = field(default=(), metadata={"sparse": True})
     phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
     """A run with its copies, where one was measured."""
+    code: tuple[KernelCode, ...] = field(default=(), metadata={"sparse": True})
+    """What drivers make of the kernels, where some were asked."""
 
     @property
     def supported(self) -> bool:

@@ -80,7 +80,7 @@ COMMANDS = {
     ),
     "tune": (
         "Search the fastest schedules on a Vulkan device.",
-        "program_options:tune",
+        "tuning.options:tune",
         "tune:tune",
     ),
     "worker": (

@@ -111,14 +111,14 @@ def compile_to(
     return program
 
 
-def compile(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv compile model.onnx`, or `.gguf`."""
+def compile(arguments: argparse.Namespace) -> Program:
+    """`xdsl-spirv compile model.onnx`, or `.gguf`; returns what it wrote."""
     model = read_model(arguments, arguments.input)
     with tracing(arguments.trace_passes, arguments.input) as trace:
         observe = trace and trace.observe
         program = compile_to(model, arguments, observe)
     program.save(arguments.output, arguments.text)
-    return 0
+    return program
 
 
 def run(arguments: argparse.Namespace) -> int:

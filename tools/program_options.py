@@ -39,7 +39,8 @@ def compile(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "input", metavar="INPUT.onnx|.gguf|.mlir", help="a model, or linalg on tensors"
     )
-    target(command, required=True)
+    target(command, default="needed without --driver")
+    drivers(command)
     dims(command)
     constants(command)
     states(command)
@@ -107,7 +108,8 @@ def explain(command: argparse.ArgumentParser) -> None:
         metavar="MODEL.onnx|.gguf|.mlir|DIR",
         help="a model, or a program made by `compile`",
     )
-    target(command, default="the best device there is")
+    target(command, default="the driver's, or the best device there is")
+    drivers(command)
     dims(command)
     constants(command)
     states(command)
@@ -329,7 +331,8 @@ def generate(command: argparse.ArgumentParser) -> None:
 
 def devices(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", metavar="NAME", help="only vulkan:N, or vulkan for the best")
-    as_json(command, "devices: everything that the loader says of each")
+    as_json(command, "devices: everything that the loader says of each; drivers, unavailable")
+    command.add_argument("--drivers", action="store_true", help="list drivers that only compile")
     command.add_argument(
         "--write-target", metavar="FILE", help="write a target file of the device (the best one)"
     )
@@ -338,91 +341,6 @@ def devices(command: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="workgroups that run at once, where the device does not say",
-    )
-
-
-def tune(command: argparse.ArgumentParser) -> None:
-    as_json(
-        command,
-        "table (the file), contractions (contraction, candidates, statuses, schedule, "
-        "microseconds, default_microseconds, gain, entered), outcomes (of each its candidates)",
-    )
-    from xdsl_spirv.jobs.options import add_options
-
-    command.add_argument("input", metavar="INPUT.mlir", nargs="?", help="linalg on tensors")
-    command.add_argument(
-        "--contraction",
-        action="append",
-        default=[],
-        metavar="MxNxK:T->R",
-        help="a matmul instead: 1024x1024x512:f16->f32 (repeat)",
-    )
-    command.add_argument(
-        "--weight",
-        action="append",
-        default=[],
-        metavar="ARGUMENT",
-        help="an argument that is the same in every run, and packed once (repeat)",
-    )
-    target(command, required=True)
-    command.add_argument(
-        "--device",
-        metavar="NAME",
-        help="vulkan:N, or a resource of workers, as vulkan:nvidia-h200 (the most GPUs of a kind)",
-    )
-    add_options(command)
-    _effort(command)
-    command.add_argument(
-        "--replay", metavar="STORE", help="search among what a store holds, without a device"
-    )
-    command.add_argument(
-        "--page", metavar="FILE.html", help="write the search as a page: the best, times, failures"
-    )
-    command.add_argument(
-        "-o", "--output", metavar="FILE.json", help="the table (where assign-schedule reads it)"
-    )
-
-
-def _effort(command: argparse.ArgumentParser) -> None:
-    """Options for the number of candidates, the duration and the timing of a search."""
-    command.add_argument(
-        "--candidates", type=int, default=64, metavar="N", help="at most (%(default)s)"
-    )
-    command.add_argument(
-        "--runs", type=int, default=20, metavar="N", help="timed for each (%(default)s)"
-    )
-    command.add_argument(
-        "--timeout",
-        type=float,
-        default=20.0,
-        metavar="SECONDS",
-        help="for each run of a candidate (%(default)g)",
-    )
-    command.add_argument(
-        "--seconds", type=float, metavar="N", help="at most for each contraction (no limit)"
-    )
-    command.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="processes that propose and compile candidates (%(default)s)",
-    )
-    command.add_argument(
-        "--until-gain",
-        default="1%",
-        metavar="SHARE",
-        help="end a search where the next step is expected to gain less (1%%)",
-    )
-    command.add_argument(
-        "--no-prune",
-        action="store_true",
-        help="also time what the driver says spills registers or fills a compute unit's memory",
-    )
-    command.add_argument(
-        "--load-ahead",
-        action="store_true",
-        help="have the driver compile kernels in other processes first, for its cache on disk",
     )
 
 
@@ -469,6 +387,21 @@ def target(command: argparse.ArgumentParser, required: bool = False, default: st
         metavar="NAME|FILE",
         help="what to compile for: nvidia-h200, amd-rdna3, lavapipe, ... (a wrong name lists all), "
         "or a target file" + (f" ({default})" if default else ""),
+    )
+
+
+def drivers(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--driver",
+        dest="drivers",
+        action="append",
+        default=[],
+        metavar="DEVICE",
+        help="also have a driver compile the kernels for a GPU that need not be here, and show "
+        "what they take: amd:navi31, intel:bmg, ... (`devices --drivers` lists them; repeat)",
+    )
+    command.add_argument(
+        "--disassembly", metavar="DIR", help="with --driver: write each kernel's machine code there"
     )
 
 

@@ -12,6 +12,7 @@ kernels declare, and another one when later work needs more.
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
@@ -28,8 +29,10 @@ from xdsl_spirv.runtime.vulkan.instance import Instance
 from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, PhysicalDevice
+from xdsl_spirv.runtime.vulkan.pipelines import Pipelines
 from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
+from xdsl_spirv.runtime.vulkan.statistics import Code
 from xdsl_spirv.runtime.vulkan.work import SHARED, Matrix, Step, Work
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.speech import did_you_mean
@@ -193,6 +196,31 @@ class VulkanDevice(Executor[LoadedWork]):
             self.unload(loaded)
             raise
         return loaded
+
+    def compile(self, one: Work) -> Code:
+        """
+        The code of the kernel of one step, on a driver that need not be able to run it.
+
+        Raises what `load` raises for a kernel that the device cannot have.
+        """
+        [step] = one.steps
+        needs = needs_of(one)
+        if missing := self._lacks(one, needs):
+            raise MisfitError(f"{self.info.name} lacks {'; '.join(missing)}", step.entry_point, "")
+        device = LogicalDevice(
+            self.instance, self.physical, self._enabling(needs.values(), True), runs=False
+        )
+        try:
+            size, whole = self._subgroups(one, needs, device)
+            pipelines = Pipelines(device, size, set(whole), statistics=True, texts=True)
+            start = time.perf_counter()
+            [pipeline] = pipelines.of([step], one.kernels)
+            seconds = time.perf_counter() - start
+            tables, texts = pipelines.executables(pipeline), pipelines.representations(pipeline)
+            pipelines.close()
+        finally:
+            device.close()
+        return Code(step.entry_point, seconds, tuple(tables), texts)
 
     def place(self, loaded: LoadedWork, sizes: Mapping[str, int]) -> None:
         """Make room for buffers of these sizes, if they are larger than the present ones."""

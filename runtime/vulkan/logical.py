@@ -51,8 +51,15 @@ GRACE_SECONDS = 5.0
 class LogicalDevice:
     """A VkDevice with exactly the features and extensions of `enabling`."""
 
-    def __init__(self, instance: Instance, physical: PhysicalDevice, enabling: Enabling):
-        self.info = physical.info
+    def __init__(
+        self,
+        instance: Instance,
+        physical: PhysicalDevice,
+        enabling: Enabling,
+        runs: bool = True,
+    ):
+        """Without `runs` there is only what compiling needs: drivers of no device have no more."""
+        self.info, self.runs = physical.info, runs
         self.features = frozenset(enabling.features)
         self.extensions = frozenset(enabling.extensions)
         self.objects: Counter[str] = Counter()
@@ -97,6 +104,9 @@ class LogicalDevice:
 
     def _make_tools(self) -> None:
         assert self.info.queue is not None
+        if not self.runs:
+            self.cache = self.made("PipelineCache", PipelineCacheCreateInfo())
+            return
         self.pool = self.made(
             "CommandPool",
             CommandPoolCreateInfo(
@@ -261,7 +271,7 @@ class LogicalDevice:
         except VulkanError:
             pass
         if not self.abandoned:
-            if self.cache and not self.lost:
+            if self.cache and self.runs and not self.lost:
                 self.save_cache()
             for kind, handle in (
                 ("PipelineCache", self.cache),

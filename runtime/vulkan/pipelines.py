@@ -25,6 +25,7 @@ from xdsl_spirv.runtime.vulkan.structures import (
     DescriptorSetLayoutBinding,
     DescriptorSetLayoutCreateInfo,
     PipelineExecutableInfoKHR,
+    PipelineExecutableInternalRepresentationKHR,
     PipelineExecutablePropertiesKHR,
     PipelineExecutableStatisticKHR,
     PipelineInfoKHR,
@@ -62,13 +63,18 @@ class Pipelines:
         subgroup_size: int | None,
         full_subgroups: Collection[tuple[str, str]] = (),
         statistics: bool = False,
+        texts: bool = False,
     ):
-        """`full_subgroups`: (kernel, entry point) whose workgroups consist of whole subgroups."""
+        """
+        `full_subgroups`: (kernel, entry point) whose workgroups consist of whole subgroups. `texts`
+        has the driver keep what it made of kernels in between, beside its statistics.
+        """
         self.device = device
         self.subgroup_size = subgroup_size
         self.full_subgroups = full_subgroups
         on = {feature.structure for feature in device.features}
         self.statistics = statistics and STATISTICS in on
+        self.texts = texts and STATISTICS in on
         self._modules: dict[str, int] = {}
         self._sets: dict[tuple[int, ...], int] = {}
         self._layouts: dict[tuple[tuple[int, ...], int], int] = {}
@@ -174,6 +180,8 @@ class Pipelines:
         create = ComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
         if self.statistics:
             create.flags = PipelineCreate.CAPTURE_STATISTICS_BIT_KHR
+        if self.texts:
+            create.flags |= PipelineCreate.CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR
         handle = c.c_uint64()
         device = self.device
         try:
@@ -196,20 +204,53 @@ class Pipelines:
         if not self.statistics:
             return []
         device = self.device
-        info = PipelineInfoKHR(pipeline=pipeline.handle)
         tables: list[dict[str, int | float | bool]] = []
-        programs = device.call.all(
-            "vkGetPipelineExecutablePropertiesKHR",
-            *(PipelineExecutablePropertiesKHR, device.handle, pointer(info)),
-        )
-        for index in range(len(programs)):
-            which = PipelineExecutableInfoKHR(pipeline=pipeline.handle, executableIndex=index)
+        for which in self._programs(pipeline):
             rows: Sequence[PipelineExecutableStatisticKHR] = device.call.all(
                 "vkGetPipelineExecutableStatisticsKHR",
                 *(PipelineExecutableStatisticKHR, device.handle, pointer(which)),
             )
             tables.append({row.name.decode("utf-8", "replace"): _value(row) for row in rows})
         return tables
+
+    def representations(self, pipeline: Pipeline) -> dict[str, str]:
+        """The texts that the driver kept of a pipeline's code, by its names of them."""
+        if not self.texts:
+            return {}
+        device, command = self.device, "vkGetPipelineExecutableInternalRepresentationsKHR"
+        found: dict[str, str] = {}
+        for which in self._programs(pipeline):
+            rows: list[PipelineExecutableInternalRepresentationKHR] = device.call.all(
+                command,
+                *(PipelineExecutableInternalRepresentationKHR, device.handle, pointer(which)),
+            )
+            # Now that the sizes are known, the same records are asked for with room for texts.
+            records = array(PipelineExecutableInternalRepresentationKHR, rows)
+            room = [c.create_string_buffer(record.dataSize + 1) for record in records]
+            for record, text in zip(records, room, strict=True):
+                record.pData = pointer(text)
+            count = c.c_uint32(len(rows))
+            if rows:
+                device.call(
+                    command, device.handle, pointer(which), pointer(count), pointer(records)
+                )
+            for record, text in zip(records, room, strict=True):
+                if record.isText:
+                    name = record.name.decode("utf-8", "replace")
+                    found[name] = text.value.decode("utf-8", "replace")
+        return found
+
+    def _programs(self, pipeline: Pipeline) -> list[PipelineExecutableInfoKHR]:
+        """The programs that a pipeline consists of, as a driver is asked for them."""
+        info = PipelineInfoKHR(pipeline=pipeline.handle)
+        programs = self.device.call.all(
+            "vkGetPipelineExecutablePropertiesKHR",
+            *(PipelineExecutablePropertiesKHR, self.device.handle, pointer(info)),
+        )
+        return [
+            PipelineExecutableInfoKHR(pipeline=pipeline.handle, executableIndex=index)
+            for index in range(len(programs))
+        ]
 
     def close(self) -> None:
         for kind, handles in (

@@ -17,6 +17,7 @@ from xdsl_spirv.runtime.vulkan.instance import Instance
 from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
+from xdsl_spirv.runtime.vulkan.statistics import Code
 from xdsl_spirv.runtime.vulkan.work import Work
 from xdsl_spirv.runtime.vulkan.worker import Offered
 
@@ -42,6 +43,16 @@ class _Server:
     def opened(self) -> VulkanDevice:
         assert self.device is not None
         return self.device
+
+    def limit(self, bytes: int) -> None:
+        """Let this process take no more memory than that, and leave no core file."""
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (bytes, bytes))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    def compile(self, work: Work) -> Code:
+        return self.opened.compile(work)
 
     def load(self, work: Work, statistics: bool) -> int:
         self.count += 1

@@ -8,18 +8,28 @@ None, which says neither good nor bad of a kernel.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "registers": ("register count", "vgprs", "vgpr", "numusedvgprs", "gprs", "max live registers"),
-    "spilled": (
-        *("local memory size", "scratch size", "scratch memory size", "spilled vgprs"),
-        *("spilled sgprs", "spill count", "spills to memory", "spills to mem", "spill size"),
+    "registers": (
+        *("register count", "vgprs", "vgpr", "numusedvgprs", "gprs", "number of gprs"),
+        *("max live registers", "registers used", "grf registers"),
     ),
-    "workgroup_bytes": ("shared memory size", "shared size", "shared memory", "lds size"),
-    "subgroups": ("subgroups per simd", "max warps/sm", "occupancy"),
+    "spilled": (
+        *("spilled vgprs", "spilled sgprs", "spill count", "spills", "spills to memory"),
+        *("spills to mem", "spill size", "stp count", "ldp count"),
+    ),
+    "scratch_bytes": ("local memory size", "scratch size", "scratch memory size", "slm size"),
+    "workgroup_bytes": (
+        *("shared memory size", "shared size", "shared memory", "lds size"),
+        "workgroup memory size",
+    ),
+    "subgroups": ("subgroups per simd", "max warps/sm", "occupancy", "max waves per core"),
     "code_bytes": ("binary size", "code size"),
+    "instructions": ("instructions", "instruction count"),
+    "cycles": ("latency", "cycles", "cycle count", "static cycle count"),
 }
 """A field of `Resources` -> the statistics that may give it, in lower case."""
 
@@ -31,8 +41,12 @@ OF_32_BITS = 1 << 32
 @dataclass(frozen=True)
 class Resources:
     """
-    Registers of an invocation, spills (bytes or registers, as the driver counts; 0 is none), bytes
-    of Workgroup memory, subgroups that run side by side, bytes of code.
+    What a kernel takes, None where a driver does not say it.
+
+    Registers of an invocation, values that do not fit into them (bytes where a driver says only how
+    much memory they take), bytes of Workgroup memory, subgroups that run side by side, bytes of
+    code, bytes of private memory, instructions, those on cooperative matrices, and the cycles that
+    the driver's compiler estimates, which compare schedules of one kernel but not kernels.
     """
 
     registers: int | None = None
@@ -40,14 +54,22 @@ class Resources:
     workgroup_bytes: int | None = None
     subgroups: int | None = None
     code_bytes: int | None = None
+    scratch_bytes: int | None = None
+    instructions: int | None = None
+    matrix_instructions: int | None = None
+    cycles: int | None = None
 
     def __str__(self) -> str:
         said = [
             (self.registers, f"{self.registers} registers"),
             (self.spilled, f"{self.spilled} spilled"),
+            (self.scratch_bytes or None, f"{self.scratch_bytes} B of private memory"),
             (self.workgroup_bytes, f"{self.workgroup_bytes} B of Workgroup memory"),
             (self.subgroups, f"{self.subgroups} subgroups side by side"),
             (self.code_bytes, f"{self.code_bytes} B of code"),
+            (self.instructions, f"{self.instructions} instructions"),
+            (self.matrix_instructions, f"{self.matrix_instructions} on matrices"),
+            (self.cycles, f"{self.cycles} cycles"),
         ]
         return ", ".join(text for value, text in said if value is not None)
 
@@ -59,6 +81,8 @@ def resources_of(table: Mapping[str, int | float | bool]) -> Resources:
         name: max((small[key] for key in known if key in small), default=None)
         for name, known in NAMES.items()
     }
+    if figures["spilled"] is None:
+        figures["spilled"] = figures["scratch_bytes"]
     return Resources(**figures)
 
 
@@ -66,7 +90,7 @@ def heaviest(tables: Iterable[Mapping[str, int | float | bool]]) -> Resources:
     """The most that any of several programs takes, and the fewest subgroups side by side."""
     resources = [resources_of(table) for table in tables]
     figures: dict[str, int | None] = {}
-    for name in (field.name for field in fields(Resources)):
+    for name in (one.name for one in fields(Resources)):
         values = [value for one in resources if (value := getattr(one, name)) is not None]
         choose = min if name == "subgroups" else max
         figures[name] = choose(values) if values else None
@@ -91,3 +115,37 @@ def problem(used: Resources, least: Resources, room: int) -> str:
         if 2 * used.subgroups < least.subgroups:
             return f"leaves room for {used.subgroups} subgroups, not {least.subgroups}"
     return ""
+
+
+MATRIX = re.compile(r"\bv_s?wmmac?_|\bdpas|\b[HIDB]MMA\b|\b[hidb]mma\b")
+"""Instructions on cooperative matrices in the machine code of AMD, Intel and NVIDIA."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """
+    What a driver made of a kernel: the seconds that took, statistics of each program, and what it
+    shows of it as text (machine code is the last one), or else why it made nothing.
+    """
+
+    kernel: str
+    seconds: float
+    tables: tuple[Mapping[str, int | float | bool], ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    error: str = ""
+
+    @property
+    def resources(self) -> Resources:
+        return replace(heaviest(self.tables), matrix_instructions=self.matrix_instructions)
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as text; empty where the driver shows none."""
+        shown = [text for name, text in self.texts.items() if "assembly" in name.lower()]
+        return shown[-1] if shown else ""
+
+    @property
+    def matrix_instructions(self) -> int | None:
+        """How many there are; None where the driver shows no machine code."""
+        text = self.assembly
+        return sum(1 for line in text.splitlines() if MATRIX.search(line)) if text else None

@@ -669,6 +669,15 @@ class PipelineExecutableStatisticKHR(Chained):
     value: U64
 
 
+@structure(1000269005)
+class PipelineExecutableInternalRepresentationKHR(Chained):
+    name: Annotated[bytes, c.c_char * 256]
+    description: Annotated[bytes, c.c_char * 256]
+    isText: U32
+    dataSize: Size
+    pData: Pointer
+
+
 @structure(1000128004)
 class DebugUtilsMessengerCreateInfoEXT(Chained):
     flags: U32

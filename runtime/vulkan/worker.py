@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ from xdsl_spirv.runtime.vulkan.work import Work
 STAGES = {
     "open": "opening the device",
     "list": "looking for devices",
+    "compile": "the driver compiles a kernel",
     "load": "the driver compiles kernels, and weights are uploaded",
     "run": "running on the device",
     "run_routine": "running on the device",
@@ -109,10 +110,14 @@ class RemoteWork:
 class Worker(Process):
     """The other process: it does what it is asked, or is ended."""
 
-    def __init__(self) -> None:
-        # If there is no loader, this raises before a process is started.
-        open_library()
-        super().__init__("xdsl_spirv.runtime.vulkan.serve")
+    def __init__(self, launcher: Sequence[str] = ()) -> None:
+        """A `launcher` is a command that starts another one, on a loader of its own."""
+        if not launcher:
+            # If there is no loader, this raises before a process is started.
+            open_library()
+        # Shims print every call that they do not know, whose answers drivers can do without.
+        quiet = bool(launcher)
+        super().__init__("xdsl_spirv.runtime.vulkan.serve", launcher=launcher, quiet=quiet)
 
     def call(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
         """

@@ -175,7 +175,7 @@ def test_what_comes_while_options_are_declared_has_a_status(
     def declare(parser: object) -> None:
         raise error
 
-    monkeypatch.setattr("xdsl_spirv.tools.program_options.tune", declare)
+    monkeypatch.setattr("xdsl_spirv.tools.tuning.options.tune", declare)
     assert main(["tune", "x.mlir"]) == status
 
 

@@ -1,0 +1,173 @@
+"""
+Drivers that compile kernels for devices that this machine does not have.
+
+`scripts/fetch_drivers.py` makes a folder of them: `run DEVICE PROGRAM` starts a program on the
+driver of a device, and `drivers.json` lists the devices. A driver works in a process of its own
+with limits: one that crashes or never ends costs one kernel a message, and is started again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl_spirv.runtime.closing import Closing
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Program, push_constant_bytes
+from xdsl_spirv.runtime.vulkan.device import TIMEOUT
+from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+from xdsl_spirv.runtime.vulkan.programs import constants_of
+from xdsl_spirv.runtime.vulkan.statistics import Code
+from xdsl_spirv.runtime.vulkan.work import Step, Work
+from xdsl_spirv.runtime.vulkan.worker import Worker
+from xdsl_spirv.speech import did_you_mean
+
+VARIABLE = "XDSL_SPIRV_DRIVERS"
+"""An environment variable that names the folder; else it is `FOLDER` here or above."""
+FOLDER = ".drivers"
+MOST_BYTES = 8 << 30
+"""The memory that a driver may take."""
+FETCH = "run scripts/fetch_drivers.py, or name its folder in XDSL_SPIRV_DRIVERS"
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver of a device, its version, and the target that kernels for the device have."""
+
+    folder: Path
+    device: str
+    title: str
+    mesa: str
+    target: str
+
+    @property
+    def launcher(self) -> tuple[str, ...]:
+        """The command that starts a program on this driver."""
+        return str(self.folder / "run"), self.device
+
+    def __str__(self) -> str:
+        return f"{self.device} ({self.title} of Mesa {self.mesa})"
+
+
+def folder() -> Path | None:
+    """Where the drivers are; None where nobody fetched any."""
+    if VARIABLE in os.environ:
+        return Path(os.environ[VARIABLE])
+    above = (Path.cwd(), *Path.cwd().parents)
+    return next((place / FOLDER for place in above if (place / FOLDER).is_dir()), None)
+
+
+def known() -> tuple[list[Driver], dict[str, str]]:
+    """
+    The drivers that are there, and why others are not.
+
+    Raises `ProgramError` where there is no folder of drivers or it cannot be read.
+    """
+    place = folder()
+    if place is None:
+        raise ProgramError("there is no folder of drivers", FOLDER, FETCH)
+    try:
+        if not (place / "drivers.json").exists() and (place / "unavailable").exists():
+            return [], {"drivers": (place / "unavailable").read_text().strip()}
+        data = json.loads((place / "drivers.json").read_text())
+        keys = ("device", "driver", "mesa", "target")
+        drivers = [Driver(place, *(str(row[key]) for key in keys)) for row in data["devices"]]
+        return drivers, {str(name): str(why) for name, why in data["unavailable"].items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        cause = f"the list of drivers cannot be read: {error}"
+        raise ProgramError(cause, str(place), FETCH) from error
+
+
+def find(device: str) -> Driver:
+    """The driver of a device; raises `ProgramError` that lists those that are there."""
+    drivers, unavailable = known()
+    for driver in drivers:
+        if driver.device == device:
+            return driver
+    names = [driver.device for driver in drivers]
+    missing = "; ".join(f"no {name}: {why}" for name, why in unavailable.items())
+    remedy = did_you_mean(device, names, f"name one of {', '.join(names) or 'none'}")
+    raise ProgramError(f"there is no driver of {device!r}", missing, remedy)
+
+
+class Compiler(Closing):
+    """A driver that compiles; a context manager."""
+
+    def __init__(self, driver: Driver):
+        """Raises `VulkanError` where the driver does not start."""
+        self.driver = driver
+        self.worker: Worker | None = None
+        self.info: DeviceInfo = self._started()[1]
+
+    def _started(self) -> tuple[Worker, DeviceInfo]:
+        if self.worker is not None and self.worker.alive:
+            return self.worker, self.info
+        self.worker = Worker(self.driver.launcher)
+        self.worker.call("limit", MOST_BYTES)
+        return self.worker, self.worker.call("open", "vulkan", TIMEOUT, False)
+
+    def compile(self, work: Work, kernels: Iterable[str] | None = None) -> list[Code]:
+        """The code of every kernel of the work, or of some entry points."""
+        wanted = None if kernels is None else set(kernels)
+        codes: list[Code] = []
+        for number in distinct(work.steps):
+            name = work.steps[number].entry_point
+            if wanted is None or name in wanted:
+                codes.append(self._compiled(work, number, name))
+        return codes
+
+    def _compiled(self, work: Work, number: int, name: str) -> Code:
+        try:
+            return self._started()[0].call("compile", _alone(work, number))
+        except (DeviceLostError, DeviceTimeoutError) as error:
+            # What is left of the process is not to be trusted with another kernel.
+            self.close()
+            return Code(name, 0.0, error=error.cause)
+        except ProgramError as error:
+            return Code(name, 0.0, error=error.cause)
+
+    def close(self) -> None:
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+
+def work_of(program: Program) -> Work:
+    """The kernels of a program as work that is compiled only: sizes may be open."""
+    manifest = program.manifest
+    kernels = {kernel.name: kernel for kernel in manifest.kernels}
+    return Work(
+        (),
+        {name: program.code[name].binary for name in kernels},
+        tuple(
+            Step(
+                *(dispatch.kernel, dispatch.entry_point, (1, 1, 1)),
+                tuple((b.set, b.binding, b.buffer) for b in dispatch.bindings),
+                constants_of(dispatch, kernels[dispatch.kernel]),
+                bytes(push_constant_bytes(dispatch)),
+            )
+            for function in (manifest, *manifest.functions)
+            for dispatch in function.dispatches
+        ),
+        manifest.subgroup_size,
+        manifest.target,
+    )
+
+
+def _alone(work: Work, number: int) -> Work:
+    """A step with its kernel only: nothing else has to go to the other process."""
+    step = work.steps[number]
+    kernels = {step.kernel: work.kernels[step.kernel]}
+    return Work((), kernels, (step,), work.subgroup_size, work.target)
+
+
+def distinct(steps: Sequence[Step]) -> list[int]:
+    """The first step of each pipeline."""
+    seen: dict[object, int] = {}
+    for number, step in enumerate(steps):
+        seen.setdefault((step.kernel, step.entry_point, step.constants), number)
+    return list(seen.values())

@@ -1,0 +1,360 @@
+"""
+Mesa's Vulkan drivers as compilers for GPUs that this machine does not have, as scripts/debian.py
+has them: `PREFIX/run DEVICE PROGRAM` starts a program of the machine on a driver that believes it
+has that GPU. It compiles shaders to the GPU's machine code, and runs none.
+
+RADV (25.0) has a null device; the other drivers stand on no-op kernel shims, small libraries that
+answer for the kernel's driver. Those are compiled from Debian's source package of Mesa, with this
+machine's C compiler. PREFIX/drivers.json lists the devices, and says of each driver that could not
+be had why.
+
+    scripts/fetch_drivers.py                   all of them into .drivers
+    scripts/fetch_drivers.py --only radv,anv   some of them
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import debian
+from fetch_lavapipe import C_LIBRARY
+
+STABLE, NEWER = "trixie", "trixie-backports"
+PACKAGES = ["mesa-vulkan-drivers", "libvulkan1", "libstdc++6"]
+BUILD_PACKAGES = ["libdrm-dev", "zlib1g-dev", "python3-mako"]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """
+    A driver: its library's name, the suite it comes from, its shim's name, and the variable that
+    says which GPU there is, with what it is called here -> there, and the target it compiles for.
+    """
+
+    title: str
+    library: str
+    suite: str
+    shim: str | None
+    variable: str
+    devices: dict[str, tuple[str, str]]
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+
+
+DRIVERS = {
+    "radv": Driver(
+        "RADV",
+        "radeon",
+        STABLE,
+        None,
+        "RADV_FORCE_FAMILY",
+        {
+            "amd:navi21": ("NAVI21", "amd-rdna2"),
+            "amd:navi31": ("NAVI31", "amd-rdna3"),
+            "amd:gfx1151": ("GFX1151", "amd-rdna3.5"),
+            "amd:gfx1201": ("GFX1201", "amd-rdna4"),
+        },
+    ),
+    "anv": Driver(
+        "ANV",
+        "intel",
+        NEWER,
+        "intel",
+        "INTEL_STUB_GPU_PLATFORM",
+        {
+            "intel:dg2": ("dg2", "intel-dg2"),
+            "intel:lnl": ("lnl", "intel-lnl"),
+            "intel:bmg": ("bmg", "intel-xe2"),
+        },
+    ),
+    "nvk": Driver(
+        "NVK",
+        "nouveau",
+        NEWER,
+        "nouveau",
+        "NOUVEAU_CHIPSET",
+        {"nvidia:ga102": ("172", "nvidia-ampere")},
+        {"NVK_I_WANT_A_BROKEN_VULKAN_DRIVER": "1"},
+    ),
+    "turnip": Driver(
+        "Turnip",
+        "freedreno",
+        NEWER,
+        "freedreno",
+        "FD_GPU_ID",
+        {"qualcomm:740": ("740", "qualcomm-adreno")},
+    ),
+    "panvk": Driver(
+        "PanVK",
+        "panfrost",
+        NEWER,
+        "panfrost",
+        "PAN_GPU_ID",
+        {"arm:g610": ("a867", "arm-mali")},
+        {"PAN_I_WANT_A_BROKEN_VULKAN_DRIVER": "1"},
+    ),
+    "honeykrisp": Driver(
+        "Honeykrisp", "asahi", NEWER, "asahi", "ASAHI_CHIP", {"apple:m1": ("g13g", "apple-m1")}
+    ),
+}
+
+SHIM_SOURCES = {
+    "nouveau": ["nouveau/drm-shim/nouveau_noop.c"],
+    "freedreno": ["freedreno/drm-shim/freedreno_noop.c"],
+    "panfrost": ["panfrost/drm-shim/panfrost_noop.c"],
+    "intel": [
+        *("intel/tools/intel_noop_drm_shim.c", "intel/dev/intel_device_info.c"),
+        *("intel/dev/intel_hwconfig.c", "intel/dev/intel_kmd.c", "intel/dev/intel_debug.c"),
+        *("intel/dev/i915/intel_device_info.c", "intel/dev/xe/intel_device_info.c"),
+        *("intel/common/intel_gem.c", "intel/common/i915/intel_gem.c"),
+        *("intel/common/xe/intel_gem.c", "util/parson.c"),
+    ],
+}
+UNSUPPORTED = {
+    "asahi": "Mesa 25.0's shim speaks another version of the kernel's interface than the driver",
+}
+COMMON = [
+    "drm-shim/device.c",
+    "drm-shim/drm_shim.c",
+    "c11/impl/threads_posix.c",
+    "c11/impl/time.c",
+    *(
+        f"util/{name}.c"
+        for name in """hash_table set ralloc vma u_debug os_misc log anon_file u_call_once rb_tree
+        simple_mtx u_printf os_file memstream blob mesa-sha1 sha1/sha1 half_float u_process
+        u_cpu_detect u_dl u_math u_worklist bitscan""".split()
+    ),
+]
+FLAGS = """-c -O1 -fPIC -DNDEBUG
+ -w -fvisibility=hidden -ffunction-sections -fdata-sections -D_GNU_SOURCE
+-DUTIL_ARCH_LITTLE_ENDIAN=1 -DUTIL_ARCH_BIG_ENDIAN=0 -DHAVE_STRUCT_TIMESPEC -DHAVE_PTHREAD
+-DHAVE_SECURE_GETENV -DHAVE_ENDIAN_H -DHAVE_MEMFD_CREATE -DHAVE_DLFCN_H -DHAVE_TIMESPEC_GET
+-DHAVE_NOATEXIT -DHAVE___BUILTIN_CLZ -DHAVE___BUILTIN_CLZLL -DHAVE___BUILTIN_CTZ
+-DHAVE___BUILTIN_FFS -DHAVE___BUILTIN_FFSLL -DHAVE___BUILTIN_POPCOUNT
+-DHAVE___BUILTIN_POPCOUNTLL""".split()
+
+RUN = """#!/bin/sh
+# run DEVICE PROGRAM ARGUMENTS...: a program of this machine on a driver that compiles for DEVICE.
+here=$(cd "$(dirname "$0")" && pwd)
+device=$1 program=$2 shim=; shift 2
+case $device in
+{cases}
+  *) echo "no driver here compiles for $device" >&2; exit 2;;
+esac
+case $program in */*) ;; *) program=$(command -v "$program");; esac
+export VK_DRIVER_FILES="$here/$driver.json" VK_ICD_FILENAMES="$here/$driver.json"
+export VK_LOADER_LAYERS_DISABLE='~implicit~' MESA_SHADER_CACHE_DISABLE=true
+exec "$here/lib/{loader}" --argv0 "$program" ${{shim:+--preload "$here/$shim"}} \\
+  --library-path "$here/lib:/usr/lib/{triplet}:/lib/{triplet}" "$(readlink -f "$program")" "$@"
+"""
+
+
+def compiler() -> str:
+    """This machine's C compiler; raises `Unavailable` without one."""
+    for name in (os.environ.get("CC", "cc"), "gcc", "clang"):
+        if shutil.which(name):
+            return name
+    raise debian.Unavailable("this machine has no C compiler, which the shim is built with")
+
+
+class Shims:
+    """Builds shims out of Debian's source package of Mesa, which is fetched for the first one."""
+
+    def __init__(self, work: Path):
+        self.work = work
+        self.failure: debian.Unavailable | None = None
+        self.flags: list[str] = []
+
+    def build(self, name: str, output: Path) -> None:
+        """Build a shim; raises `Unavailable` with the reason."""
+        if name in UNSUPPORTED:
+            raise debian.Unavailable(UNSUPPORTED[name])
+        if self.failure is None and not self.flags:
+            try:
+                self._prepare()
+            except debian.Unavailable as error:
+                self.failure = error
+        if self.failure is not None:
+            raise self.failure
+        sources = [self.source / "src" / path for path in SHIM_SOURCES[name]]
+        if name == "intel":
+            sources += self._generate_intel()
+        objects = self._objects(sources, name)
+        common = self._objects([self.source / "src" / path for path in COMMON], "common")
+        # Only the two files of the shim itself have to be there whole; of Mesa's utilities as
+        # much is taken as they call.
+        archive = self.work / "libutil.a"
+        archive.unlink(missing_ok=True)
+        debian.command("ar", "rcs", archive, *common[2:])
+        debian.command(
+            *(compiler(), "-shared", "-fPIC", "-o", output, *objects, *common[:2]),
+            *("-Wl,--gc-sections", "-Wl,-z,defs", archive, "-lm", "-ldl", "-lpthread"),
+        )
+
+    def _prepare(self) -> None:
+        """Fetch Mesa's source and what its build reads besides."""
+        compiler()
+        self.source = debian.download_source(STABLE, "mesa", self.work / "source")
+        unpacked = debian.download(STABLE, BUILD_PACKAGES, self.work / "tools")
+        self.python_path = unpacked / "usr/lib/python3/dist-packages"
+        include = self.work / "include"
+        include.mkdir()
+        # The headers of a newer C library beside them must not be found.
+        for path in (unpacked / "usr/include").iterdir():
+            if path.name.startswith(("xf86drm", "zlib", "zconf")):
+                shutil.copyfile(path, include / path.name)
+        for path in (unpacked / "usr/include").rglob("zconf.h"):
+            shutil.copyfile(path, include / "zconf.h")
+        shutil.copytree(unpacked / "usr/include/libdrm", include / "libdrm")
+        self.generated = self.work / "generated"
+        (self.generated / "intel/dev").mkdir(parents=True)
+        (self.generated / "git_sha1.h").touch()
+        src = self.source / "src"
+        folders = [self.source / "include", src, src / "util"]
+        folders += [src / "intel" / part for part in (".", "dev", "common")]
+        folders += [
+            self.generated,
+            self.generated / "intel",
+            self.generated / "intel/dev",
+            include,
+            include / "libdrm",
+        ]
+        self.flags = [*FLAGS, *(f"-I{folder}" for folder in folders)]
+
+    def _generate_intel(self) -> list[Path]:
+        """The sources that Mesa's build writes of Intel's devices."""
+        scripts, into = self.source / "src/intel/dev", self.generated / "intel/dev"
+        python = "env", f"PYTHONPATH={self.python_path}", sys.executable
+        sources = [into / "intel_wa.c", into / "intel_device_info_serialize_gen.c"]
+        defs = scripts / "mesa_defs.json"
+        for script, *arguments in (
+            ("gen_wa_helpers.py", defs, into / "intel_wa.h", sources[0]),
+            ("intel_device_info_gen_h.py", into / "intel_device_info_gen.h"),
+            ("intel_device_info_serialize_gen_c.py", sources[1]),
+        ):
+            debian.command(*python, scripts / script, *arguments)
+        return sources
+
+    def _objects(self, sources: list[Path], name: str) -> list[Path]:
+        """Compile what is not compiled yet, on all cores."""
+        folder = self.work / "objects" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        objects = [folder / f"{number}-{path.stem}.o" for number, path in enumerate(sources)]
+        left = [pair for pair in zip(sources, objects, strict=True) if not pair[1].exists()]
+        running = [
+            (source, subprocess.Popen([compiler(), *self.flags, source, "-o", made], stderr=-1))
+            for source, made in left
+            if source.is_file()
+        ]
+        for source, process in running:
+            said = process.communicate()[1].decode(errors="replace")
+            if process.returncode:
+                first = next((x for x in said.splitlines() if "error" in x), said[:200])
+                raise debian.Unavailable(
+                    f"{source.name} does not compile: {first.split(': ', 1)[-1]}"
+                )
+        return [made for made in objects if made.exists()]
+
+
+def lay_out(unpacked: dict[str, Path], prefix: Path, wanted: list[str], work: Path) -> None:
+    """Put the drivers, their libraries and shims, `run` and drivers.json into `prefix`."""
+    triplet, loader = debian.machine()
+    (prefix / "lib").mkdir(parents=True)
+    shims = Shims(work)
+    devices: list[dict[str, str]] = []
+    unavailable: dict[str, str] = {}
+    cases: list[str] = []
+    for name in wanted:
+        driver = DRIVERS[name]
+        try:
+            _add(name, driver, unpacked[driver.suite], prefix, shims)
+        except debian.Unavailable as error:
+            unavailable[name] = str(error)
+            print(f"no {driver.title}: {error}", file=sys.stderr)
+            continue
+        mesa = version(unpacked[driver.suite].parent)
+        for device, (chip, target) in driver.devices.items():
+            facts = {"device": device, "driver": driver.title, "mesa": mesa, "target": target}
+            devices.append(facts)
+            settings = driver.environment | {driver.variable: chip}
+            exports = " ".join(f"{key}={value}" for key, value in settings.items())
+            shim = f" shim={driver.shim}.so" if driver.shim else ""
+            cases.append(f"  {device}) export {exports}; driver={name}{shim};;")
+    if not devices:
+        reasons = "; ".join(f"{name}: {why}" for name, why in unavailable.items())
+        raise debian.Unavailable(reasons)
+    run = prefix / "run"
+    run.write_text(RUN.format(cases="\n".join(cases), loader=loader, triplet=triplet))
+    run.chmod(0o755)
+    (prefix / "lib" / loader).chmod(0o755)
+    listed = {"devices": devices, "unavailable": unavailable}
+    (prefix / "drivers.json").write_text(json.dumps(listed, indent=1) + "\n")
+    probe = "import ctypes; ctypes.CDLL('libvulkan.so.1')"
+    debian.command(run, devices[0]["device"], sys.executable, "-c", probe)
+
+
+def _add(name: str, driver: Driver, unpacked: Path, prefix: Path, shims: Shims) -> None:
+    """Put a driver, what it loads and its shim into `prefix`; raises `Unavailable`."""
+    _, loader = debian.machine()
+    libraries = debian.libraries_of(unpacked)
+    library = f"libvulkan_{driver.library}.so"
+    if library not in libraries:
+        mesa = version(unpacked.parent)
+        raise debian.Unavailable(f"Debian's Mesa {mesa} has no {library} for this machine")
+    if driver.shim:
+        shims.build(driver.shim, prefix / f"{driver.shim}.so")
+    names = debian.closure(["libvulkan.so.1", library], libraries, libraries[loader])
+    names |= set(C_LIBRARY) & libraries.keys() | {loader}
+    for needed in sorted(names - {library}):
+        if not (prefix / "lib" / needed).exists():
+            shutil.copyfile(libraries[needed], prefix / "lib" / needed)
+    shutil.copyfile(libraries[library], prefix / f"{name}.so")
+    icd = {"api_version": "1.4.335", "library_path": f"./{name}.so"}
+    manifest = {"file_format_version": "1.0.1", "ICD": icd}
+    (prefix / f"{name}.json").write_text(json.dumps(manifest))
+
+
+def version(work: Path) -> str:
+    """The version of Mesa among a suite's downloaded packages."""
+    [archive] = (work / "cache/archives").glob("mesa-vulkan-drivers_*.deb")
+    return re.split("[-~+]", archive.name.split("_")[1])[0]
+
+
+def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
+    """Make `prefix` hold the wanted drivers, or raise `Unavailable`."""
+    wanted = list(DRIVERS) if arguments.only is None else arguments.only.split(",")
+    unknown = sorted(set(wanted) - set(DRIVERS))
+    if unknown:
+        known = ", ".join(DRIVERS)
+        raise debian.Unavailable(f"--only {unknown[0]}: the drivers are {known}")
+    suites = dict.fromkeys(DRIVERS[name].suite for name in wanted)
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    debian.machine()
+    with tempfile.TemporaryDirectory(dir=prefix.parent, prefix=f"{prefix.name}-new-") as folder:
+        work, staging = Path(folder, "work"), Path(folder, "prefix")
+        unpacked = {suite: debian.download(suite, PACKAGES, work / suite) for suite in suites}
+        lay_out(unpacked, staging, wanted, work)
+        shutil.rmtree(prefix, ignore_errors=True)
+        os.rename(staging, prefix)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="Fetch Mesa's drivers as compilers for GPUs that are not there, without root."
+    )
+    parser.add_argument(
+        "--only", metavar="NAMES", help=f"separated by commas, of {', '.join(DRIVERS)}"
+    )
+    return debian.main("drivers", parser, fetch, ("run", "drivers.json"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""
+What drivers of GPUs that are not here make of a program's kernels: `--driver` of `compile` and
+`explain`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.runtime.errors import ProgramError
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.program import Program
+    from xdsl_spirv.runtime.vulkan.compilers import Driver
+    from xdsl_spirv.tools.explanation_data import KernelCode
+
+
+def drivers_of(arguments: argparse.Namespace) -> list[Driver]:
+    """The drivers that are asked for."""
+    if not arguments.drivers:
+        if arguments.disassembly:
+            raise ProgramError("no driver is named", "--disassembly", "give --driver DEVICE, too")
+        return []
+    from xdsl_spirv.runtime.vulkan.compilers import find
+
+    return [find(name) for name in dict.fromkeys(arguments.drivers)]
+
+
+def codes_of(
+    program: Program, drivers: Sequence[Driver], disassembly: str | None = None
+) -> tuple[KernelCode, ...]:
+    """What each driver makes of each kernel, those of one kernel side by side."""
+    from xdsl_spirv.runtime.vulkan.compilers import Compiler, work_of
+    from xdsl_spirv.tools.explanation_data import KernelCode
+    from xdsl_spirv.tools.output import write
+
+    work = work_of(program)
+    found: list[KernelCode] = []
+    for driver in drivers:
+        with Compiler(driver) as compiler:
+            codes = compiler.compile(work)
+        for code in codes:
+            found.append(
+                KernelCode(
+                    *(code.kernel, driver.device, str(driver), code.seconds, code.resources),
+                    code.error,
+                )
+            )
+            if disassembly and code.assembly:
+                folder = Path(disassembly, driver.device.replace(":", "-"))
+                folder.mkdir(parents=True, exist_ok=True)
+                write(str(folder / f"{code.kernel}.txt"), code.assembly.encode())
+    order = list(dict.fromkeys(code.kernel for code in found))
+    return tuple(sorted(found, key=lambda code: order.index(code.kernel)))
+
+
+def report(program: Program, drivers: Sequence[Driver], disassembly: str | None) -> int:
+    """Print and note what drivers make of a program; 1 if one of them makes no code of a kernel."""
+    from xdsl_spirv.tools.explain_text import code_text
+    from xdsl_spirv.tools.report import note
+
+    codes = codes_of(program, drivers, disassembly)
+    note(code=codes)
+    print(code_text(codes))
+    return 1 if any(code.error for code in codes) else 0
