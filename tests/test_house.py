@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -38,3 +39,15 @@ def test_sizes_names_and_syntax_are_counted(tmp_path: Path, monkeypatch: pytest.
     assert figures["functions_beyond_60_lines"] == 10
     assert figures["names_that_say_nothing"] == {"each": 600, "found": 10}
     assert figures["operations_with_hand_written_syntax"] == 1
+
+
+def test_the_map_of_tests_names_every_test_of_a_pass():
+    text = (ROOT / "tests" / "README.md").read_text()
+    named = {name for name in re.findall(r"`(?:passes/)?(test_\w+\.py)`", text)}
+    top = {path.name for path in (ROOT / "tests").glob("test_*.py")}
+    passes = {path.name for path in (ROOT / "tests" / "passes").glob("test_*.py")}
+    assert passes - named == set(), "add them to the table in tests/README.md"
+    assert named - passes - top == set(), "the table in tests/README.md names files that are gone"
+    folders = set(re.findall(r"`((?!passes/__init__|\w+\.py)[a-z_]+/)[\w/*.]*`", text))
+    here = {f"{path.name}/" for room in ("tests", "passes") for path in (ROOT / room).iterdir()}
+    assert folders - here == set()
