@@ -47,21 +47,9 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
     for known in targets.load(mapping).component_map:
         if (known.rows, known.columns, known.use, known.lanes) == shape:
             if bits in known.component_bits:
-                lane = _spread(known.lane, form.columns)
-                return lane[:, None] + _spread(known.component, form.columns)
+                lane, component = np.array(known.lane.places), np.array(known.component.places)
+                return (lane[:, None] + component) @ (form.columns, 1)
     return None
-
-
-def _spread(names: tuple[str, ...], columns: int) -> Array:
-    """
-    The step that each number adds to a position, by the row's or column's bit that each of its bits
-    is.
-    """
-    positions = np.zeros(1 << len(names), np.int64)
-    for number, name in enumerate(names):
-        step = 0 if name == "-" else (1 << int(name[1:])) * (columns if name[0] == "r" else 1)
-        positions += (np.arange(positions.size) >> number & 1) * step
-    return positions
 
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:

@@ -1,10 +1,15 @@
 """
 Hash the SPIR-V of many kernels: whether a change of the compiler changed what it emits.
 
-`kernel_hashes.py OUT.json` compiles matrix multiplications for several devices, the `linalg` inputs
-of the FileCheck tests and, with `--models`, the models of installed packages (see
-benchmarks/model_zoo.py). Two files of two revisions are equal if every kernel is equal byte for
-byte; a refusal is compared by its message.
+`kernel_hashes.py OUT.json` compiles matrix multiplications and the `linalg` inputs of the FileCheck
+tests for several targets, runs the passes of every `RUN:` line that makes kernels and, with
+`--models`, compiles the models of installed packages (see benchmarks/model_zoo.py). Files of two
+revisions are equal if every kernel is equal byte for byte; a refusal is compared by its message.
+`--against REFERENCE.json` compares with such a file and fails if a kernel differs.
+
+The tests compile more kernels than these. `FOLDER --record tests/passes` runs each until its first
+kernel would run, and keeps every module that `assign-schedule` takes; `--corpus FOLDER` then hashes
+what becomes of each.
 """
 
 from __future__ import annotations
@@ -14,15 +19,18 @@ import functools
 import hashlib
 import itertools
 import json
+import re
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import xdsl_spirv
+from xdsl_spirv import targets
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGETS = ("lavapipe", "nvidia-h200", "intel-xe2")
 SHAPES = ((64, 64, 64), (1000, 77, 300), (3, 5, 7))
 TYPES = (
     ("f16", "f32", "0.0"),
@@ -40,6 +48,9 @@ func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x
                      outs(%i : tensor<{m}x{n}x{c}>) -> tensor<{m}x{n}x{c}>
   return %r : tensor<{m}x{n}x{c}>
 }}"""
+MAKES_KERNELS = ("assign-schedule", "contraction-to-", "attention-to-", "loops-to-invocations")
+LARGEST = 1 << 20
+"""Bytes of a module that `--record` keeps: larger ones have weights, not more kernels."""
 
 Case = tuple[str, Callable[[], Any]]
 
@@ -58,34 +69,94 @@ def compiled(source: Any, target: str, **options: Any) -> Callable[[], Any]:
     )
 
 
-def text(source: str) -> Callable[[], Any]:
+def parsed(source: str) -> Any:
     from xdsl.parser import Parser
 
-    return lambda: Parser(context(), source).parse_module()
+    return Parser(context(), source).parse_module()
+
+
+def text(source: str) -> Callable[[], Any]:
+    return functools.partial(parsed, source)
+
+
+@functools.cache
+def universe() -> Any:
+    from xdsl.universe import Universe
+
+    return Universe.get_multiverse()
 
 
 def context() -> Any:
     from xdsl.context import Context
-    from xdsl.universe import Universe
 
     dialects = Context()
-    for name, factory in Universe.get_multiverse().all_dialects.items():
+    for name, factory in universe().all_dialects.items():
         dialects.register_dialect(name, factory)
     return dialects
 
 
+def passed(source: str, passes: str) -> Any:
+    """A module behind passes."""
+    from xdsl.passes import PassPipeline
+
+    module = parsed(source)
+    PassPipeline.parse_spec(universe().all_passes, passes).apply(context(), module)
+    return module
+
+
+def unnamed(module: Any) -> dict[str, str]:
+    """The digest of a module, whatever its values are called."""
+    for op in module.walk():
+        for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
+            value.name_hint = None
+    return {"module": digest(str(module).encode())}
+
+
+def lowered(path: Path) -> dict[str, str]:
+    """What becomes of a recorded module."""
+    from xdsl_spirv.compiler.pipeline import lowering, split_after
+    from xdsl_spirv.passes.analysis.target import TARGET
+    from xdsl_spirv.upstream.passes_on_demand import run
+
+    source = path.read_text()
+    module = passed(source, source.splitlines()[0].removeprefix("// "))
+    _, behind = split_after(lowering(module.attributes[TARGET].data), "assign-schedule")
+    run(behind, context(), module)
+    return unnamed(module)
+
+
 def matmuls() -> Iterator[Case]:
-    for target, (m, n, k), (a, c, zero) in itertools.product(TARGETS, SHAPES, TYPES):
+    for target, (m, n, k), (a, c, zero) in itertools.product(targets.names(), SHAPES, TYPES):
         source = text(MATMUL.format(m=m, n=n, k=k, a=a, c=c, zero=zero))
         yield f"mm {m}x{n}x{k} {a} {c} {target}", compiled(source, target)
 
 
-def filechecks() -> Iterator[Case]:
+def parts() -> Iterator[tuple[str, str, int, str]]:
+    """The name and text of each file of the FileCheck tests, and each of its inputs."""
     for path in sorted((ROOT / "tests/filecheck/passes").rglob("*.mlir")):
-        for number, part in enumerate(path.read_text().split("// -----")):
-            if "linalg" in part and "@main" in part and "tensor<" in part:
-                for target in ("lavapipe", "nvidia-h200"):
-                    yield f"filecheck {path.stem} {number} {target}", compiled(text(part), target)
+        whole = path.read_text()
+        for number, part in enumerate(whole.split("// -----")):
+            yield path.stem, whole, number, part
+
+
+def filechecks() -> Iterator[Case]:
+    for name, _, number, part in parts():
+        if "linalg" in part and "@main" in part and "tensor<" in part:
+            for target in ("lavapipe", "nvidia-h200"):
+                yield f"filecheck {name} {number} {target}", compiled(text(part), target)
+
+
+def run_lines() -> Iterator[Case]:
+    for name, whole, number, part in parts():
+        for line, passes in enumerate(re.findall(r"RUN: xdsl-opt %s.* -p '?([^'|]*)", whole)):
+            if any(each in passes for each in MAKES_KERNELS):
+                run = functools.partial(passed, part, passes)
+                yield f"run {name} {number} {line}", lambda run=run: unnamed(run())
+
+
+def recorded(folder: Path) -> Iterator[Case]:
+    for path in sorted(folder.glob("*.mlir")):
+        yield f"recorded {path.stem}", functools.partial(lowered, path)
 
 
 def onnx_models() -> Iterator[Case]:
@@ -100,24 +171,85 @@ def onnx_models() -> Iterator[Case]:
                 yield f"model {model.name} {variant} {target}", compiled(source, target)
 
 
+def record(folder: Path, tests: list[str]) -> None:
+    """Runs tests up to their first kernel, and keeps the modules that `assign-schedule` takes."""
+    import pytest
+
+    from xdsl_spirv.compare import translation
+    from xdsl_spirv.compiler.pipeline import expanded
+    from xdsl_spirv.interpreter.turns import Turns
+    from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
+
+    folder.mkdir(parents=True, exist_ok=True)
+    apply = AssignSchedulePass.apply
+
+    def keep(self: AssignSchedulePass, ctx: Any, op: Any) -> None:
+        source = f"// {self.pipeline_pass_spec()}\n{op}\n"
+        if len(source) <= LARGEST:
+            (folder / f"{digest(source.encode())}.mlir").write_text(source)
+        apply(self, ctx, op)
+
+    def only_pass(module: Any, passes: Any, ctx: Any, **_: Any) -> None:
+        for each in expanded(passes):
+            each.apply(ctx, module)
+        pytest.skip("its passes would be checked now")
+
+    AssignSchedulePass.apply = keep
+    translation.check_passes = only_pass  # pyright: ignore
+    Turns.run = lambda *_: pytest.skip("its kernel would run now")  # pyright: ignore
+    pytest.main(["-q", "-n0", "-p", "no:cacheprovider", *tests])
+
+
+def result_of(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except Exception as error:  # what is refused is compared, too
+        return f"{type(error).__name__}: {error}"[:200]
+
+
+def compare(results: dict[str, Any], reference: Path) -> int:
+    """Prints each case that differs from the reference's, and returns how many do."""
+    known = json.loads(reference.read_text())
+    common = sorted(results.keys() & known)
+    differing = [name for name in common if results[name] != known[name]]
+    for name in differing:
+        print(f"differs: {name}: {known[name]} -> {results[name]}"[:300])
+    print(f"{len(common)} compared, {len(differing)} differ")
+    return len(differing)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--only", default="", help="cases whose name begins so")
+    parser.add_argument("--only", default="", help="an expression that the cases' names begin with")
     parser.add_argument("--models", action="store_true", help="models of installed packages, too")
+    parser.add_argument("--corpus", type=Path, help="modules that --record kept, too")
+    parser.add_argument("--against", type=Path, help="fails where a case of this file differs")
+    parser.add_argument("--record", nargs="+", help="keeps the modules of these tests in OUTPUT")
     options = parser.parse_args()
-    cases = [*matmuls(), *filechecks(), *(onnx_models() if options.models else ())]
-    results: dict[str, Any] = {}
+    if options.record:
+        record(options.output, options.record)
+        return
+    cases = itertools.chain(
+        matmuls(),
+        run_lines(),
+        filechecks(),
+        recorded(options.corpus) if options.corpus else (),
+        onnx_models() if options.models else (),
+    )
+    start, seconds, results = time.process_time(), Counter[str](), dict[str, Any]()
     for name, run in cases:
-        if not name.startswith(options.only):
-            continue
-        try:
-            results[name] = run()
-        except Exception as error:  # what is refused is compared, too
-            results[name] = f"{type(error).__name__}: {error}"[:200]
+        if re.match(options.only, name):
+            results[name] = result_of(run)
+            now = time.process_time()
+            seconds[name.split()[0]] += now - start  # pyright: ignore[reportArgumentType]
+            start = now
     options.output.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
     count = sum(isinstance(result, dict) for result in results.values())
-    print(f"{len(results)} cases, {count} compiled")
+    times = ", ".join(f"{group} {spent:.0f} s" for group, spent in seconds.items())
+    print(f"{len(results)} cases, {count} compiled; processor time: {times}")
+    if options.against and compare(results, options.against):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -12,24 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from xdsl_spirv.speech import did_you_mean, spoken
+from xdsl_spirv.speech import did_you_mean
+from xdsl_spirv.targets.fields import ELEMENT_TYPES as ELEMENT_TYPES
+from xdsl_spirv.targets.fields import Fields
+from xdsl_spirv.targets.fields import TargetError as TargetError
+from xdsl_spirv.targets.linear import Linear
+from xdsl_spirv.targets.model import Model, read_model
 
 SCHEMA_VERSION = 1
 
 MAX_BYTES = 1 << 20
 """Limit of the size of a target file; the largest here has 20 kB."""
-
-ELEMENT_TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
-"""Element types of a cooperative-matrix property: integers say their signedness."""
-
-
-class TargetError(ValueError):
-    """A target that does not exist, or whose file does not follow the schema."""
-
-    def __str__(self) -> str:
-        return spoken(super().__str__())
 
 
 @dataclass(frozen=True)
@@ -130,9 +124,9 @@ class Fragment:
     """
     The component of a matrix that each invocation of `lanes` holds, for components of so many bits.
 
-    Each bit of the invocation's number in the subgroup (`lane`, the lowest first) and of the
-    component's number is a bit of the row (`r0`, `r1`, ...) or the column (`c0`, ...); `-` says
-    that the invocations which differ in it hold the same.
+    The bits of the invocation's number in the subgroup (`lane`) and of the component's number lead
+    to a row and a column; one of a lane that leads nowhere says that the invocations which differ
+    in it hold the same.
     """
 
     use: str
@@ -140,24 +134,13 @@ class Fragment:
     columns: int
     component_bits: tuple[int, ...]
     lanes: int
-    lane: tuple[str, ...]
-    component: tuple[str, ...]
-
-    @property
-    def components(self) -> int:
-        """Components that an invocation holds."""
-        return 1 << len(self.component)
+    lane: Linear
+    component: Linear
 
     def position(self, lane: int, component: int) -> tuple[int, int]:
         """Row and column of a component of an invocation."""
-        bits = [
-            name
-            for names, number in ((self.lane, lane), (self.component, component))
-            for bit, name in enumerate(names)
-            if number >> bit & 1 and name != "-"
-        ]
-        row, column = (sum(1 << int(n[1:]) for n in bits if n[0] == axis) for axis in "rc")
-        return row, column
+        (row, column), (more_rows, more_columns) = self.lane.at(lane), self.component.at(component)
+        return row + more_rows, column + more_columns
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,6 +191,11 @@ class Target:
     """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
     even_fragments: bool
     """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
+    processor: bool
+    """
+    Whether the driver executes kernels on a processor: one subgroup after the other, with few
+    registers, and nothing to do while one waits.
+    """
     keep_loops: bool
     """Whether loops are marked as not to be unrolled: where the driver's compiler pays for it."""
     idle_subgroups: bool
@@ -221,6 +209,8 @@ class Target:
     """False if the driver miscompiles multiplying an f16 by a select of the same value."""
     scalar_results: int
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
+    model: Model
+    """The constants by which times are estimated."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
@@ -298,89 +288,12 @@ def load(name_or_path: str) -> Target:
     except (RecursionError, ValueError) as error:
         raise TargetError(f"{path}: not JSON: {error}") from error
     try:
-        return _target(_Fields(data, ""))
+        return _target(Fields(data, ""))
     except TargetError as error:
         raise TargetError(f"{path}: {error}") from error
 
 
-class _Fields:
-    """A JSON object whose fields are taken one by one, with their type checked."""
-
-    def __init__(self, data: Any, where: str):
-        if not isinstance(data, dict):
-            raise TargetError(f"{where or 'the file'} is not a JSON object")
-        self.data: dict[str, Any] = data
-        self.where = where
-
-    def _name(self, key: str) -> str:
-        return f"{self.where}.{key}" if self.where else key
-
-    def _take(self, key: str, kind: type, default: Any = None) -> Any:
-        value = self.data.get(key, default)
-        if value is None:
-            raise TargetError(f"{self._name(key)} is missing")
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise TargetError(f"{self._name(key)} is {value!r}, not of type {kind.__name__}")
-        return value
-
-    def text(self, key: str, default: str | None = None) -> str:
-        return self._take(key, str, default)
-
-    def element_type(self, key: str) -> str:
-        name = self.text(key)
-        if name not in ELEMENT_TYPES:
-            raise TargetError(
-                f"{self._name(key)} is {name!r}, not one of {', '.join(ELEMENT_TYPES)}"
-            )
-        return name
-
-    def flag(self, key: str, default: bool | None = None) -> bool:
-        return self._take(key, bool, default)
-
-    def positive(self, key: str) -> int:
-        value: int = self._take(key, int)
-        if value < 1:
-            raise TargetError(f"{self._name(key)} is {value}, not at least 1")
-        return value
-
-    def positives(self, key: str, length: int | None = None) -> tuple[int, ...]:
-        values: list[Any] = self._take(key, list)
-        right = length in (None, len(values))
-        if not right or any(type(v) is not int or v < 1 for v in values):
-            count = f"{length} " if length else ""
-            raise TargetError(f"{self._name(key)} is {values}, not {count}positive integers")
-        return tuple(values)
-
-    def indices(self, key: str) -> tuple[int, ...]:
-        """The numbers from 0 in some order."""
-        values: list[Any] = self._take(key, list)
-        if sorted(values) != list(range(len(values))):
-            raise TargetError(
-                f"{self._name(key)} is {values}, not the numbers from 0 in some order"
-            )
-        return tuple(values)
-
-    def numbers(self, key: str) -> dict[str, float]:
-        values: dict[str, Any] = self._take(key, dict)
-        if any(type(v) not in (int, float) or v <= 0 for v in values.values()):
-            raise TargetError(f"{self._name(key)} is {values}, not positive numbers by name")
-        return values
-
-    def fields(self, key: str) -> _Fields:
-        return _Fields(self._take(key, dict), self._name(key))
-
-    def objects(self, key: str) -> list[_Fields]:
-        values: list[Any] = self._take(key, list)
-        return [_Fields(v, f"{self._name(key)}[{i}]") for i, v in enumerate(values)]
-
-    def texts(self, key: str) -> list[str]:
-        values: list[Any] = self._take(key, list)
-        if any(not isinstance(v, str) for v in values):
-            raise TargetError(f"{self._name(key)} is not a list of strings")
-        return values
-
-
-def _property(fields: _Fields) -> CooperativeMatrixProperty:
+def _property(fields: Fields) -> CooperativeMatrixProperty:
     return CooperativeMatrixProperty(
         m=fields.positive("m"),
         n=fields.positive("n"),
@@ -394,25 +307,30 @@ def _property(fields: _Fields) -> CooperativeMatrixProperty:
     )
 
 
-def _fragment(fields: _Fields) -> Fragment:
+def _fragment(fields: Fields) -> Fragment:
     rows, columns = fields.positive("rows"), fields.positive("columns")
-    bits = {"-", *(f"{axis}{bit}" for axis in "rc" for bit in range((rows | columns).bit_length()))}
-    for key in ("lane", "component"):
-        unknown = set(fields.texts(key)) - bits
+    length = (rows | columns).bit_length()
+    places = {f"{axis}{bit}": (1 << bit, 0) for axis in "r" for bit in range(length)}
+    places |= {f"c{bit}": (0, 1 << bit) for bit in range(length)}
+    places["-"] = 0, 0
+    names = {key: fields.texts(key) for key in ("lane", "component")}
+    for key, bits in names.items():
+        unknown = set(bits) - places.keys()
         if unknown:
             raise TargetError(f"{fields.where}.{key} has {min(unknown)!r}, no bit of a position")
-    return Fragment(
-        use=fields.text("use"),
-        rows=rows,
-        columns=columns,
-        component_bits=fields.positives("component_bits"),
-        lanes=fields.positive("lanes"),
-        lane=tuple(fields.texts("lane")),
-        component=tuple(fields.texts("component")),
-    )
+    used = [name for bits in names.values() for name in bits if name != "-"]
+    if len(set(used)) < len(used):
+        twice = next(name for name in used if used.count(name) > 1)
+        raise TargetError(f"{fields.where} has the bit {twice!r} of a position twice")
+    lane, component = (Linear(tuple(places[name] for name in bits)) for bits in names.values())
+    lanes = fields.positive("lanes")
+    if lanes != lane.size:
+        raise TargetError(f"{fields.where}.lane has {len(lane.bits)} bits for {lanes} lanes")
+    bits = fields.positives("component_bits")
+    return Fragment(fields.text("use"), rows, columns, bits, lanes, lane, component)
 
 
-def _candidate(fields: _Fields) -> ScheduleCandidate:
+def _candidate(fields: Fields) -> ScheduleCandidate:
     bits = fields.positive("accumulator_bits") if "accumulator_bits" in fields.data else None
 
     def one_or(name: str) -> int:
@@ -444,7 +362,7 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
     )
 
 
-def _corrections(fields: _Fields) -> Mapping[str, float]:
+def _corrections(fields: Fields) -> Mapping[str, float]:
     factors = fields.fields("corrections").numbers("factors")
     unknown = factors.keys() - set(CORRECTIONS)
     if unknown:
@@ -455,13 +373,14 @@ def _corrections(fields: _Fields) -> Mapping[str, float]:
     return factors
 
 
-def _target(fields: _Fields) -> Target:
+def _target(fields: Fields) -> Target:
     version = fields.positive("schema_version")
     if version != SCHEMA_VERSION:
         raise TargetError(f"schema_version is {version}; this program reads {SCHEMA_VERSION}")
     provenance = fields.fields("provenance")
     subgroup, workgroup = fields.fields("subgroup_size"), fields.fields("workgroup")
     residency = fields.fields("residency")
+    processor = fields.flag("processor", residency.positive("subgroups") == 1)
     copy = "copy_bytes_per_second"
     measured_copy = fields.positive(copy) if copy in fields.data else None
     return Target(
@@ -492,6 +411,7 @@ def _target(fields: _Fields) -> Target:
         merged_parts=fields.numbers("merged_parts") if "merged_parts" in fields.data else {},
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
+        processor=processor,
         keep_loops=fields.flag("keep_loops", default=False),
         idle_subgroups=fields.flag("idle_subgroups", default=True),
         exact_division=fields.flag("exact_division", default=False),
@@ -499,6 +419,7 @@ def _target(fields: _Fields) -> Target:
         scalar_results=(
             fields.positive("scalar_results") if "scalar_results" in fields.data else SCALAR_RESULTS
         ),
+        model=read_model(fields, processor),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
         word_order=(

@@ -16,8 +16,9 @@ from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, is_dynamic
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
-from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
+from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope, StorageClass
 from xdsl_spirv.passes.analysis.sizes import SizeCode
 from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructions
 
@@ -143,7 +144,9 @@ class KernelEmitter(Emitter):
     def pointer(self, memory: SSAValue, indices: Sequence[Index]) -> SSAValue:
         return self.add(ElementPtrOp(memory, [self.index(i) for i in indices]))
 
-    def allocate(self, type: MemRefType, name: str) -> SSAValue:
+    def allocate(self, element: Attribute, shape: Sequence[int], name: str) -> SSAValue:
+        """Workgroup memory."""
+        type = MemRefType(element, shape, memory_space=StorageClassAttr(StorageClass.Workgroup))
         return self.at_top(memref.AllocOp((), (), type), name)
 
     def barrier(self) -> None:

@@ -12,10 +12,8 @@ looked at at all.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from math import inf, log2
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
 from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import Float32Type, MemRefType, f16, f32
@@ -27,12 +25,18 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
     CooperativeMatrixStoreOp,
 )
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_numbers import Fragment, FragmentNumbers
+from xdsl_spirv.passes.kernel.attention_numbers import (
+    EXCESS,
+    LOG2_E,
+    LOWEST,
+    Fragment,
+    FragmentAttention,
+    State,
+)
 from xdsl_spirv.passes.kernel.attention_operands import (
     ROW_MAJOR,
     fragments_of,
@@ -42,38 +46,11 @@ from xdsl_spirv.passes.kernel.attention_operands import (
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
-LOWEST = -3.4028234663852886e38
-"""The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
-
-EXCESS = 8.0
-"""Powers of two that a score may exceed its row's maximum by: f16 holds 2^15, times head sums."""
-
-LOG2_E = log2(2.718281828459045)
-
 Store = Callable[[int, int, Fragment], None]
 """store(strip, column, fragment)"""
 
 
-@dataclass
-class State:
-    """Values that the loop over keys carries: maxima, sums and part of the result by strip."""
-
-    maxima: list[Fragment]
-    sums: list[Fragment]
-    results: list[list[Fragment]]
-
-    def flat(self) -> list[SSAValue]:
-        return [*self.maxima, *self.sums, *(fragment for row in self.results for fragment in row)]
-
-    @classmethod
-    def of(cls, values: Sequence[SSAValue], strips: int) -> State:
-        rest = list(values[2 * strips :])
-        columns = len(rest) // strips
-        results = [rest[i * columns : (i + 1) * columns] for i in range(strips)]
-        return cls(list(values[:strips]), list(values[strips : 2 * strips]), results)
-
-
-class AttentionCode(FragmentNumbers):
+class AttentionCode(FragmentAttention):
     """
     Writes the body of the kernel.
 
@@ -83,17 +60,11 @@ class AttentionCode(FragmentNumbers):
     """
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
-        self.b, self.plan = b, plan
+        super().__init__(b, plan)
         schedule = plan.schedule
-        self.m, self.n, self.k = schedule.instruction.sizes
-        self.strips, self.keys = schedule.strips, schedule.key_tile.data
-        self.accumulator = self.matrix_type(
-            self.m, self.n, f32, CooperativeMatrixUse.MatrixAccumulatorKHR
-        )
         self.carrier = self.matrix_type(
             self.m, self.n, f16, CooperativeMatrixUse.MatrixAccumulatorKHR
         )
-        self.left = self.matrix_type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
         tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
         self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if plan.op.batch > 1 else 0
         subgroup = b.subgroup_id(schedule.subgroups.data)
@@ -101,16 +72,7 @@ class AttentionCode(FragmentNumbers):
         self.tile_row = b.times(tile, schedule.query_tile.data)
         self.row = b.plus(self.tile_row, b.times(subgroup, schedule.rows))
         self._prepare(subgroup)
-        # In units of the exponent of two where nothing is added to scores, so that one multiply-add
-        # makes the exponent of a raw score; else scores are scaled first.
-        scale = plan.op.scale.value.data
-        self.raw = plan.op.mask is None and scale > 0
-        self.factor = scale * LOG2_E if self.raw else LOG2_E
-        mask = plan.op.mask
-        self.mask = None
-        if mask is not None:
-            assert isinstance(mask.type, MemRefType)
-            self.mask = b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
+        self.mask = self.view_mask()
 
     @property
     def components(self) -> int:
@@ -127,9 +89,7 @@ class AttentionCode(FragmentNumbers):
         self.source_v = fragments_of(b, plan, "v", self.batch, self.lane)
         self._begin()
         zero, low = self.splat(0.0), self.splat(LOWEST)
-        count = self.strips
-        state = State([low] * count, [zero] * count, [[zero] * plan.columns for _ in range(count)])
-        self._finish(self._all_keys(state))
+        self._finish(self._all_keys(self.first_state(low, zero, zero, 1)))
 
     def _all_keys(self, state: State) -> State:
         """
@@ -171,10 +131,9 @@ class AttentionCode(FragmentNumbers):
 
     def _tiles(self, lower: Index, upper: Index, state: State, masked: bool) -> State:
         def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            return self._tile(key, State.of(carried, self.strips), masked).flat()
+            return self._tile(key, state.like(carried), masked).flat()
 
-        carried_out = self.b.loop(upper, self.keys, state.flat(), step, "key", lower)
-        return State.of(carried_out, self.strips)
+        return state.like(self.b.loop(upper, self.keys, state.flat(), step, "key", lower))
 
     def _tile(self, key: Index, state: State, masked: bool) -> State:
         scores = self._scores(key)
@@ -185,7 +144,7 @@ class AttentionCode(FragmentNumbers):
                 [self._masked(fragment, strip, j, key) for j, fragment in enumerate(row)]
                 for strip, row in enumerate(scores)
             ]
-        state = self._rescaled(scores, state)
+        state = self.rescaled(scores, state)
         self._powers(scores, state)
         self._values(key, state)
         return state
@@ -202,26 +161,23 @@ class AttentionCode(FragmentNumbers):
         ]
 
     def _scores(self, key: Index) -> list[list[Fragment]]:
-        first = self.b.divided(key, self.n)
-        zero = self.splat(0.0)
-        scores = [[zero] * self.plan.key_fragments for _ in range(self.strips)]
-        for j in range(self.plan.key_fragments):
-            for step in range(self.plan.steps):
-                right = self.source_k.load(self.b.plus(first, j), step)
-                for strip, row in enumerate(scores):
-                    row[j] = self.multiplied(self.q[strip][step], right, row[j])
-        return scores
+        b, first = self.b, self.b.divided(key, self.n)
+
+        def read(j: int) -> Iterator[Fragment]:
+            steps = range(self.plan.steps)
+            return (self.source_k.load(b.plus(first, j), step) for step in steps)
+
+        return self.multiply_keys(self.q, self.plan.key_fragments, read)
 
     def _values(self, key: Index, state: State) -> None:
         """Adds the probabilities times values to the results."""
-        first = self.b.divided(key, self.k)
-        for step in range(self.keys // self.k):
-            lefts = self._lefts(step)
-            for column in range(self.plan.columns):
-                right = self.source_v.load(column, self.b.plus(first, step))
-                for strip, left in enumerate(lefts):
-                    row = state.results[strip]
-                    row[column] = self.multiplied(left, right, row[column])
+        b, first = self.b, self.b.divided(key, self.k)
+
+        def read(step: int) -> Iterator[Fragment]:
+            columns = range(self.plan.columns)
+            return (self.source_v.load(column, b.plus(first, step)) for column in columns)
+
+        self.add_values(self.keys // self.k, read, self._lefts, state.results)
 
     # Scores
 
@@ -276,43 +232,28 @@ class AttentionCode(FragmentNumbers):
 
     # Softmax
 
-    def _rescaled(self, scores: list[list[Fragment]], state: State) -> State:
-        """The state with maxima that hold for these scores."""
-        greatest = self._greatest(scores)
-
-        def new() -> Sequence[SSAValue]:
-            return self._with_maxima(greatest, scores, state).flat()
-
-        if self.plan.schedule.rescale.data == "always":
-            return State.of(new(), self.strips)
-        kept = state.flat()
-        types = [value.type for value in kept]
-        chosen = self.b.choose(self._exceeds(greatest, state), types, new, lambda: kept)
-        self._settle()
-        return State.of(chosen, self.strips)
-
-    def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
+    def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
         """Whether any row of the subgroup needs another maximum."""
         b = self.b
         exponent_factor = self.number(self.factor)
         excess: list[SSAValue] = []
         for values, maxima in zip(greatest, state.maxima, strict=True):
-            for value, maximum in zip(values, self.parts(maxima), strict=True):
+            for value, maximum in zip(values, self.parts(maxima[0]), strict=True):
                 scaled = b.add(arith.MulfOp(value, exponent_factor)) if self.raw else value
                 excess.append(b.add(arith.SubfOp(scaled, maximum)))
         limit = self.number(EXCESS if self.raw else EXCESS / LOG2_E)
-        over = b.add(arith.CmpfOp(reduce(self.greater, excess), limit, "ogt"))
-        return b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
+        return self.any_exceeds(excess, limit)
 
-    def _with_maxima(
+    def with_maxima(
         self, greatest: list[list[SSAValue]], scores: list[list[Fragment]], state: State
     ) -> State:
         """The state with maxima that hold for these scores."""
-        rescaled = State([], [], [])
+        rescaled = State([], [], [], [], [], [])
         for strip, values in enumerate(greatest):
-            maxima, factor = self._renewed(strip, values, scores[strip][0], state.maxima[strip])
-            rescaled.maxima.append(maxima)
-            rescaled.sums.append(self.both(arithmetic.FMulOp, state.sums[strip], factor))
+            (before,), (total,) = state.maxima[strip], state.sums[strip]
+            maxima, factor = self._renewed(strip, values, scores[strip][0], before)
+            rescaled.maxima.append([maxima])
+            rescaled.sums.append([self.both(arithmetic.FMulOp, total, factor)])
             row = state.results[strip]
             rescaled.results.append(
                 [self.both(arithmetic.FMulOp, fragment, factor) for fragment in row]
@@ -323,13 +264,6 @@ class AttentionCode(FragmentNumbers):
         """A score in the unit of maxima; `factor` is the exponent's."""
         return self.b.add(arith.MulfOp(score, factor)) if self.raw else score
 
-    def _lost(self, before: SSAValue, now: SSAValue, factor: SSAValue) -> SSAValue:
-        """The power of two by which sums shrink when a maximum grows."""
-        lost = self.b.add(arith.SubfOp(before, now))
-        return lost if self.raw else self.b.add(arith.MulfOp(lost, factor))
-
-    # The result
-
     # The result
 
     def _finish(self, state: State) -> None:
@@ -337,7 +271,7 @@ class AttentionCode(FragmentNumbers):
         guarded = self.plan.op.nan_to_zero is not None
         store = self._storer()
         for strip in range(self.strips):
-            factor = self._inverse(strip, state.sums[strip])
+            factor = self._inverse(strip, state.sums[strip][0])
             for column, fragment in enumerate(state.results[strip]):
                 value = self.both(arithmetic.FMulOp, fragment, factor)
                 if guarded:
@@ -413,13 +347,6 @@ class AttentionCode(FragmentNumbers):
 
     def _begin(self) -> None:
         """Before the loop over keys."""
-
-    def _settle(self) -> None:
-        """After maxima were looked at, and before probabilities are written."""
-
-    @abstractmethod
-    def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
-        """For each strip the greatest of its fragments, component by component, in some form."""
 
     @abstractmethod
     def _renewed(

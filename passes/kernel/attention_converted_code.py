@@ -13,12 +13,12 @@ from functools import partial, reduce
 from math import inf
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv import arithmetic
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.attention_code import AttentionCode, Fragment, State, Store
+from xdsl_spirv.passes.kernel.attention_code import AttentionCode, Store
+from xdsl_spirv.passes.kernel.attention_numbers import Fragment, State
 from xdsl_spirv.passes.kernel.matrix_functions import each_element, reduce_rows
 
 
@@ -45,10 +45,10 @@ class ConvertedAttentionCode(AttentionCode):
             number = b.plus(first, j)
             hidden: list[SSAValue] = []
             if plan.ragged:
-                hidden.append(b.add(arith.CmpiOp(self._signed(number), b.i32(keys - 1), "sgt")))
+                hidden.append(b.add(arith.CmpiOp(self.signed(number), b.i32(keys - 1), "sgt")))
             if plan.op.offset is not None:
-                last = b.add(arith.AddiOp(self._signed(b.plus(row, i)), b.i32(plan.op.offset)))
-                hidden.append(b.add(arith.CmpiOp(self._signed(number), last, "sgt")))
+                last = b.add(arith.AddiOp(self.signed(b.plus(row, i)), b.i32(plan.op.offset)))
+                hidden.append(b.add(arith.CmpiOp(self.signed(number), last, "sgt")))
             if not hidden:
                 return score
             either = reduce(lambda x, y: b.add(arith.OrIOp(x, y)), hidden)
@@ -56,20 +56,17 @@ class ConvertedAttentionCode(AttentionCode):
 
         return each_element(b, masked, fragment)
 
-    def _signed(self, number: Index) -> SSAValue:
-        return self.b.add(arith.IndexCastOp(self.b.index(number), i32))
-
     def _of_places(self, element: Callable[[Index, Index], SSAValue]) -> Fragment:
         return each_element(self.b, lambda i, j, _: element(i, j), self.splat(0.0))
 
     # Softmax
 
-    def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
+    def greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
         """For each strip one fragment, of the greatest in each place."""
         return [[reduce(lambda x, y: self._each(self.greater, x, y), row)] for row in scores]
 
-    def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
-        return super()._exceeds([self.parts(fragment) for (fragment,) in greatest], state)
+    def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
+        return super().exceeds([self.parts(fragment) for (fragment,) in greatest], state)
 
     def _renewed(
         self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
@@ -80,11 +77,8 @@ class ConvertedAttentionCode(AttentionCode):
         def risen(kept: SSAValue, value: SSAValue) -> SSAValue:
             return self.greater(kept, self._as_maximum(value, factor))
 
-        def shrunk(kept: SSAValue, now: SSAValue) -> SSAValue:
-            return self.power(self._lost(kept, now, factor))
-
         now = self._each(risen, before, of_rows)
-        return now, self._each(shrunk, before, now)
+        return now, self._each(self.shrunk, before, now)
 
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
         """exp(score - maximum), added to the sums, and converted."""
@@ -92,8 +86,8 @@ class ConvertedAttentionCode(AttentionCode):
         for strip, row in enumerate(scores):
             self.probabilities.append([])
             for fragment in row:
-                powers = self._each(self._power_of, fragment, state.maxima[strip])
-                state.sums[strip] = self.both(arithmetic.FAddOp, state.sums[strip], powers)
+                powers = self._each(self._power_of, fragment, *state.maxima[strip])
+                state.sums[strip] = [self.both(arithmetic.FAddOp, *state.sums[strip], powers)]
                 self.probabilities[-1].append(self._converted(powers, self.left))
 
     def _power_of(self, score: SSAValue, maximum: SSAValue) -> SSAValue:

@@ -25,7 +25,7 @@ from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import components_of
+from xdsl_spirv.passes.kernel.elements import HIGH_HALF, WORD_BITS, components_of
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention_lanes import (
     FIRST,
@@ -35,11 +35,6 @@ from xdsl_spirv.passes.schedule.attention_lanes import (
     E,
     LanesPlan,
 )
-
-WORD_BITS = 32
-
-HIGH_HALF = 16
-"""A bfloat16 is the upper half of a binary32 number."""
 
 
 def moved_type(element: Attribute, count: int) -> Attribute:

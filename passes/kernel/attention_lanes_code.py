@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, pairwise
-from math import inf, log2
+from math import inf
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import MemRefType, VectorType, f32, i32
+from xdsl.dialects.builtin import VectorType, f32, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
@@ -26,21 +26,14 @@ from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.group import (
     GroupNonUniformShuffleOp,
-    GroupNonUniformShuffleXorOp,
 )
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import Elements
-from xdsl_spirv.passes.kernel.attention_numbers import Numbers
+from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, LOWEST, Numbers
 from xdsl_spirv.passes.kernel.elements import components_of
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
-from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
+from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged, given_away
 from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N
-
-LOWEST = -3.4028234663852886e38
-"""The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
-
-LOG2_E = log2(2.718281828459045)
 
 Values = list[SSAValue]
 
@@ -373,8 +366,7 @@ class LanesCode(Numbers):
         if second is not None:
             kept = b.select(keeps_first, first, second)
             sent = b.select(keeps_first, second, first)
-        received = GroupNonUniformShuffleXorOp(Scope.Subgroup, sent, b.i32(distance))
-        return self.plus(kept, b.add(received))
+        return given_away(b, kept, sent, distance, self.plus)
 
     def _score(
         self, total: SSAValue, slot: int, first: Index, masked: bool, end: Index
@@ -450,7 +442,7 @@ class LanesCode(Numbers):
         vectors = self._static(plan.sizes.extents[E]) // width
         rows = plan.schedule.subgroups.data * self.rows
         results, totals = (
-            b.allocate(MemRefType(type, [size], memory_space=WORKGROUP), name)
+            b.allocate(type, [size], name)
             for type, size, name in (
                 (VectorType(f32, [width]) if width > 1 else f32, rows * vectors, "of_subgroups"),
                 (VectorType(f32, [2]), rows, "totals"),

@@ -26,19 +26,18 @@ from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.attention_numbers import Words
 from xdsl_spirv.passes.kernel.attention_operands import RowFragments, offset_along
-from xdsl_spirv.passes.kernel.component_places import number_of_bits
+from xdsl_spirv.passes.kernel.component_places import moved_bits
+from xdsl_spirv.passes.kernel.elements import WORD_BITS
 from xdsl_spirv.passes.kernel.packed import Share, zero_of
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
-WORD_BITS = 32
-
 Half: TypeAlias = tuple[SSAValue, int]
 """An element of 16 bits: a word, and which half of it."""
 
-Words: TypeAlias = list[SSAValue]
 Reader: TypeAlias = Callable[[int], Words]
 """The words of the line that is so many lines further."""
 
@@ -161,8 +160,8 @@ class VectorLines:
         self.words = words
         self.piece = VectorType(plan.element, [2])
         self.start = b.plus(offset_along(b, self.layout, 0, batch), self.layout.start)
-        self.lane_row = number_of_bits(b, lane, self.deal.lane_row_bits)
-        self.lane_vector = number_of_bits(b, lane, self.deal.lane_vector_bits)
+        self.lane_row = moved_bits(b, lane, self.deal.lane_row_bits)
+        self.lane_vector = moved_bits(b, lane, self.deal.lane_vector_bits)
         _, _, d, e = plan.extents
         self.width = (e if name == "v" else d) // self.vector
         self.line = plan.line(name)

@@ -9,16 +9,16 @@ from functools import reduce
 from math import inf
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import BFloat16Type, FloatAttr, MemRefType, f16, f32, i32
+from xdsl.dialects.builtin import BFloat16Type, FloatAttr, f16, f32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv import arithmetic, conversion
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.attention_code import LOWEST, AttentionCode, Fragment, State
+from xdsl_spirv.passes.kernel.attention_code import AttentionCode
+from xdsl_spirv.passes.kernel.attention_numbers import LOWEST, Fragment, State
 from xdsl_spirv.passes.kernel.attention_operands import COLUMN_MAJOR, ROW_MAJOR
 from xdsl_spirv.passes.kernel.attention_scratch import Scratch
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
 
 
 class MemoryAttentionCode(AttentionCode):
@@ -37,7 +37,7 @@ class MemoryAttentionCode(AttentionCode):
 
         self.scratch.each_row(lowest)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         # Reads of the last tile's probabilities come before the next writes.
         self.b.subgroup_barrier()
 
@@ -61,7 +61,7 @@ class MemoryAttentionCode(AttentionCode):
             return
         b = self.b
         size, invocations = max(self.m, self.n), self.plan.invocations
-        memory = b.allocate(MemRefType(f32, [size], memory_space=WORKGROUP), "indices")
+        memory = b.allocate(f32, [size], "indices")
         thread = b.thread_id()
         for first in range(0, size, invocations):
             number = b.plus(thread, first)
@@ -81,8 +81,7 @@ class MemoryAttentionCode(AttentionCode):
         """An index, or a difference of two, as f32."""
         if isinstance(number, int):
             return self.number(float(number))
-        integer = self.b.add(arith.IndexCastOp(self.b.index(number), i32))
-        return self.b.add(arith.SIToFPOp(integer, f32))
+        return self.b.add(arith.SIToFPOp(self.signed(number), f32))
 
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
         """-inf where a key is not a key, or comes after what the row may see."""
@@ -123,7 +122,7 @@ class MemoryAttentionCode(AttentionCode):
 
     # Softmax
 
-    def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
+    def greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
         """For each strip, component by component, the greatest of its fragments."""
         maxima: list[list[SSAValue]] = []
         for row in scores:
@@ -143,7 +142,7 @@ class MemoryAttentionCode(AttentionCode):
             value = self._as_maximum(value, factor)
             kept = b.load(scratch.maxima, (at,))
             now = self.greater(kept, value)
-            lost = self._lost(kept, now, factor)
+            lost = self.lost(kept, now)
             b.store(now, scratch.maxima, (at,))
             b.store(self.power(lost), scratch.factors, (at,))
 
@@ -153,12 +152,12 @@ class MemoryAttentionCode(AttentionCode):
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
         """exp(score - maximum), added to the sums, and rounded into Workgroup memory."""
         for strip, row in enumerate(scores):
-            maxima = self.parts(state.maxima[strip])
+            maxima = self.parts(state.maxima[strip][0])
             for j, fragment in enumerate(row):
                 pairs = zip(self.parts(fragment), maxima, strict=True)
                 values = [self.power(self.exponent(score, top)) for score, top in pairs]
                 powers = self.put(values, fragment)
-                state.sums[strip] = self.both(arithmetic.FAddOp, state.sums[strip], powers)
+                state.sums[strip] = [self.both(arithmetic.FAddOp, *state.sums[strip], powers)]
                 self.scratch.store(
                     self.scratch.probabilities,
                     self.scratch.probability(strip, j * self.n),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from math import gcd, log2, prod
+from math import gcd, prod
 
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import Float32Type, MemRefType, TensorType, f32
@@ -24,13 +24,11 @@ from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import moved_type
-from xdsl_spirv.passes.kernel.attention_numbers import Numbers
+from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, Numbers
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.targets import Target
-
-LOG2_E = log2(2.718281828459045)
 
 MOST_SUBGROUPS = 4
 

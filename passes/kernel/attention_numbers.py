@@ -1,25 +1,73 @@
 """
-The arithmetic of every attention's kernel: numbers of f32, and fragments of them.
+The steps of every attention's kernel by matrices: arithmetic on f32 and on fragments, products, the
+state of the loop over keys.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import log2
+from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects.builtin import FloatAttr, MemRefType, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 Fragment: TypeAlias = SSAValue
+
+LOWEST = -3.4028234663852886e38
+"""The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
+
+EXCESS = 8.0
+"""Powers of two that a score may exceed its row's maximum by: f16 holds 2^15, times head sums."""
+
+LOG2_E = log2(2.718281828459045)
+
+
+Words = list[SSAValue]
+
+Reader = Callable[[int], Iterable[Fragment]]
+"""The fragments of a line of keys or values, read one after the other."""
+
+
+@dataclass
+class State:
+    """
+    The values that the loop over keys carries: of each strip the maxima and sums of its rows, and
+    its part of the result; what was read or computed ahead.
+    """
+
+    maxima: list[list[SSAValue]]
+    sums: list[list[SSAValue]]
+    results: list[list[Fragment]]
+    keys: list[Words]
+    values: list[Words]
+    scores: list[list[Fragment]]
+
+    def _parts(self) -> list[list[list[SSAValue]]]:
+        return [self.maxima, self.sums, self.results, self.keys, self.values, self.scores]
+
+    def flat(self) -> list[SSAValue]:
+        return [value for part in self._parts() for row in part for value in row]
+
+    def like(self, values: Sequence[SSAValue]) -> State:
+        """A state of other values in the same order."""
+        left = iter(values)
+        return State(*([[next(left) for _ in row] for row in part] for part in self._parts()))
 
 
 class Numbers:
@@ -44,14 +92,26 @@ class Numbers:
         return self.b.add(math.Exp2Op(exponent))
 
 
-class FragmentNumbers(Numbers, ABC):
-    """Writes arithmetic on fragments, as a whole or component by component."""
+class FragmentAttention(Numbers, ABC):
+    """
+    Writes the steps of an attention by matrices that do not depend on how rows are known.
 
-    accumulator: CooperativeMatrixType
-    raw: bool
-    """Whether scores are not scaled yet: a multiply-add then makes an exponent of one."""
-    factor: float
-    """Factor from the distance of a score to the maximum to an exponent of two."""
+    A row's numbers are fragments, through memory or by instructions (`attention_code`), or numbers
+    in registers (`attention_registers_code`).
+    """
+
+    def __init__(self, b: KernelEmitter, plan: AttentionPlan):
+        self.b, self.plan = b, plan
+        schedule, accumulates = plan.schedule, CooperativeMatrixUse.MatrixAccumulatorKHR
+        self.m, self.n, self.k = schedule.instruction.sizes
+        self.strips, self.keys = schedule.strips, schedule.key_tile.data
+        self.accumulator = self.matrix_type(self.m, self.n, f32, accumulates)
+        self.left = self.matrix_type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
+        # In units of the exponent of two where nothing is done to scores, so that one multiply-add
+        # makes the exponent of a raw score; else scores are scaled first.
+        scale = plan.op.scale.value.data
+        self.raw = plan.op.mask is None and plan.op.cap is None and scale > 0
+        self.factor = scale * LOG2_E if self.raw else LOG2_E
 
     @property
     @abstractmethod
@@ -86,9 +146,101 @@ class FragmentNumbers(Numbers, ABC):
     def multiplied(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
         return self.b.add(CooperativeMatrixMulAddOp(left, right, total))
 
+    def any_exceeds(
+        self, values: Sequence[SSAValue], limit: SSAValue, predicate: str = "ogt"
+    ) -> SSAValue:
+        """Whether any value of the subgroup's invocations is above a limit."""
+        over = self.b.add(arith.CmpfOp(reduce(self.greater, values), limit, predicate))
+        return self.b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
+
+    def signed(self, number: Index) -> SSAValue:
+        """An index as i32."""
+        return self.b.add(arith.IndexCastOp(self.b.index(number), i32))
+
+    def lost(self, before: SSAValue, now: SSAValue) -> SSAValue:
+        """The power of two by which sums shrink when a maximum grows."""
+        lost = self.b.add(arith.SubfOp(before, now))
+        return lost if self.raw else self.times(lost, self.number(self.factor))
+
+    def shrunk(self, before: SSAValue, now: SSAValue) -> SSAValue:
+        """What sums are multiplied by when a maximum grows."""
+        return self.power(self.lost(before, now))
+
     def exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
         """Exponent of two for a score; the maximum is scaled already where scores are raw."""
         b, factor = self.b, self.number(self.factor)
         if self.raw:
             return b.add(math.FmaOp(score, factor, b.add(arith.NegfOp(maximum))))
         return self.times(b.add(arith.SubfOp(score, maximum)), factor)
+
+    def view_mask(self) -> SSAValue | None:
+        """The mask as a row of elements."""
+        mask = self.plan.op.mask
+        if mask is None:
+            return None
+        assert isinstance(mask.type, MemRefType)
+        return self.b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
+
+    def first_state(self, low: SSAValue, zero: SSAValue, empty: Fragment, rows: int) -> State:
+        """The state before the first key, with so many numbers for the rows of a strip."""
+        strips, columns = range(self.strips), self.plan.columns
+        statistics = ([[value] * rows for _ in strips] for value in (low, zero))
+        return State(*statistics, [[empty] * columns for _ in strips], [], [], [])
+
+    def multiply_keys(
+        self, q: list[list[Fragment]], count: int, read: Reader
+    ) -> list[list[Fragment]]:
+        """Scores of `count` fragments of keys for each strip of queries."""
+        zero = self.splat(0.0)
+        scores = [[zero] * count for _ in range(self.strips)]
+        for j in range(count):
+            for step, right in enumerate(read(j)):
+                for strip, row in enumerate(scores):
+                    row[j] = self.multiplied(q[strip][step], right, row[j])
+        return scores
+
+    def add_values(
+        self,
+        count: int,
+        read: Reader,
+        lefts: Callable[[int], list[Fragment]],
+        results: list[list[Fragment]],
+    ) -> None:
+        """Adds the strips' probabilities of each of `count` steps times values."""
+        for step in range(count):
+            left = lefts(step)
+            for column, right in enumerate(read(step)):
+                for strip, row in enumerate(results):
+                    row[column] = self.multiplied(left[strip], right, row[column])
+
+    def rescaled(self, scores: list[list[Any]], state: State) -> State:
+        """The state with maxima that hold for these scores."""
+        greatest = self.greatest(scores)
+
+        def new() -> Sequence[SSAValue]:
+            return self.with_maxima(greatest, scores, state).flat()
+
+        if self.plan.schedule.rescale.data == "always":
+            return state.like(new())
+        kept = state.flat()
+        types = [value.type for value in kept]
+        chosen = self.b.choose(self.exceeds(greatest, state), types, new, lambda: kept)
+        self.settle()
+        return state.like(chosen)
+
+    @abstractmethod
+    def greatest(self, scores: list[list[Any]]) -> list[list[SSAValue]]:
+        """For each strip the greatest of what the invocation has, in some form."""
+
+    @abstractmethod
+    def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
+        """Whether any row of the subgroup needs another maximum."""
+
+    @abstractmethod
+    def with_maxima(
+        self, greatest: list[list[SSAValue]], scores: list[list[Any]], state: State
+    ) -> State:
+        """The state with maxima that hold for these scores."""
+
+    def settle(self) -> None:
+        """After maxima were looked at, and before probabilities are written."""

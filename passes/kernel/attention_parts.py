@@ -9,43 +9,14 @@ brings them to one maximum and adds them up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.attention_lines import Words
-from xdsl_spirv.passes.kernel.attention_numbers import Fragment, FragmentNumbers
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
+from xdsl_spirv.passes.kernel.attention_numbers import FragmentAttention, State
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-
-
-@dataclass
-class State:
-    """
-    The values that the loop over keys carries: of each strip the maxima and sums of its rows, and
-    its part of the result; words that were read ahead.
-    """
-
-    maxima: list[list[SSAValue]]
-    sums: list[list[SSAValue]]
-    results: list[list[Fragment]]
-    keys: list[Words]
-    values: list[Words]
-    scores: list[list[Fragment]]
-
-    def _parts(self) -> list[list[list[SSAValue]]]:
-        return [self.maxima, self.sums, self.results, self.keys, self.values, self.scores]
-
-    def flat(self) -> list[SSAValue]:
-        return [value for part in self._parts() for row in part for value in row]
-
-    def like(self, values: Sequence[SSAValue]) -> State:
-        """A state of other values in the same order."""
-        left = iter(values)
-        return State(*([[next(left) for _ in row] for row in part] for part in self._parts()))
 
 
 class PartsMerge:
@@ -58,7 +29,7 @@ class PartsMerge:
 
     def __init__(
         self,
-        code: FragmentNumbers,
+        code: FragmentAttention,
         plan: AttentionPlan,
         state: State,
         at: tuple[Index, Index, SSAValue],
@@ -71,7 +42,7 @@ class PartsMerge:
         self.count = len(numbers)
         size = plan.workgroup_bytes // 4
         b = code.b
-        self.memory = b.allocate(MemRefType(f32, [size], memory_space=WORKGROUP), "of_parts")
+        self.memory = b.allocate(f32, [size], "of_parts")
         b.when(b.below(0, part), lambda: self._put(part, numbers))
         b.barrier()
 
@@ -107,7 +78,7 @@ class PartsMerge:
         for strip, row in enumerate(state.results):
             own, its = state.maxima[strip], maxima[strip]
             tops = list(map(code.greater, own, its))
-            of_own, of_its = (list(map(self._shrunk, each, tops)) for each in (own, its))
+            of_own, of_its = (list(map(code.shrunk, each, tops)) for each in (own, its))
             merged.maxima.append(tops)
             totals = map(code.times, state.sums[strip], of_own)
             merged.sums.append(list(map(code.plus, totals, map(code.times, sums[strip], of_its))))
@@ -118,9 +89,3 @@ class PartsMerge:
                 added = [code.times(next(left), factor) for factor in second]
                 merged.results[-1].append(code.put(list(map(code.plus, values, added)), fragment))
         return merged
-
-    def _shrunk(self, before: SSAValue, now: SSAValue) -> SSAValue:
-        """The factor of sums when a maximum grows."""
-        code = self.code
-        lost = code.b.add(arith.SubfOp(before, now))
-        return code.power(lost if code.raw else code.times(lost, code.number(code.factor)))

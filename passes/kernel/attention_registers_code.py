@@ -24,47 +24,39 @@ from xdsl.dialects.builtin import (
     MemRefType,
     UnitAttr,
     f32,
-    i32,
 )
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp
+from xdsl_spirv.dialects.schedule import KEEP_LOOP
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv import arithmetic
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_code import EXCESS, LOG2_E, LOWEST
-from xdsl_spirv.passes.kernel.attention_lines import Words, lines_of
-from xdsl_spirv.passes.kernel.attention_numbers import Fragment, FragmentNumbers
-from xdsl_spirv.passes.kernel.attention_operands import offset_along
-from xdsl_spirv.passes.kernel.attention_parts import PartsMerge, State
-from xdsl_spirv.passes.kernel.attention_result import RegisterResult
-from xdsl_spirv.passes.kernel.component_places import (
-    component_places,
-    components_by_row,
-    lane_places,
-    lanes_of_row,
-    rows_of_components,
+from xdsl_spirv.passes.kernel.attention_lines import lines_of
+from xdsl_spirv.passes.kernel.attention_numbers import (
+    EXCESS,
+    LOWEST,
+    Fragment,
+    FragmentAttention,
+    State,
+    Words,
 )
+from xdsl_spirv.passes.kernel.attention_operands import offset_along
+from xdsl_spirv.passes.kernel.attention_parts import PartsMerge
+from xdsl_spirv.passes.kernel.attention_result import RegisterResult
+from xdsl_spirv.passes.kernel.component_places import lane_places
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
 
-class RegisterAttentionCode(FragmentNumbers):
+class RegisterAttentionCode(FragmentAttention):
     """Writes the body of the kernel."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
-        self.b, self.plan = b, plan
+        super().__init__(b, plan)
         schedule = plan.schedule
-        self.m, self.n, self.k = schedule.instruction.sizes
-        self.strips, self.keys = schedule.strips, schedule.key_tile.data
         self.key_parts = schedule.key_parts.data
-        accumulates = CooperativeMatrixUse.MatrixAccumulatorKHR
-        self.accumulator = self.matrix_type(self.m, self.n, f32, accumulates)
-        self.left = self.matrix_type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
         tile, self.batch = self._workgroup()
         subgroup = b.subgroup_id(schedule.subgroups.data)
         self.part = b.remainder(subgroup, self.key_parts)
@@ -74,21 +66,13 @@ class RegisterAttentionCode(FragmentNumbers):
         self.row = b.plus(tile_row, b.times(self.group, schedule.rows))
         fragment = plan.shared_places
         assert fragment is not None
-        self.places = component_places(fragment)
-        self.groups = components_by_row(fragment)
-        self.group_rows = rows_of_components(fragment)
-        self.row_lanes = lanes_of_row(fragment)
+        self.places = fragment.component.places
+        self.group_rows, self.groups = zip(*fragment.component.groups(0).items(), strict=True)
+        self.row_lanes = [1 << bit for bit, _ in fragment.lane.bits_along(1)]
         self.lane_row, self.lane_column = lane_places(b, fragment, self.lane)
-        scale = plan.op.scale.value.data
-        self.raw = plan.op.mask is None and plan.op.cap is None and scale > 0
-        self.factor = scale * LOG2_E if self.raw else LOG2_E
         self.tile_count = ceil_div(plan.extents[1], self.keys)
         self.whole = plan.extents[1] // self.keys
-        mask = plan.op.mask
-        self.mask = None
-        if mask is not None:
-            assert isinstance(mask.type, MemRefType)
-            self.mask = b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
+        self.mask = self.view_mask()
 
     def _workgroup(self) -> tuple[Index, Index]:
         """The numbers of the workgroup's tile of queries and of its matrices."""
@@ -125,21 +109,13 @@ class RegisterAttentionCode(FragmentNumbers):
 
     def write(self) -> None:
         """Writes the whole body."""
-        plan, strips = self.plan, self.strips
+        plan = self.plan
         self.q = self._queries()
         self.source_k = lines_of(self.b, plan, "k", self.batch, self.lane)
         self.source_v = lines_of(self.b, plan, "v", self.batch, self.lane)
         zero, low = self.number(0.0), self.number(LOWEST)
         empty = self.splat(0.0, self.accumulator)
-        rows = len(self.groups)
-        state = State(
-            [[low] * rows for _ in range(strips)],
-            [[zero] * rows for _ in range(strips)],
-            [[empty] * plan.columns for _ in range(strips)],
-            [],
-            [],
-            [],
-        )
+        state = self.first_state(low, zero, empty, len(self.groups))
         begin, end = self._bounds()
         state = self._whole_tiles(begin, state)
         state = self._masked_tiles(begin, end, state)
@@ -204,7 +180,7 @@ class RegisterAttentionCode(FragmentNumbers):
     def _up_to(self, bound: Size) -> Index:
         """The number of keys before that of the subgroup's first row and a bound."""
         b, (_, keys, _, _) = self.b, self.plan.extents
-        seen = b.add(arith.AddiOp(self._signed(self.row), b.i32(bound)))
+        seen = b.add(arith.AddiOp(self.signed(self.row), b.i32(bound)))
         seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
         seen = b.add(arith.MaxSIOp(seen, b.i32(0)))
         return b.add(arith.IndexCastOp(seen, IndexType()))
@@ -237,7 +213,7 @@ class RegisterAttentionCode(FragmentNumbers):
         kept = State(state.maxima, state.sums, state.results, [], [], [])
         late = schedule.rescale.data == "late"
         if not late:
-            kept = self._rescaled(components, kept)
+            kept = self.rescaled(components, kept)
         ahead = self._scores(early) if state.scores else []
         lefts, sums = self._powers(components, kept.maxima)
         if late:
@@ -286,31 +262,24 @@ class RegisterAttentionCode(FragmentNumbers):
         return [read(line) for line in range(count)]
 
     def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
-        zero = self.splat(0.0, self.accumulator)
-        scores = [[zero] * len(keys) for _ in range(self.strips)]
-        for j, words in enumerate(keys):
-            for step, right in enumerate(self.source_k.fragments(words)):
-                for strip, row in enumerate(scores):
-                    row[j] = self.multiplied(self.q[strip][step], right, row[j])
-        return scores
+        fragments = self.source_k.fragments
+        return self.multiply_keys(self.q, len(keys), lambda j: fragments(keys[j]))
 
     def _add_values(
         self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]
     ) -> None:
         """Adds the probabilities times values to the results."""
-        for j, words in enumerate(values):
-            for column, right in enumerate(self.source_v.fragments(words)):
-                for strip, row in enumerate(results):
-                    row[column] = self.multiplied(lefts[strip][j], right, row[column])
+        fragments = self.source_v.fragments
+        of_step = [[row[step] for row in lefts] for step in range(len(values))]
+        self.add_values(
+            len(values), lambda step: fragments(values[step]), of_step.__getitem__, results
+        )
 
     # Scores
 
-    def _signed(self, number: Index) -> SSAValue:
-        return self.b.add(arith.IndexCastOp(self.b.index(number), i32))
-
     def _difference(self, a: Index, c: Index) -> SSAValue:
-        """Difference of two indices, as i32; it may be negative."""
-        return self.b.add(arith.SubiOp(self._signed(a), self._signed(c)))
+        """Of two indices, as i32; it may be negative."""
+        return self.b.add(arith.SubiOp(self.signed(a), self.signed(c)))
 
     def _limits(self, tile: Index) -> list[list[SSAValue]]:
         """For each row the greatest number of a key of the tile that it sees, less the lane's."""
@@ -422,26 +391,12 @@ class RegisterAttentionCode(FragmentNumbers):
 
     # Softmax
 
-    def _greatest(self, scores: list[list[list[SSAValue]]]) -> list[list[SSAValue]]:
+    def greatest(self, scores: list[list[list[SSAValue]]]) -> list[list[SSAValue]]:
         """For each strip, of each row the greatest of the invocation's own scores."""
         return [
             [reduce(self.greater, [part[i] for part in row for i in own]) for own in self.groups]
             for row in scores
         ]
-
-    def _rescaled(self, scores: list[list[list[SSAValue]]], kept: State) -> State:
-        """Maxima, sums and results that hold for these scores."""
-        greatest = self._greatest(scores)
-
-        def new() -> Sequence[SSAValue]:
-            return self._with_maxima(greatest, kept).flat()
-
-        if self.plan.schedule.rescale.data == "always":
-            return kept.like(new())
-        flat = kept.flat()
-        types = [value.type for value in flat]
-        exceeds = self._exceeds(greatest, kept.maxima)
-        return kept.like(self.b.choose(exceeds, types, new, lambda: flat))
 
     def _corrected(
         self,
@@ -451,35 +406,36 @@ class RegisterAttentionCode(FragmentNumbers):
         sums: list[list[SSAValue]],
     ) -> tuple[State, list[list[Fragment]], list[list[SSAValue]]]:
         """The same after powers were computed: of greater maxima where sums say that some are."""
-        b = self.b
-        greatest = reduce(self.greater, [total for row in sums for total in row])
-        over = b.add(arith.CmpfOp(greatest, self.number(2.0**EXCESS), "ugt"))
-        over = b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
+        totals = [total for row in sums for total in row]
+        over = self.any_exceeds(totals, self.number(2.0**EXCESS), "ugt")
         whole = replace(kept, keys=lefts, values=sums)
         flat = whole.flat()
 
         def new() -> Sequence[SSAValue]:
-            state = self._with_maxima(self._greatest(scores), kept)
+            state = self.with_maxima(self.greatest(scores), scores, kept)
             lefts, sums = self._powers(scores, state.maxima)
             return replace(state, keys=lefts, values=sums).flat()
 
         types = [value.type for value in flat]
-        chosen = whole.like(b.choose(over, types, new, lambda: flat))
+        chosen = whole.like(self.b.choose(over, types, new, lambda: flat))
         return replace(chosen, keys=[], values=[]), chosen.keys, chosen.values
 
-    def _exceeds(self, greatest: list[list[SSAValue]], maxima: list[list[SSAValue]]) -> SSAValue:
+    def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
         """Whether any row of the subgroup needs another maximum."""
-        b = self.b
         excess = [
             self.exponent(value, maximum)
-            for values, own in zip(greatest, maxima, strict=True)
+            for values, own in zip(greatest, state.maxima, strict=True)
             for value, maximum in zip(values, own, strict=True)
         ]
-        over = b.add(arith.CmpfOp(reduce(self.greater, excess), self.number(EXCESS), "ogt"))
-        return b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
+        return self.any_exceeds(excess, self.number(EXCESS))
 
-    def _with_maxima(self, greatest: list[list[SSAValue]], state: State) -> State:
-        b, factor = self.b, self.number(self.factor)
+    def with_maxima(
+        self,
+        greatest: list[list[SSAValue]],
+        scores: list[list[list[SSAValue]]],
+        state: State,
+    ) -> State:
+        factor = self.number(self.factor)
         rescaled = State([], [], [], [], [], [])
         for strip, values in enumerate(greatest):
             maxima: list[SSAValue] = []
@@ -488,10 +444,8 @@ class RegisterAttentionCode(FragmentNumbers):
                 value = self.over_row(value, self.greater)
                 if self.raw:
                     value = self.times(value, factor)
-                now = self.greater(before, value)
-                lost = b.add(arith.SubfOp(before, now))
-                maxima.append(now)
-                factors.append(self.power(lost if self.raw else self.times(lost, factor)))
+                maxima.append(self.greater(before, value))
+                factors.append(self.shrunk(before, maxima[-1]))
             rescaled.maxima.append(maxima)
             rescaled.sums.append(list(map(self.times, state.sums[strip], factors)))
             of_components = self.by_row(factors)

@@ -25,14 +25,9 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_operands import ROW_MAJOR, offset_along, stride_of
-from xdsl_spirv.passes.kernel.component_places import (
-    component_places,
-    components_by_row,
-    lane_places,
-    number_of_bits,
-    rows_of_components,
-)
-from xdsl_spirv.passes.kernel.packed import WORD_BITS, as_one
+from xdsl_spirv.passes.kernel.component_places import lane_places, moved_bits
+from xdsl_spirv.passes.kernel.elements import WORD_BITS
+from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
@@ -48,9 +43,8 @@ class RegisterResult:
         self.m, self.n, _ = plan.schedule.instruction.sizes
         fragment = plan.shared_places
         assert fragment is not None
-        self.places = component_places(fragment)
-        self.groups = components_by_row(fragment)
-        self.group_rows = rows_of_components(fragment)
+        self.places = fragment.component.places
+        self.groups = fragment.component.groups(0)
         self.lane_row, _ = lane_places(b, fragment, lane)
 
     def store(self, strip: int, columns: list[list[SSAValue]]) -> None:
@@ -97,9 +91,9 @@ class RegisterResult:
         memory = b.once("result", lambda: FlatViewOp(plan.op.out, moved), "result_vectors")
         layout = plan.layout("result").in_vectors(2, width)
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        own = b.divided(number_of_bits(b, self.lane, plan.lane_columns), width)
+        own = b.divided(moved_bits(b, self.lane, plan.lane_columns), width)
         rows, _, _, size = plan.extents
-        for group, row in zip(self.groups, self.group_rows, strict=True):
+        for row, group in self.groups.items():
             r = b.plus(b.plus(self.row, self.lane_row), strip * self.m + row)
             begin = b.plus(b.plus(start, offset_along(b, layout, 1, r)), own)
             exists = not plan.ends_within or b.below(r, rows)

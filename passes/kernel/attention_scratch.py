@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import MemRefType, f16, f32
+from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
@@ -27,7 +27,6 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_operands import COLUMN_MAJOR, ROW_MAJOR
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 NON_PRIVATE = MemoryAccess.NonPrivatePointer
@@ -61,7 +60,7 @@ class Scratch:
 
     def _memory(self, name: str, shape: list[int], element: Attribute) -> SSAValue:
         b = self.b
-        allocation = b.allocate(MemRefType(element, shape, memory_space=WORKGROUP), name)
+        allocation = b.allocate(element, shape, name)
         return b.at_top(FlatViewOp(allocation, element), f"{name}_elements")
 
     def store(

@@ -37,6 +37,7 @@ from xdsl_spirv.passes.kernel.bit_fields import (
     known_number,
 )
 from xdsl_spirv.passes.kernel.elements import (
+    bfloat16_of_bits,
     components_of,
     constant_of,
     unpack_elements,
@@ -45,9 +46,6 @@ from xdsl_spirv.passes.schedule.tiles import vector_type
 
 MOST_BYTES = 16
 """Bytes of a load."""
-
-HIGH_HALF = 16
-"""A bfloat16 is the upper half of a binary32 number."""
 
 Point: TypeAlias = dict[int, tuple[Index, int]]
 """For each loop where a unit begins, and a number that is added to it."""
@@ -280,10 +278,8 @@ class ComputedOperand:
 
     def _from_bits(self, value: SSAValue, to: Attribute) -> SSAValue:
         """A bfloat16, given as its bits, in a wider type."""
-        b = self.b
-        high = b.add(arith.ShLIOp(b.add(arith.ExtUIOp(value, i32)), b.i32(HIGH_HALF)))
-        single = b.add(arith.BitcastOp(high, f32))
-        return single if to == f32 else b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
+        single = bfloat16_of_bits(self.b, value)
+        return single if to == f32 else self.b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
 
 
 def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:

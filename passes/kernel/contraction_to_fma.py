@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     VectorType,
     f32,
-    i32,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
@@ -31,14 +30,11 @@ from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.collective import ContractionPattern, Operand
-from xdsl_spirv.passes.kernel.elements import ElementCode, components_of
+from xdsl_spirv.passes.kernel.elements import ElementCode, bfloat16_of_bits, components_of
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import vector_type
-
-HIGH_HALF = 16
-"""A bfloat16 is the upper half of a binary32 number."""
 
 
 @dataclass(frozen=True)
@@ -200,9 +196,7 @@ class InvocationCore:
             return value
         if isinstance(to, IntegerType):
             return b.add((arith.ExtSIOp if name.startswith("s") else arith.ExtUIOp)(value, to))
-        bits = b.add(arith.ExtUIOp(value, i32))
-        high = b.add(arith.ShLIOp(bits, b.i32(HIGH_HALF)))
-        single = b.add(arith.BitcastOp(high, f32))
+        single = bfloat16_of_bits(b, value)
         return single if to == f32 else b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
 
     def _products(

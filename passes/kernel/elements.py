@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     VectorType,
+    f32,
     i32,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -35,10 +36,16 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.schedule.plan import moves_together
 from xdsl_spirv.passes.schedule.tiles import StagedTile, vector_type
 
-WORD_BITS = 32
+WORD_BITS, HIGH_HALF = 32, 16
 
 Accumulator: TypeAlias = "SSAValue | tuple[SSAValue, ...]"
 """The accumulator at a place of the result; one for each part of it, if there are several."""
+
+
+def bfloat16_of_bits(b: KernelEmitter, bits: SSAValue) -> SSAValue:
+    """Widens a bfloat16, given as an integer of its bits, to f32."""
+    word = b.add(arith.ExtUIOp(bits, i32))
+    return b.add(arith.BitcastOp(b.add(arith.ShLIOp(word, b.i32(HIGH_HALF))), f32))
 
 
 def components_of(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.component_places import component_places, lane_places
+from xdsl_spirv.passes.kernel.component_places import lane_places
 from xdsl_spirv.passes.kernel.elements import Accumulator, pack_elements
 from xdsl_spirv.targets import Fragment
 
@@ -48,7 +48,7 @@ class FragmentComponents:
 
     def __init__(self, builder: KernelEmitter, fragment: Fragment, lane: SSAValue):
         self.builder = builder
-        self._places = component_places(fragment)
+        self._component = fragment.component
         self._lane = lane_places(builder, fragment, lane)
 
     def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
@@ -67,7 +67,7 @@ class FragmentComponents:
     @property
     def width(self) -> int:
         """Components that follow each other in a row, from a multiple of as many columns on."""
-        return 2 if self._places[1] == (0, 1) else 1
+        return min(2, self._component.run(1))
 
     def whole(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
@@ -80,5 +80,5 @@ class FragmentComponents:
     def _at(self, at: Corner) -> Iterator[Corner]:
         b = self.builder
         row, column = (b.plus(begin, own) for begin, own in zip(at, self._lane, strict=True))
-        for more_rows, more_columns in self._places:
+        for more_rows, more_columns in self._component.places:
             yield b.plus(row, more_rows), b.plus(column, more_columns)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.dialects.linalg.ops import CopyOp
 from xdsl.ir import SSAValue
 
@@ -32,7 +32,6 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Accumulator, ElementCode
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan, moves_together
 
 if TYPE_CHECKING:
@@ -88,9 +87,7 @@ class FragmentTile(ResultTile):
         self.reuses_sums = shape is not None and _is_finished_alone(plan)
         """Whether `scratch` is memory that other slices' sums were read from; it is set then."""
         if shape is not None and not self.reuses_sums:
-            self.scratch = builder.allocate(
-                MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
-            )
+            self.scratch = builder.allocate(type.element_type, shape, "scratch")
         self._scratch_row = builder.times(place.subgroup, self.m) if shape else 0
         self._strips: ResultStrips | None = None
         if plan.stores_rows:

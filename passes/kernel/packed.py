@@ -35,11 +35,10 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.elements import WORD_BITS
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, vector_type
-
-WORD_BITS = 32
 
 
 class Words:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
@@ -25,7 +24,6 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.matrices import MatrixCode
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 
@@ -40,7 +38,7 @@ class ResultStrips:
         moved = vector_type(result.element_type, self.width)
         shape = plan.strip_shape
         self.stride = shape[1]
-        memory = b.allocate(MemRefType(moved, shape, memory_space=WORKGROUP), "strip")
+        memory = b.allocate(moved, shape, "strip")
         self.memory = b.at_top(FlatViewOp(memory, moved), "strip_elements")
         self.begin = b.times(place.subgroup, tile.m * self.stride)
 

@@ -25,7 +25,6 @@ from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
 from xdsl_spirv.passes.kernel.elements import components_of, inline_body
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 
 MOST_AT_A_TIME = 4
@@ -44,8 +43,7 @@ class RowSums:
         self.subgroups = plan.invocations // plan.target.subgroup_size
         if self.placed:
             count = len(self.placed) * plan.schedule.rows.data * self.subgroups
-            type = MemRefType(f32, [count], memory_space=WORKGROUP)
-            self.memory = b.allocate(type, "row_sums")
+            self.memory = b.allocate(f32, [count], "row_sums")
 
     def parts(self, rows: list[Point]) -> list[SSAValue]:
         """The numbers that the invocation adds up, sum by sum and row by row."""

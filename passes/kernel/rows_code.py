@@ -20,13 +20,12 @@ from functools import cached_property, partial, reduce
 from math import prod
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import IntegerType, MemRefType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformFAddOp, GroupNonUniformIAddOp
 from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.layout import Layout
@@ -47,8 +46,6 @@ from xdsl_spirv.passes.kernel.subgroup_reduction import (
 )
 from xdsl_spirv.passes.kernel.unit_sums import DigitSums, UnitSums
 from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
-
-WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
 
 
 @dataclass(frozen=True)
@@ -461,8 +458,7 @@ class RowsKernel:
     def memory(self) -> SSAValue:
         """The partial sums of the workgroup."""
         count = self.plan.partial * prod(self.plan.tile)
-        type = MemRefType(self.type, [count], memory_space=WORKGROUP)
-        return self.b.allocate(type, "partial")
+        return self.b.allocate(self.type, [count], "partial")
 
     def _in_halves(
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType, f32, i32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.passes.emit.emitter import Condition, Index
@@ -22,7 +22,6 @@ from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import IN_EACH_BYTE
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Known, Point
 from xdsl_spirv.passes.kernel.integer_products import RowDigits, Slots
-from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
@@ -46,15 +45,12 @@ class SharedDigits:
         self.b, self.plan, self.operand, self.places = b, plan, operand, places
         rows, digits = plan.schedule.rows.data, plan.schedule.digits.data
         self.quads, self.stride = plan.quads, plan.digits_stride
-
-        def kept(count: int, type: object, name: str) -> SSAValue:
-            return b.allocate(MemRefType(type, [rows * count], memory_space=WORKGROUP), name)  # pyright: ignore
-
-        self.words = kept(digits * self.quads * self.stride, i32, "digits")
+        count = rows * self.quads * self.stride
+        self.words = b.allocate(i32, [digits * count], "digits")
         self.sums: SSAValue | None = None
         if plan.keeps_sums:
-            self.sums = kept(self.quads * self.stride, f32, "sums_of_quads")
-        self.scales = kept(self.stride, f32, "scales_of_digits")
+            self.sums = b.allocate(f32, [count], "sums_of_quads")
+        self.scales = b.allocate(f32, [rows * self.stride], "scales_of_digits")
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:

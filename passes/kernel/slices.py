@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import IntegerType, MemRefType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv.arithmetic import FAddOp, IAddOp
@@ -29,7 +29,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Operand
 from xdsl_spirv.passes.kernel.result_tile import Place
-from xdsl_spirv.passes.kernel.staging import WORKGROUP, TileInMemory
+from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
@@ -71,8 +71,7 @@ class SliceSums:
         if self.in_tile is None:
             if in_rows:
                 shape = shape[0] * shape[1], shape[2]
-            room = MemRefType(type.element_type, shape, memory_space=WORKGROUP)
-            self.memory = builder.allocate(room, "partial_sums")
+            self.memory = builder.allocate(type.element_type, shape, "partial_sums")
         in_slice = builder.plus(builder.times(place.subgroup_row, columns), place.subgroup_column)
         self.first = builder.times(in_slice, self.together)
         self._lies_in_rows_of(shape[-1])

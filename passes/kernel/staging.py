@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr, MemRefType, VectorType, i8, i32
+from xdsl.dialects.builtin import IntAttr, VectorType, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
@@ -28,11 +27,11 @@ from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixLayout,
     CooperativeMatrixUse,
     MemoryAccess,
-    StorageClass,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.elements import apply_prologue, pack_elements, unpack_elements
 from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.k_order import KOrder
 
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
-
-WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
 
 PACKED = 4
 """Elements in a word of a packed operand."""
@@ -92,10 +89,10 @@ class TileInMemory(ABC):
     def allocate(self, buffers: int) -> None:
         """Room for so many tiles; `use` says which of them is meant from then on."""
         tile, moved = self.tile, self.tile.piece_type
-        room = MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP)
-        memories = [self.builder.allocate(room, f"{self.name}_tile") for _ in range(buffers)]
+        shape, name = [tile.shape[0], tile.stride], f"{self.name}_tile"
+        memories = [self.builder.allocate(moved, shape, name) for _ in range(buffers)]
         self.buffers = [
-            self.builder.at_top(FlatViewOp(memory, moved), f"{self.name}_tile_elements")
+            self.builder.at_top(FlatViewOp(memory, moved), f"{name}_elements")
             for memory in memories
         ]
         self.memory = self.buffers[0]
@@ -438,9 +435,5 @@ class StagedOperand(TileInMemory):
 
 def place_in(b: KernelEmitter, order: KOrder, number: Index) -> Index:
     """The place in a K tile of an element."""
-    groups = b.divided(number, order.group)
-    place: Index = b.times(groups, order.group)
-    for first, bits, weight in order.pieces():
-        part = b.remainder(b.divided(number, 1 << first), 1 << bits)
-        place = b.plus(place, b.times(part, weight))
-    return place
+    groups = b.times(b.divided(number, order.group), order.group)
+    return moved_bits(b, number, order.places.bits_along(0), groups)

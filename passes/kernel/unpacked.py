@@ -20,7 +20,7 @@ from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import components_of
+from xdsl_spirv.passes.kernel.elements import WORD_BITS, components_of
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
 from xdsl_spirv.passes.kernel.staging import CHUNK, TileInMemory
@@ -28,7 +28,7 @@ from xdsl_spirv.passes.kernel.unit_code import UnitCode
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile, vector_type
 
-WORD_BITS, MOST_BITS = 32, 128
+MOST_BITS = 128
 
 
 class PlaneSource:

@@ -17,6 +17,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.unpacking import VECTOR
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.unit_code import UnitCode
 from xdsl_spirv.passes.kernel.unpacked import UnitSource
@@ -60,43 +61,31 @@ class UnpackedFragments:
             builder, tile.unpacking, batch, split, builder.remainder(share, split)
         )
         self.own = builder.plus(builder.divided(share, split), first_unit)
-        outer = {"c": "r", "r": "c"}[self.axis]
-        component = tile.fragment.component
-        self.slots = [self._of_component(number, outer) for number in range(1 << len(component))]
+        outer = 1 - self.axis
+        self.slots = [place[outer] for place in tile.fragment.component.places]
         self.lines = self._lines(first, count, outer)
         self.held = self.groups * sum(map(len, self.lines)) * self.source.loads
         """Values that wait where it reads ahead."""
         self.waiting: list[SSAValue] = []
         self._units: list[list[dict[int, tuple[UnitCode, Condition]]]] = []
 
-    def _of_lane(self, axis: str) -> Index:
-        """
-        The part of a place along an axis that follows from the invocation's number; K's in units.
-        """
+    def _of_lane(self, axis: int) -> Index:
+        """What the invocation's number says of its place along an axis; K's in units."""
         b, fragment = self.builder, self.tile.fragment
         assert fragment is not None
+        bits = fragment.lane.bits_along(axis)
+        if axis == self.axis:
+            bits = [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]
         place: Index = 0
-        parts = 0
-        for bit, name in enumerate(fragment.lane):
-            if name[0] == axis:
-                weight = 1 << (parts if axis == self.axis else int(name[1:]))
-                value = b.remainder(b.divided(self.lane, 1 << bit), 2)
-                place = b.plus(place, b.times(value, weight))
-                parts += 1
+        for bit in bits:
+            place = moved_bits(b, self.lane, [bit], place)
         return place
 
-    def _of_component(self, number: int, axis: str) -> int:
-        """The part of a place along an axis that follows from a component's number."""
-        fragment = self.tile.fragment
-        assert fragment is not None
-        names = enumerate(fragment.component)
-        return sum((number >> bit & 1) << int(name[1:]) for bit, name in names if name[0] == axis)
-
-    def _lines(self, first: Index, count: int, axis: str) -> list[dict[int, Index]]:
+    def _lines(self, first: Index, count: int, axis: int) -> list[dict[int, Index]]:
         """By fragment, the rows or columns that the invocation holds, by their place in it."""
         b, tile, fragment = self.builder, self.tile, self.tile.fragment
         assert fragment is not None
-        size = fragment.rows if axis == "r" else fragment.columns
+        size = (fragment.rows, fragment.columns)[axis]
         own = b.plus(b.times(first, size), self._of_lane(axis))
         lines: list[dict[int, Index]] = []
         for number in range(count):

@@ -17,7 +17,6 @@ from typing import Any
 from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import (
     BFloat16Type,
-    MemRefType,
     i1,
 )
 from xdsl.ir import Operation, SSAValue
@@ -25,8 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.dialects.spirv import group as spirv_group
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.passes.analysis.combinations import (
     NEUTRAL,
     UNROLLED,
@@ -42,8 +40,6 @@ from xdsl_spirv.targets import Target
 
 READ_BY_EACH = 8
 """Partial results that every invocation reads, rather than a part of them and what others did."""
-
-WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
 
 
 GROUP_ARITHMETIC: dict[type[Operation], type[spirv_group.GroupArithmetic]] = {
@@ -302,8 +298,7 @@ class Lanes:
         One of the invocations that have the same result `writes` it: all at once would be a race.
         """
         b = self.b
-        type = MemRefType(combination.type, [count], memory_space=WORKGROUP)
-        memory = b.allocate(type, "partial")
+        memory = b.allocate(combination.type, [count], "partial")
         b.barrier()
         b.when(writes, lambda: b.store(value, memory, [number]))
         b.barrier()
@@ -322,8 +317,8 @@ class Lanes:
         eighth of them adding up the others' until few are left.
         """
         b, count = self.b, self.size
-        type = MemRefType(combination.type, [count * self.rows], memory_space=WORKGROUP)
-        memory = b.remembered(("partial", type), 0, lambda: b.allocate(type, "partial"))
+        of_all = "partial", combination.type, count * self.rows
+        memory = b.remembered(of_all, 0, lambda: b.allocate(of_all[1], [of_all[2]], "partial"))
 
         def total(first: Index, step: int, count: int) -> SSAValue:
             places = [b.plus(first, k * step * self.rows) for k in range(count)]

@@ -13,21 +13,16 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.passes.analysis.loops_access import crossing, tile_grid
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import Nest
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.loops.code import LoopsCode
 from xdsl_spirv.passes.loops.stores import store_elements
-
-WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
 
 
 class Tiles:
@@ -47,10 +42,7 @@ class Tiles:
         self.others = [axis for axis in range(len(nest.shape)) if axis not in axes]
         self.grid = tile_grid(nest, axes, self.size)
         self.memory = [
-            self.b.allocate(
-                MemRefType(array.element, [self.size * (self.size + 1)], memory_space=WORKGROUP),
-                "tile",
-            )
+            self.b.allocate(array.element, [self.size * (self.size + 1)], "tile")
             for array, _ in nest.results
         ]
 

@@ -294,7 +294,7 @@ def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) 
     from xdsl_spirv.passes.schedule.rows_candidates import rows_or_reason
 
     rows = rows_or_reason(contraction, target)
-    matrices = target.measured_copy is not None and target.residency.subgroups > 1
+    matrices = target.measured_copy is not None and not target.processor
     if isinstance(rows, str) or not matrices or not target.properties_for(contraction.types):
         return rows
     plan_of_rows = RowsPlan(contraction, rows, target)

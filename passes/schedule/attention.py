@@ -238,7 +238,7 @@ class AttentionPlan:
     def rows_held(self) -> int:
         """Rows of a fragment of scores of which an invocation has components."""
         assert self.shared_places is not None
-        return 1 << sum(name[0] == "r" for name in self.shared_places.component)
+        return len(self.shared_places.component.values(0))
 
     @property
     def probability_row(self) -> int:
@@ -271,7 +271,7 @@ class AttentionPlan:
         m, n, k = self.schedule.instruction.sizes
         scores = self.target.fragment("Acc", (m, n), 32)
         left = self.target.fragment("A", (m, k), bit_width(self.element))
-        if n != k or scores is None or left is None or "-" in scores.lane:
+        if n != k or scores is None or left is None or (0, 0) in scores.lane.bits:
             return None
         same = (scores.lane, scores.component) == (left.lane, left.component)
         return scores if same else None
@@ -300,13 +300,13 @@ class AttentionPlan:
         if any(self.layout(other).run(self.head_walk(other)) % vector for other in names):
             return None
         if name == "v":
-            deal = Deal(right, "c", vector, e)
+            deal = Deal(right, 1, vector, e)
             return deal if vector % deal.share == 0 else None
-        deal = Deal(right, "r", vector, d)
+        deal = Deal(right, 0, vector, d)
         left = self.target.fragment("A", (m, k), bits)
         if left is None or vector % deal.share:
             return None
-        of_q = Deal(left, "c", vector, d)
+        of_q = Deal(left, 1, vector, d)
         if of_q.weights != deal.weights:
             return None
         return of_q if name == "q" else deal
@@ -322,7 +322,9 @@ class AttentionPlan:
         """The part of the element's number for each bit of a column of the result's fragments."""
         if self.path("v") == "vectors":
             return self.deal("v").weights
-        return {bit: 1 << bit for bit in range(self.schedule.instruction.sizes[1].bit_length() - 1)}
+        return {
+            1 << bit: 1 << bit for bit in range(self.schedule.instruction.sizes[1].bit_length() - 1)
+        }
 
     def column_of(self, number: int, column: int) -> int:
         """The element of a value that is at a column of one of the result's fragments."""
@@ -332,27 +334,22 @@ class AttentionPlan:
 
     @property
     def lane_columns(self) -> list[tuple[int, int]]:
-        """Bits of an invocation's number, and the bits of its elements' numbers that they give."""
+        """Bits of an invocation's number, and what they add to its elements' numbers."""
         assert self.shared_places is not None
         weights = self._column_weights
-        return [
-            (bit, weights[int(name[1:])].bit_length() - 1)
-            for bit, name in enumerate(self.shared_places.lane)
-            if name[0] == "c"
-        ]
+        return [(bit, weights[place]) for bit, place in self.shared_places.lane.bits_along(1)]
 
     @property
     def most_lane_column(self) -> int:
         """The greatest number of an element that an invocation's first one has."""
-        return sum(1 << place for _, place in self.lane_columns)
+        return sum(weight for _, weight in self.lane_columns)
 
     @property
     def stored_at_once(self) -> int:
         """Elements of the result that are neighbours in an invocation and in memory."""
         assert self.shared_places is not None
         weights = self._column_weights
-        names = self.shared_places.component
-        own = {weights[int(name[1:])] for name in names if name[0] == "c"}
+        own = {weights[place] for _, place in self.shared_places.component.bits_along(1)}
         if self.path("v") == "vectors":
             deal = self.deal("v")
             own |= {deal.share << i for i in range((deal.fragments).bit_length() - 1)}

@@ -19,31 +19,18 @@ from xdsl_spirv.targets import Fragment
 class Deal:
     """
     The deal of `vector` elements to each invocation from rows of `size`; `axis` is the fragment's
-    axis along them, "r" or "c".
+    axis along them, 0 or 1.
     """
 
     fragment: Fragment
-    axis: str
+    axis: int
     vector: int
     size: int
 
     @property
-    def other(self) -> str:
-        return "c" if self.axis == "r" else "r"
-
-    def _of_lane(self, axis: str) -> list[tuple[int, int]]:
-        """Bits of the invocation's number, and which of the axis they are."""
-        names = self.fragment.lane
-        return [(bit, int(name[1:])) for bit, name in enumerate(names) if name[0] == axis]
-
-    def _of_component(self, axis: str) -> list[tuple[int, int]]:
-        names = self.fragment.component
-        return [(bit, int(name[1:])) for bit, name in enumerate(names) if name[0] == axis]
-
-    @property
     def share(self) -> int:
         """Elements of a row that an invocation has in one fragment."""
-        return 1 << len(self._of_component(self.axis))
+        return 1 << len(self.fragment.component.bits_along(self.axis))
 
     @property
     def fragments(self) -> int:
@@ -53,7 +40,7 @@ class Deal:
     @property
     def block_vectors(self) -> int:
         """Vectors of a block."""
-        return 1 << len(self._of_lane(self.axis))
+        return 1 << len(self.fragment.lane.bits_along(self.axis))
 
     @property
     def blocks(self) -> int:
@@ -70,15 +57,7 @@ class Deal:
         """
         Returns the offset from the invocation's own row of each row of which it has components.
         """
-        return sorted({self._place(n, self.other) for n in range(self._component_count)})
-
-    @property
-    def _component_count(self) -> int:
-        return 1 << len(self.fragment.component)
-
-    def _place(self, component: int, axis: str) -> int:
-        bits = self._of_component(axis)
-        return sum((component >> bit & 1) << place for bit, place in bits)
+        return self.fragment.component.values(1 - self.axis)
 
     @property
     def components(self) -> list[tuple[int, int]]:
@@ -86,32 +65,32 @@ class Deal:
         Returns for each component the number of its row among `rows`, and its element's in the
         share.
         """
-        ranks = [bit for bit, _ in self._of_component(self.axis)]
-        places: list[tuple[int, int]] = []
-        for number in range(self._component_count):
-            along = sum((number >> bit & 1) << rank for rank, bit in enumerate(ranks))
-            places.append((self.rows.index(self._place(number, self.other)), along))
-        return places
+        rows, dealt = self.rows, self.fragment.component.then(self.axis, self.weights)
+        return [(rows.index(at[1 - self.axis]), at[self.axis]) for at in dealt.places]
 
     @property
     def weights(self) -> dict[int, int]:
-        """Returns the weight of each bit of the axis in the element's number in its block."""
-        own = {place: 1 << rank for rank, (_, place) in enumerate(self._of_component(self.axis))}
-        lanes = enumerate(self._of_lane(self.axis))
-        return own | {place: self.vector << rank for rank, (_, place) in lanes}
+        """Returns what each bit of a place along the axis adds to the element's number."""
+        own, lanes = (
+            [place for _, place in bits.bits_along(self.axis)]
+            for bits in (self.fragment.component, self.fragment.lane)
+        )
+        weights = {place: 1 << rank for rank, place in enumerate(own)}
+        return weights | {place: self.vector << rank for rank, place in enumerate(lanes)}
 
-    def element(self, number: int, bits: int) -> int:
+    def element(self, number: int, place: int) -> int:
         """The element that stands in a fragment, of all side by side, at a place of the axis."""
         block, of_block = divmod(number, self.fragments)
-        in_block = sum(w for bit, w in self.weights.items() if bits >> bit & 1)
+        in_block = sum(weight for bit, weight in self.weights.items() if place & bit)
         return block * self.block_vectors * self.vector + of_block * self.share + in_block
 
     @property
     def lane_row_bits(self) -> list[tuple[int, int]]:
-        """Bits of the invocation's number, and the bits of its row that they give."""
-        return self._of_lane(self.other)
+        """Bits of the invocation's number, and what they add to its row."""
+        return self.fragment.lane.bits_along(1 - self.axis)
 
     @property
     def lane_vector_bits(self) -> list[tuple[int, int]]:
-        """The bits of a lane's number that count its vector in a block, each with its rank."""
-        return [(bit, rank) for rank, (bit, _) in enumerate(self._of_lane(self.axis))]
+        """Bits of the invocation's number, and what they add to its vector's number in a block."""
+        bits = self.fragment.lane.bits_along(self.axis)
+        return [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]

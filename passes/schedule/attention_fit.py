@@ -28,15 +28,6 @@ Plan: TypeAlias = AttentionPlan | LanesPlan
 MOST_HEAD = 256
 """Elements of a query, or of a value: what accumulators leave room for."""
 
-MOST_REGISTERS = 288
-"""
-32-bit registers of an invocation that fragments may take, some of them in memory: a long head has
-no other schedule.
-"""
-
-SIDE_BY_SIDE = 4
-"""Subgroups that a unit computes without one delaying another."""
-
 
 def _unsupported(plan: AttentionPlan) -> Iterator[str]:
     element, target, (_, _, d, e) = plan.element, plan.target, plan.op.extents
@@ -70,7 +61,7 @@ def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, in
 
 def side_by_side(target: Target) -> int:
     """Subgroups of a workgroup that do not delay one another."""
-    return min(SIDE_BY_SIDE, target.residency.subgroups)
+    return min(target.model.attention.side_by_side, target.residency.subgroups)
 
 
 def plan_attention(op: AttentionOp, schedule: Schedule, target: Target) -> Plan:
@@ -154,11 +145,11 @@ def _beyond_the_target(plan: AttentionPlan) -> Iterator[str]:
             f"Workgroup memory of {plan.workgroup_bytes} bytes exceeds {target.name}'s "
             f"{target.workgroup_memory_bytes}: fewer subgroups, rows or keys would fit"
         )
-    if plan.registers > MOST_REGISTERS and side_by_side(target) > 1:
-        # Where one subgroup fills a unit, registers are memory anyway.
+    most = target.model.attention.most_registers
+    if plan.registers > most and not target.processor:
         yield (
             f"fragments take {plan.registers} registers of an invocation, at most "
-            f"{MOST_REGISTERS} do: fewer rows a subgroup or a smaller key_tile would fit"
+            f"{most} do: fewer rows a subgroup or a smaller key_tile would fit"
         )
 
 

@@ -390,7 +390,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
         else:
             break
     ahead = 0
-    if across == "keys" and target.residency.subgroups > 1:
+    if across == "keys" and not target.processor:
         ahead = 2
         most = min(target.subgroup_size, _power_of_two(max(map(first.pieces, "kv"))))
         while lanes < most and plan.registers > RESIDENT_REGISTERS:
@@ -401,7 +401,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
         for name in ("k", "v")
     )
     # A processor's registers are few anyway: there more keys are more work between two exchanges.
-    room = LOADED_REGISTERS if target.residency.subgroups > 1 else MOST_KEYS * loaded
+    room = MOST_KEYS * loaded if target.processor else LOADED_REGISTERS
     keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
     plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, keys, subgroups, across, ahead), target)
     check_lanes(plan)

@@ -23,27 +23,7 @@ from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
-
-LOAD_WEIGHT = 64
-"""The cost of fetching a row or column of a tile, in multiplications, where no rate is known."""
-
-UNRATED = 500.0
-"""TFLOPS of a tile that is all multiplications, where no rate is known."""
-
-ACROSS_K = 0.55
-"""The share of an 8-bit rate that remains where a tile lies across K in Workgroup memory."""
-
-FULL = 128
-"""Accumulators of an invocation that leave registers for `residency.subgroups`, and no more."""
-
-MOST_RESIDENTS = 4
-"""Workgroups of a unit of which it is known how long some of them take, where others could run."""
-
-NARROW = {8: 0.9, 4: 0.6, 2: 0.35, 1: 0.2}
-"""The share of a rate that remains where an operand moves by so many bytes at a time, not 16."""
-
-PACKING_SECONDS = 4e-6
-"""A dispatch of its own, and the barrier after it."""
+from xdsl_spirv.targets.model import ContractionModel
 
 
 @dataclass(frozen=True)
@@ -88,11 +68,11 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
     rounds = ceil_div(_workgroups(plan), units)
     depth = ceil_div(typical(plan.contraction.k), tile_k) * tile_k
     tile = 2.0 * tile_m * tile_n * depth
-    share = prod(map(_share, plan.staged))
+    share = prod(_share(tile, plan.target.model.contraction) for tile in plan.staged)
     rate = rate or _guess(plan)
     work = units * tile / (share * 1e12)
     residents = _residents(plan)
-    if alone is not None and residents <= MOST_RESIDENTS:
+    if alone is not None and residents <= plan.target.model.contraction.most_residents:
         if any(isinstance(tile, UnpackedTile) for tile in (plan.a, plan.b)):
             return work * _in_waves(rounds, residents, rate, alone)
     shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
@@ -122,7 +102,8 @@ def _residents(plan: Plan) -> int:
     rows, columns, _ = plan.schedule.tile
     accumulators = rows * columns // prod(plan.schedule.grid) // plan.target.subgroup_size
     of_each = plan.schedule.subgroup_count * accumulators
-    return max(1, plan.target.residency.subgroups * FULL // of_each)
+    most = plan.target.model.contraction.accumulators
+    return max(1, plan.target.residency.subgroups * most // of_each)
 
 
 def _workgroups(plan: Plan) -> int:
@@ -177,16 +158,17 @@ def _guess(plan: Plan) -> float:
     tile_m, tile_n, _ = plan.schedule.tile
     resident = plan.target.residency.bytes_for(plan.schedule.subgroup_count)
     crowded = 2 if plan.workgroup_bytes > resident else 1
-    products = tile_m * tile_n
-    return UNRATED * products / (products + LOAD_WEIGHT * (tile_m + tile_n)) / crowded
+    products, model = tile_m * tile_n, plan.target.model.contraction
+    fetched = model.load_weight * (tile_m + tile_n)
+    return model.unrated * products / (products + fetched) / crowded
 
 
-def _share(tile: StagedTile) -> float:
+def _share(tile: StagedTile, model: ContractionModel) -> float:
     """Share of a rate that remains with the moves and the layout of an operand's tile."""
     if tile.in_fragments:
         return 1.0
-    share = ACROSS_K if tile.k_axis == 0 and tile.element_bytes == 1 else 1.0
-    return share * NARROW.get(tile.vector * tile.element_bytes, 1.0)
+    share = model.across_k if tile.k_axis == 0 and tile.element_bytes == 1 else 1.0
+    return share * model.narrow.get(str(tile.vector * tile.element_bytes), 1.0)
 
 
 def _packing(plan: Plan) -> float:
@@ -198,5 +180,6 @@ def _packing(plan: Plan) -> float:
         for size in shape_of(value):
             elements *= typical(size)
         traffic = 2 * elements * tile.element_bytes
-        seconds += PACKING_SECONDS + traffic / plan.target.copy_bytes_per_second
+        seconds += plan.target.model.dispatch_seconds
+        seconds += traffic / plan.target.copy_bytes_per_second
     return seconds

@@ -66,7 +66,7 @@ class FoldNormsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for dispatch, target in dispatches_beside_rows(op, self.name):
-            if target.residency.subgroups > 1:
+            if not target.processor:
                 _fold(dispatch, target)
 
 

@@ -68,7 +68,7 @@ class FoldReadersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for dispatch, target in dispatches_beside_rows(op, self.name):
             is_loops = isinstance(dispatch.attributes.get(SCHEDULE), LoopsAttr)
-            if is_loops and target.residency.subgroups > 1:
+            if is_loops and not target.processor:
                 _fold(dispatch, target)
 
 

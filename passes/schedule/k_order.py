@@ -27,19 +27,19 @@ from math import prod
 
 from xdsl_spirv.passes.analysis.unpacking import VECTOR
 from xdsl_spirv.targets import Fragment
+from xdsl_spirv.targets.linear import Linear
 
 
 @dataclass(frozen=True)
 class KOrder:
     """
-    `weights` says what each bit of an element's number along K, the lowest first, adds to its
-    place.
+    `places` has the place of each element's number along K.
 
     It is an order of groups of elements that `parts` invocations share: each has a unit, or one of
     `split` parts of it, `count` elements in a fragment, for each of its rows or columns.
     """
 
-    weights: tuple[int, ...]
+    places: Linear
     parts: int
     count: int
     split: int = 1
@@ -47,11 +47,11 @@ class KOrder:
     @property
     def group(self) -> int:
         """Elements of a group."""
-        return 1 << len(self.weights)
+        return self.places.size
 
     def place(self, number: int) -> int:
         """The place in its group of an element of the first group."""
-        return sum(weight for bit, weight in enumerate(self.weights) if number >> bit & 1)
+        return self.places.at(number)[0]
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
@@ -78,21 +78,10 @@ class KOrder:
         beside = all(self.place(number) == first + n for n, number in enumerate(numbers))
         return beside and first % len(numbers) == 0
 
-    def pieces(self) -> list[tuple[int, int, int]]:
-        """(first bit, bits, weight of the first) of the bits that move together."""
-        pieces: list[tuple[int, int, int]] = []
-        for bit, weight in enumerate(self.weights):
-            if pieces and weight == pieces[-1][2] << pieces[-1][1]:
-                first, bits, lowest = pieces[-1]
-                pieces[-1] = first, bits + 1, lowest
-            else:
-                pieces.append((bit, 1, weight))
-        return pieces
 
-
-def inner_axis(fragment: Fragment) -> str:
-    """The letter of a fragment's positions along K."""
-    return "c" if fragment.use == "A" else "r"
+def inner_axis(fragment: Fragment) -> int:
+    """The axis of a fragment that is K: 1, its columns, of A."""
+    return int(fragment.use == "A")
 
 
 def k_order(fragment: Fragment, sizes: Sequence[int], depth: int) -> KOrder | None:
@@ -110,8 +99,8 @@ def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
     axis = inner_axis(fragment)
     unit_size, inner = prod(sizes), sizes[-1]
     depth = fragment.columns if fragment.use == "A" else fragment.rows
-    own = [1 << int(name[1:]) for name in fragment.component if name[0] == axis]
-    parts = [1 << int(name[1:]) for name in fragment.lane if name[0] == axis]
+    own = [place for _, place in fragment.component.bits_along(axis)]
+    parts = [place for _, place in fragment.lane.bits_along(axis)]
     own[:2] = reversed(own[:2])
     count = 1 << len(own)
     if unit_size & (unit_size - 1) or inner & (inner - 1) or sum(own) + sum(parts) != depth - 1:
@@ -124,4 +113,5 @@ def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
         shared = [*own, *steps]
         low = within.bit_length() - 1
         weights = [*shared[:low], *parts[:bits], *shared[low:], *parts[bits:]]
-        yield KOrder((*weights,), 1 << len(parts), count, 1 << bits)
+        places = Linear(tuple((weight,) for weight in weights), 1)
+        yield KOrder(places, 1 << len(parts), count, 1 << bits)

@@ -150,7 +150,7 @@ def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
     axes, total = crossing(nest), typical(prod(nest.shape))
     if axes is None or total < MANY * BUSY * target.compute_units:
         return None
-    if target.residency.subgroups == 1 or target.max_invocations < LARGE_WORKGROUP:
+    if target.processor or target.max_invocations < LARGE_WORKGROUP:
         return None
     elements = [array.element for array, _ in nest.results]
     if any(
@@ -220,7 +220,7 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     } & target.features
     # A processor without others to run meanwhile waits at every barrier.
     again = len(totals) > 1 and rows * longest * bits // 8 > CACHED
-    again = again and target.residency.subgroups > 1
+    again = again and not target.processor
     if exchanges and (rows * size >= busy or longest <= 2 * size):
         if not again or longest <= 2 * KEPT * size:
             workgroup = max(size, min(WORKGROUP, target.max_invocations) // size * size)

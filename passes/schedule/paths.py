@@ -85,7 +85,7 @@ def no_few_rows(contraction: Contraction, target: Target) -> str:
 
 
 def _most_rows(contraction: Contraction, target: Target) -> int:
-    if target.residency.subgroups == 1:
+    if target.processor:
         return FEW
     on_matrices = target.properties_for(contraction.types) and target.measured_copy is None
     return FEW_FOR_MATRICES if on_matrices else FEW_ON_UNITS

@@ -49,22 +49,10 @@ EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
 MOST_ELEMENTS = 64
 """Elements of a unit."""
 
-CONVERSION, CONVERSION_OF_PACKED, PRODUCT = 1.0, 4.0, 1.35
-"""
-The time of converting a streamed element to a float, unpacked or packed, and of multiplying it by a
-row, in multiply-adds at the rate of the target's file.
-"""
-
-BUSY = 16
-"""Subgroups that keep a compute unit waiting for memory only."""
-
 WORD = 32
 
 QUAD = 4
 """Bytes of a word, and elements whose digits one is."""
-
-BANKS = 32
-"""Words of Workgroup memory that invocations read at a time, where they lie in different banks."""
 
 
 @dataclass(frozen=True)
@@ -344,7 +332,8 @@ class RowsPlan:
         """
         assert isinstance(self.units, int)
         apart = max(1, self.target.subgroup_size // self.quads)
-        return ceil_div(self.units - apart, BANKS) * BANKS + apart
+        banks = self.target.model.rows.banks
+        return ceil_div(self.units - apart, banks) * banks + apart
 
     @cached_property
     def keeps_sums(self) -> bool:
@@ -398,15 +387,15 @@ class RowsPlan:
         it, once for each tile of rows; multiply-adds and conversions to floats take their time in
         parallel.
         """
-        contraction, target = self.contraction, self.target
+        contraction, target, model = self.contraction, self.target, self.target.model.rows
         tiles = typical(self.row_tiles * contraction.batch)
         elements = typical(self.columns * self.reduced_size)
         subgroups = prod(typical(size) for size in self.grid) * prod(self.schedule.grid)
-        busy = min(1.0, subgroups / (BUSY * target.compute_units))
-        conversion = CONVERSION_OF_PACKED if any(contraction.unpackings) else CONVERSION
-        operations = (
-            0 if self.schedule.digits.data else conversion + PRODUCT * self.schedule.rows.data
-        )
+        busy = min(1.0, subgroups / (model.busy * target.compute_units))
+        packed = any(contraction.unpackings)
+        conversion = model.conversion_of_packed if packed else model.conversion
+        products = model.product * self.schedule.rows.data
+        operations = 0 if self.schedule.digits.data else conversion + products
         reading = tiles * self.seconds_of_reading / busy
         rate = target.rates.get("fma f32", 0) * 1e12
         return max(reading, 2 * tiles * elements * operations / rate if rate else 0.0)

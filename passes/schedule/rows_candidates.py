@@ -17,7 +17,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import no_few_rows
-from xdsl_spirv.passes.schedule.rows import BUSY, MOST_ELEMENTS, RowsPlan, check_rows
+from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan, check_rows
 from xdsl_spirv.targets import Target
 
 MOST_ROWS = 8
@@ -118,7 +118,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         return
     rows = ceil_div(few, ceil_div(few, MOST_ROWS))
     batch = typical(plan.contraction.batch)
-    if target.residency.subgroups == 1:
+    if target.processor:
         yield from _on_processor(plan, rows, side_by_side, columns)
         return
     yield from _with_shared_digits(plan, few)
@@ -127,7 +127,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         yield from _across(plan, few)
     bytes, unit_size = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
     units = typical(plan.units) * prod(plan.unit.values()) // unit_size
-    wanted = BUSY * target.compute_units
+    wanted = target.model.rows.busy * target.compute_units
     # Packed weights are less to load and more to compute: more of them under way hide both.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
     under_way = UNDER_WAY * (2 if packed else 1)
@@ -167,7 +167,8 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     workgroups = typical(plan.contraction.batch)
     workgroups *= ceil_div(typical(plan.columns), width * size // 4)
     along = SUBGROUPS
-    while along < most and workgroups * along < BUSY * target.compute_units:
+    wanted = target.model.rows.busy * target.compute_units
+    while along < most and workgroups * along < wanted:
         along *= 2
     while along >= SUBGROUPS:
         if typical(trial.units) >= 2 * along * 4:

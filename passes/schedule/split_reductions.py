@@ -60,7 +60,6 @@ from xdsl_spirv.passes.analysis.contraction import (
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
-from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
@@ -71,24 +70,6 @@ PARTS = (2, 4, 8, 16)
 
 WRITTEN_OUT = 4
 """Parts that are summed by an operation on elements, which joins what reads the sum."""
-
-LEAST_DEPTH = 256
-"""Products of a part: with fewer a kernel is all beginning and end."""
-
-USUAL_TILE = 64
-"""Rows and columns of a workgroup's tile: results of more of them than units are left alone."""
-
-WORTHWHILE = 0.8
-"""The share of the time, by estimate, that cutting must come down to."""
-
-WORTHWHILE_OF_BLOCKS = 0.97
-"""
-The same where an operand is in packed planes and both are computed on matrices: what 8 to 1,024
-rows take, cut and whole, is estimated within 3 % (benchmarks/results/h200-packed-prompts.json).
-"""
-
-CACHED = 1.4
-"""Times the rate of a copy at which parts are stored and summed: caches hold some of them."""
 
 
 @dataclass(frozen=True)
@@ -253,10 +234,10 @@ def _uses(expression: object, loop: int) -> bool:
 
 def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     """The number of parts with the least estimated time; 1 where cutting is not worthwhile."""
-    contraction = cut.contraction
+    contraction, model = cut.contraction, target.model.reductions
     batch, m, n = map(typical, (contraction.batch, contraction.m, contraction.n))
-    tiles = ceil_div(m, USUAL_TILE) * ceil_div(n, USUAL_TILE) * batch
-    least = typical(contraction.k) // LEAST_DEPTH
+    tiles = ceil_div(m, model.usual_tile) * ceil_div(n, model.usual_tile) * batch
+    least = typical(contraction.k) // model.least_depth
     few = tiles < target.compute_units or cut.source is not None
     if target.measured_copy is None or not few or least < 2:
         return 1
@@ -275,8 +256,9 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     from xdsl_spirv.passes.analysis.unpacking import unpacks
 
     least_seconds = _bytes_read(cut) / target.copy_bytes_per_second
-    worthwhile = WORTHWHILE if cut.source is None or by_rows else WORTHWHILE_OF_BLOCKS
-    if max(whole, least_seconds) * worthwhile <= PACKING_SECONDS:
+    plain = cut.source is None or by_rows
+    worthwhile = model.worthwhile if plain else model.worthwhile_of_blocks
+    if max(whole, least_seconds) * worthwhile <= target.model.dispatch_seconds:
         return 1
     best = max(whole, least_seconds) * worthwhile, 1
     for parts in PARTS:
@@ -302,7 +284,8 @@ def seconds_of_sum(contraction: Contraction, parts: int, target: Target) -> floa
     size = prod(map(typical, sizes)) * bit_width(contraction.element_types[2]) // 8
     # `cost` knows what storing results takes where their number is known.
     moves = 2 * parts if contraction.is_dynamic else parts + 1
-    return PACKING_SECONDS + moves * size / (CACHED * target.copy_bytes_per_second)
+    rate = target.model.reductions.cached * target.copy_bytes_per_second
+    return target.model.dispatch_seconds + moves * size / rate
 
 
 def _bytes_read(cut: _Cut) -> int:

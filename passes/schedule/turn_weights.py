@@ -69,7 +69,7 @@ class TurnWeightsPass(ModulePass):
         if not name:
             return
         target = load_target(name, op, self.name)
-        if target.measured_copy is None or target.residency.subgroups == 1:
+        if target.measured_copy is None or target.processor:
             return
         limits = Limits(self.only, self.barred)
         for function in functions_of(op):

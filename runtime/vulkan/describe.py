@@ -161,7 +161,7 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
     if units is None:
         derived.append("compute_units")
         units = os.cpu_count() or 1 if info.kind == "CPU" else 16
-    size = info.subgroup_size
+    size, processor = info.subgroup_size, info.kind == "CPU"
     rows = [p for p in info.matrices if {*p.types} <= {*ELEMENT_TYPES} and p.scope == "Subgroup"]
     spirv = SPIRV_OF_VULKAN.get(info.version[:2], (1, 6))
     return {
@@ -187,7 +187,11 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
             "max_size": list(info.max_workgroup_size),
             "memory_bytes": info.workgroup_memory_bytes,
         },
-        "residency": {"memory_bytes": info.workgroup_memory_bytes, "subgroups": 8},
+        "residency": {
+            "memory_bytes": info.workgroup_memory_bytes,
+            "subgroups": 1 if processor else 8,
+        },
+        "processor": processor,
         "grid": {"max_count": [min(n, LARGEST) for n in info.max_grid]},
         "compute_units": units,
         "storage_buffer_max_bytes": info.storage_buffer_max_bytes,

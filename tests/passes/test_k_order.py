@@ -25,18 +25,10 @@ def places_of(order: KOrder) -> list[int]:
     return [order.place(number) for number in range(order.group)]
 
 
-def positions(names: tuple[str, ...], number: int, axis: str) -> int:
-    """The bits of a position along an axis that a number has."""
-    return sum(
-        (number >> bit & 1) << int(name[1:]) for bit, name in enumerate(names) if name[0] == axis
-    )
-
-
 @pytest.mark.parametrize(("fragment", "sizes"), KNOWN)
 def test_invocations_read_units_in_order(fragment: Fragment, sizes: tuple[int, ...]) -> None:
     """All of a unit, or the same part of each run of its innermost loop."""
     axis = inner_axis(fragment)
-    outer = "r" if axis == "c" else "c"
     depth = fragment.columns if fragment.use == "A" else fragment.rows
     unit, inner = prod(sizes), sizes[-1]
     for order in orders_of(fragment, sizes):
@@ -50,10 +42,9 @@ def test_invocations_read_units_in_order(fragment: Fragment, sizes: tuple[int, .
         for lane in range(fragment.lanes):
             read: dict[int, list[int]] = {}
             for step in range(order.group // depth):
-                for component in range(1 << len(fragment.component)):
-                    line = positions(fragment.component, component, outer)
-                    place = positions(fragment.lane, lane, axis)
-                    place += positions(fragment.component, component, axis)
+                for component in range(fragment.component.size):
+                    line = fragment.component.at(component)[1 - axis]
+                    place = fragment.position(lane, component)[axis]
                     read.setdefault(line, []).append(int(element[step * depth + place]))
             for held in read.values():
                 begin = held[0] // unit * unit + held[0] % inner // part * part
@@ -73,8 +64,7 @@ def test_the_largest_groups_that_divide_a_tile() -> None:
     whole, half = orders[128], orders[64]
     assert whole is not None
     assert half is not None
-    assert whole.weights == (8, 1, 16, 32, 64, 2, 4)
-    assert half.weights == (8, 1, 16, 2, 32, 4)
-    assert whole.pieces() == [(0, 1, 8), (1, 1, 1), (2, 3, 16), (5, 2, 2)]
+    assert [weight for (weight,) in whole.places.bits] == [8, 1, 16, 32, 64, 2, 4]
+    assert [weight for (weight,) in half.places.bits] == [8, 1, 16, 2, 32, 4]
     assert whole.runs(8) == [[0, 2], [1, 3], [4, 6], [5, 7]]
     assert whole.runs(2) == [[0], [1]]

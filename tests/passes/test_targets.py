@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.needs import Needs
 from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
-from xdsl_spirv.targets import TargetError, load, names
+from xdsl_spirv.targets import Target, TargetError, load, names
 from xdsl_spirv.tools import khronos
 
 FOLDER = Path(__file__).resolve().parents[2] / "targets"
@@ -91,9 +93,56 @@ def test_programs_fit_the_device(name: str, a: str, c: str, spirv_val: str):
 
 
 def test_an_order_of_words_is_by_type(tmp_path: Path):
-    path = tmp_path / "t.json"
-    path.write_text(
-        json.dumps({**json.loads((FOLDER / "lavapipe.json").read_text()), "word_order": 16})
-    )
     with pytest.raises(TargetError, match="word_order is 16, not of type dict"):
-        load(str(path))
+        read_with(tmp_path / "t.json", word_order=16)
+
+
+def read_with(path: Path, **fields: object) -> Target:
+    """The target of lavapipe's file with other fields; None leaves one out."""
+    data = json.loads((FOLDER / "lavapipe.json").read_text()) | fields
+    path.write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
+    return load(str(path))
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_model_says_which_scripts_fitted_it(name: str):
+    fitted = load(name).model.fitted
+    assert fitted["date"].startswith("20")
+    scripts = re.findall(r"benchmarks/\w+\.py", fitted["how"])
+    assert scripts
+    assert all((FOLDER.parent / script).exists() for script in scripts)
+
+
+def test_a_model_takes_from_another_what_it_does_not_give(tmp_path: Path):
+    own = read_with(tmp_path / "own.json", model={"like": "nvidia-h200", "rows": {"busy": 3}})
+    base = load("nvidia-h200").model
+    assert own.model == replace(base, rows=replace(base.rows, busy=3))
+    assert read_with(tmp_path / "none.json", model=None).model == load("lavapipe").model
+    gpu = read_with(tmp_path / "gpu.json", model=None, processor=False)
+    assert gpu.model == base
+    assert not gpu.processor
+    assert read_with(tmp_path / "one.json", processor=None).processor
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        ({"dispatch_seconds": 1e-6}, "model.fitted is missing"),
+        ({"like": "../lavapipe"}, "model.like is '../lavapipe', not a target of this package"),
+        ({"like": "nvidia-h200", "rows": {"bussy": 1}}, "model.rows has 'bussy', not one of"),
+        ({"like": "nvidia-h200", "rows": {"busy": 0}}, "model.rows.busy is 0, not at least 1"),
+        (
+            {"like": "nvidia-h200", "reductions": {"cached": "2"}},
+            "model.reductions.cached is '2', not a positive number",
+        ),
+        (
+            {"like": "nvidia-h200", "attention": {"structures": [{"strips": 1}]}},
+            r"model.attention.structures\[0\].key_fragments is missing",
+        ),
+    ],
+)
+def test_a_model_that_is_wrong_is_refused_by_name(
+    tmp_path: Path, model: dict[str, object], problem: str
+):
+    with pytest.raises(TargetError, match=problem):
+        read_with(tmp_path / "t.json", model=model)

@@ -1,0 +1,188 @@
+"""
+The constants of the compiler's estimates, as the `model` section of a target file gives them.
+
+They are fitted to measurements of one device. A section may be `like` that of another target and
+give only what differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from xdsl_spirv.targets.fields import Fields, TargetError
+
+FITTED, FITTED_ON_PROCESSOR = "nvidia-h200", "lavapipe"
+"""The targets whose models serve for files that have none."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The way of a subgroup through keys where probabilities stay in registers, and its time."""
+
+    strips: int
+    key_fragments: int
+    ahead: str
+    rescale: str
+    time: float
+    """Time of one operation, relative to the best structure."""
+    causal: float
+    """The same with a mask by index."""
+    pieces: float
+    """Factor where keys are read as they lie, in wide pieces."""
+
+
+@dataclass(frozen=True)
+class AttentionModel:
+    many_rows: int
+    """Rows that share keys above which products by matrices pay for scores in memory."""
+    side_by_side: int
+    """Subgroups that a compute unit executes without one delaying another."""
+    registers: int
+    """32-bit registers of an invocation for fragments; addresses and scalars take the rest."""
+    most_registers: int
+    """The same above which a schedule is refused; some of them are then in memory."""
+    held: int
+    """The same for fragments where probabilities stay in registers."""
+    most_held: int
+    """The same with words that are read ahead."""
+    spills: float
+    """Factor of a kernel's time where it needs more registers."""
+    late_reads: float
+    """Factor of a kernel's time where the driver cannot hold the words that are read ahead."""
+    subgroups: tuple[int, ...]
+    """Subgroups of a workgroup, best first, where scores go through memory."""
+    subgroups_in_registers: tuple[int, ...]
+    """The same where probabilities stay in registers."""
+    strips: tuple[int, ...]
+    """Strips of rows of a subgroup, best first."""
+    key_fragments: tuple[int, ...]
+    """Fragments of scores along a tile of keys, best first."""
+    structures: tuple[Structure, ...]
+    two_strips: float
+    """Time of two strips, which share the fragments of keys and values, relative to one."""
+    few_tiles: int
+    """Tiles of queries up to which packing keys and values does not pay."""
+    turned: float
+    """Factor where values are read as they lie, in wide pieces, and have to be transposed."""
+    turned_by_one: float
+    """The same where a subgroup has only one strip of rows."""
+    key_parts: tuple[int, ...]
+    """Subgroups that share rows where sizes are open."""
+    merging: float
+    """Factor where parts of keys are merged although there are workgroups enough without."""
+    merging_values_ahead: float
+    """The same where one strip's values are read ahead."""
+    rate: float
+    """TFLOPS where the target's file gives no rate."""
+    share: float
+    """Share of the best rate of contractions with cooperative matrices that attention reaches."""
+
+
+@dataclass(frozen=True)
+class ContractionModel:
+    load_weight: float
+    """Cost of fetching a row or column of a tile, in multiplications, where no rate is known."""
+    unrated: float
+    """TFLOPS of a tile that is all multiplications, where no rate is known."""
+    across_k: float
+    """Share of an 8-bit rate that remains where a tile lies across K in Workgroup memory."""
+    accumulators: int
+    """Accumulators of an invocation up to which `residency.subgroups` share a compute unit."""
+    most_residents: int
+    """Workgroups of a compute unit up to which it is known how long some of them take."""
+    narrow: Mapping[str, float]
+    """Share of a rate that remains where an operand moves by so many bytes at a time, not 16."""
+
+
+@dataclass(frozen=True)
+class RowsModel:
+    conversion: float
+    """Time to convert a streamed element to a float, in multiply-adds."""
+    conversion_of_packed: float
+    """The same for a packed element."""
+    product: float
+    """Time to multiply an element by a row, in multiply-adds."""
+    busy: int
+    """Subgroups that keep a compute unit busy while they only wait for memory."""
+    banks: int
+    """Words of Workgroup memory, each in a bank of its own, that are read at a time."""
+
+
+@dataclass(frozen=True)
+class ReductionsModel:
+    least_depth: int
+    """Least products of a part; a kernel of fewer is all beginning and end."""
+    usual_tile: int
+    """Rows and columns of a workgroup's tile, to estimate how many workgroups there are."""
+    worthwhile: float
+    """Share of the estimated time that cutting must come down to."""
+    worthwhile_of_blocks: float
+    """The same where an operand is in packed planes and both are computed on matrices."""
+    cached: float
+    """Rate at which parts are stored and summed, relative to a copy: caches hold some of them."""
+
+
+@dataclass(frozen=True)
+class Model:
+    fitted: Mapping[str, str]
+    """`date` and `how`: the scripts and results that the numbers come from."""
+    dispatch_seconds: float
+    """A dispatch of its own, however small, and the barrier after it."""
+    attention: AttentionModel
+    contraction: ContractionModel
+    rows: RowsModel
+    reductions: ReductionsModel
+
+
+KindT = TypeVar("KindT")
+
+
+def _read(kind: type[KindT], section: Fields, base: KindT | None) -> KindT:
+    """Reads a section of a model; fields that it does not give are those of `base`."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
+    if unknown := section.data.keys() - {*names, "like"}:
+        raise TargetError(f"{section.where} has {min(unknown)!r}, not one of {', '.join(names)}")
+    values: dict[str, Any] = {}
+    for name in names:
+        own = getattr(base, name, None)
+        if name in section.data or own is None:
+            values[name] = _value(hints[name], section, name, own)
+        else:
+            values[name] = own
+    return kind(**values)
+
+
+def _value(hint: Any, section: Fields, name: str, base: Any) -> Any:
+    if is_dataclass(hint):
+        return _read(hint, section.fields(name), base)  # pyright: ignore[reportArgumentType]
+    if get_origin(hint) is Mapping:
+        if get_args(hint)[1] is float:
+            return section.numbers(name)
+        texts = section.fields(name)
+        return {key: texts.text(key) for key in ("date", "how")}
+    if get_args(hint)[:1] == (Structure,):
+        return tuple(_read(Structure, entry, None) for entry in section.objects(name))
+    readers = {int: section.positive, float: section.number, str: section.text}
+    return readers.get(hint, section.positives)(name)
+
+
+def read_model(target: Fields, processor: bool) -> Model:
+    """The model of a target file; fields that its section does not give are those of `like`."""
+    like = FITTED_ON_PROCESSOR if processor else FITTED
+    section = target.fields("model") if "model" in target.data else Fields({"like": like}, "")
+    base = _model_of(section.text("like")) if "like" in section.data else None
+    return _read(Model, section, base)
+
+
+@cache
+def _model_of(name: str) -> Model:
+    path = Path(__file__).parent / f"{name}.json"
+    if Path(name).name != name or not path.is_file():
+        raise TargetError(f"model.like is {name!r}, not a target of this package")
+    return read_model(Fields(json.loads(path.read_text()), ""), False)
