@@ -63,20 +63,20 @@ def kernels(program: xdsl_spirv.Program) -> dict[str, str]:
     return {name: digest(code.binary) for name, code in sorted(program.code.items())}
 
 
-def compiled(source: Any, target: str, **options: Any) -> Callable[[], Any]:
+def hash_program(source: Any, target: str, **options: Any) -> Callable[[], Any]:
     return lambda: kernels(
         xdsl_spirv.compile(source() if callable(source) else source, target, **options)
     )
 
 
-def parsed(source: str) -> Any:
+def parse(source: str) -> Any:
     from xdsl.parser import Parser
 
     return Parser(context(), source).parse_module()
 
 
 def text(source: str) -> Callable[[], Any]:
-    return functools.partial(parsed, source)
+    return functools.partial(parse, source)
 
 
 @functools.cache
@@ -95,16 +95,16 @@ def context() -> Any:
     return dialects
 
 
-def passed(source: str, passes: str) -> Any:
+def run_passes(source: str, passes: str) -> Any:
     """A module behind passes."""
     from xdsl.passes import PassPipeline
 
-    module = parsed(source)
+    module = parse(source)
     PassPipeline.parse_spec(universe().all_passes, passes).apply(context(), module)
     return module
 
 
-def unnamed(module: Any) -> dict[str, str]:
+def hash_module(module: Any) -> dict[str, str]:
     """The digest of a module, whatever its values are called."""
     for op in module.walk():
         for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
@@ -112,23 +112,23 @@ def unnamed(module: Any) -> dict[str, str]:
     return {"module": digest(str(module).encode())}
 
 
-def lowered(path: Path) -> dict[str, str]:
-    """What becomes of a recorded module."""
+def hash_recorded(path: Path) -> dict[str, str]:
+    """The digest of a recorded module behind all passes."""
     from xdsl_spirv.compiler.pipeline import lowering, split_after
     from xdsl_spirv.passes.analysis.target import TARGET
     from xdsl_spirv.upstream.passes_on_demand import run
 
     source = path.read_text()
-    module = passed(source, source.splitlines()[0].removeprefix("// "))
+    module = run_passes(source, source.splitlines()[0].removeprefix("// "))
     _, behind = split_after(lowering(module.attributes[TARGET].data), "assign-schedule")
     run(behind, context(), module)
-    return unnamed(module)
+    return hash_module(module)
 
 
 def matmuls() -> Iterator[Case]:
     for target, (m, n, k), (a, c, zero) in itertools.product(targets.names(), SHAPES, TYPES):
         source = text(MATMUL.format(m=m, n=n, k=k, a=a, c=c, zero=zero))
-        yield f"mm {m}x{n}x{k} {a} {c} {target}", compiled(source, target)
+        yield f"mm {m}x{n}x{k} {a} {c} {target}", hash_program(source, target)
 
 
 def parts() -> Iterator[tuple[str, str, int, str]]:
@@ -143,20 +143,20 @@ def filechecks() -> Iterator[Case]:
     for name, _, number, part in parts():
         if "linalg" in part and "@main" in part and "tensor<" in part:
             for target in ("lavapipe", "nvidia-h200"):
-                yield f"filecheck {name} {number} {target}", compiled(text(part), target)
+                yield f"filecheck {name} {number} {target}", hash_program(text(part), target)
 
 
 def run_lines() -> Iterator[Case]:
     for name, whole, number, part in parts():
         for line, passes in enumerate(re.findall(r"RUN: xdsl-opt %s.* -p '?([^'|]*)", whole)):
             if any(each in passes for each in MAKES_KERNELS):
-                run = functools.partial(passed, part, passes)
-                yield f"run {name} {number} {line}", lambda run=run: unnamed(run())
+                run = functools.partial(run_passes, part, passes)
+                yield f"run {name} {number} {line}", lambda run=run: hash_module(run())
 
 
-def recorded(folder: Path) -> Iterator[Case]:
+def recorded_modules(folder: Path) -> Iterator[Case]:
     for path in sorted(folder.glob("*.mlir")):
-        yield f"recorded {path.stem}", functools.partial(lowered, path)
+        yield f"recorded {path.stem}", functools.partial(hash_recorded, path)
 
 
 def onnx_models() -> Iterator[Case]:
@@ -168,7 +168,7 @@ def onnx_models() -> Iterator[Case]:
         for variant in model.variants:
             if model.missing() is None and missing(variant) is None:
                 source = functools.partial(variant_of, model, variant)
-                yield f"model {model.name} {variant} {target}", compiled(source, target)
+                yield f"model {model.name} {variant} {target}", hash_program(source, target)
 
 
 def record(folder: Path, tests: list[str]) -> None:
@@ -234,7 +234,7 @@ def main() -> None:
         matmuls(),
         run_lines(),
         filechecks(),
-        recorded(options.corpus) if options.corpus else (),
+        recorded_modules(options.corpus) if options.corpus else (),
         onnx_models() if options.models else (),
     )
     start, seconds, results = time.process_time(), Counter[str](), dict[str, Any]()

@@ -1,5 +1,5 @@
 """
-Takes the fields of a target file one by one; what is missing or of a wrong type is named.
+Takes the fields of a target file one by one, and names a field that is missing or of a wrong type.
 """
 
 from __future__ import annotations

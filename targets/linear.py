@@ -26,7 +26,7 @@ class Linear:
 
     @property
     def size(self) -> int:
-        """How many numbers have a place."""
+        """The count of numbers."""
         return 1 << len(self.bits)
 
     def at(self, number: int) -> Place:
@@ -40,7 +40,7 @@ class Linear:
         return tuple(map(self.at, range(self.size)))
 
     def bits_along(self, axis: int) -> list[tuple[int, int]]:
-        """The bits that lead along an axis, each with what it adds there."""
+        """The bits that lead along an axis, each with its weight there."""
         return [(bit, place[axis]) for bit, place in enumerate(self.bits) if place[axis]]
 
     def values(self, axis: int) -> list[int]:

@@ -143,7 +143,7 @@ KindT = TypeVar("KindT")
 
 
 def _read(kind: type[KindT], section: Fields, base: KindT | None) -> KindT:
-    """Reads a section of a model; fields that it does not give are those of `base`."""
+    """Reads a section of a model; `base` has the fields that it does not give."""
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
     if unknown := section.data.keys() - {*names, "like"}:
@@ -173,7 +173,7 @@ def _value(hint: Any, section: Fields, name: str, base: Any) -> Any:
 
 
 def read_model(target: Fields, processor: bool) -> Model:
-    """The model of a target file; fields that its section does not give are those of `like`."""
+    """The model of a target file; `like` has the fields that its section does not give."""
     like = FITTED_ON_PROCESSOR if processor else FITTED
     section = target.fields("model") if "model" in target.data else Fields({"like": like}, "")
     base = _model_of(section.text("like")) if "like" in section.data else None

@@ -144,7 +144,7 @@ class AttentionCode(FragmentAttention):
                 [self._masked(fragment, strip, j, key) for j, fragment in enumerate(row)]
                 for strip, row in enumerate(scores)
             ]
-        state = self.rescaled(scores, state)
+        state = self.rescale(scores, state)
         self._powers(scores, state)
         self._values(key, state)
         return state

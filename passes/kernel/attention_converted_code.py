@@ -45,10 +45,10 @@ class ConvertedAttentionCode(AttentionCode):
             number = b.plus(first, j)
             hidden: list[SSAValue] = []
             if plan.ragged:
-                hidden.append(b.add(arith.CmpiOp(self.signed(number), b.i32(keys - 1), "sgt")))
+                hidden.append(b.add(arith.CmpiOp(self.as_signed(number), b.i32(keys - 1), "sgt")))
             if plan.op.offset is not None:
-                last = b.add(arith.AddiOp(self.signed(b.plus(row, i)), b.i32(plan.op.offset)))
-                hidden.append(b.add(arith.CmpiOp(self.signed(number), last, "sgt")))
+                last = b.add(arith.AddiOp(self.as_signed(b.plus(row, i)), b.i32(plan.op.offset)))
+                hidden.append(b.add(arith.CmpiOp(self.as_signed(number), last, "sgt")))
             if not hidden:
                 return score
             either = reduce(lambda x, y: b.add(arith.OrIOp(x, y)), hidden)
@@ -78,7 +78,7 @@ class ConvertedAttentionCode(AttentionCode):
             return self.greater(kept, self._as_maximum(value, factor))
 
         now = self._each(risen, before, of_rows)
-        return now, self._each(self.shrunk, before, now)
+        return now, self._each(self.shrink, before, now)
 
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
         """exp(score - maximum), added to the sums, and converted."""

@@ -81,7 +81,7 @@ class MemoryAttentionCode(AttentionCode):
         """An index, or a difference of two, as f32."""
         if isinstance(number, int):
             return self.number(float(number))
-        return self.b.add(arith.SIToFPOp(self.signed(number), f32))
+        return self.b.add(arith.SIToFPOp(self.as_signed(number), f32))
 
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
         """-inf where a key is not a key, or comes after what the row may see."""
@@ -142,7 +142,7 @@ class MemoryAttentionCode(AttentionCode):
             value = self._as_maximum(value, factor)
             kept = b.load(scratch.maxima, (at,))
             now = self.greater(kept, value)
-            lost = self.lost(kept, now)
+            lost = self.loss(kept, now)
             b.store(now, scratch.maxima, (at,))
             b.store(self.power(lost), scratch.factors, (at,))
 

@@ -48,7 +48,7 @@ Reader = Callable[[int], Iterable[Fragment]]
 class State:
     """
     The values that the loop over keys carries: of each strip the maxima and sums of its rows, and
-    its part of the result; what was read or computed ahead.
+    its part of the result; words and scores of the following tile.
     """
 
     maxima: list[list[SSAValue]]
@@ -153,18 +153,18 @@ class FragmentAttention(Numbers, ABC):
         over = self.b.add(arith.CmpfOp(reduce(self.greater, values), limit, predicate))
         return self.b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
 
-    def signed(self, number: Index) -> SSAValue:
+    def as_signed(self, number: Index) -> SSAValue:
         """An index as i32."""
         return self.b.add(arith.IndexCastOp(self.b.index(number), i32))
 
-    def lost(self, before: SSAValue, now: SSAValue) -> SSAValue:
+    def loss(self, before: SSAValue, now: SSAValue) -> SSAValue:
         """The power of two by which sums shrink when a maximum grows."""
         lost = self.b.add(arith.SubfOp(before, now))
         return lost if self.raw else self.times(lost, self.number(self.factor))
 
-    def shrunk(self, before: SSAValue, now: SSAValue) -> SSAValue:
-        """What sums are multiplied by when a maximum grows."""
-        return self.power(self.lost(before, now))
+    def shrink(self, before: SSAValue, now: SSAValue) -> SSAValue:
+        """The factor of sums when a maximum grows."""
+        return self.power(self.loss(before, now))
 
     def exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
         """Exponent of two for a score; the maximum is scaled already where scores are raw."""
@@ -213,7 +213,7 @@ class FragmentAttention(Numbers, ABC):
                 for strip, row in enumerate(results):
                     row[column] = self.multiplied(left[strip], right, row[column])
 
-    def rescaled(self, scores: list[list[Any]], state: State) -> State:
+    def rescale(self, scores: list[list[Any]], state: State) -> State:
         """The state with maxima that hold for these scores."""
         greatest = self.greatest(scores)
 
@@ -230,7 +230,7 @@ class FragmentAttention(Numbers, ABC):
 
     @abstractmethod
     def greatest(self, scores: list[list[Any]]) -> list[list[SSAValue]]:
-        """For each strip the greatest of what the invocation has, in some form."""
+        """For each strip the greatest of the invocation's scores, in some form."""
 
     @abstractmethod
     def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:

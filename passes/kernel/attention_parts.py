@@ -78,7 +78,7 @@ class PartsMerge:
         for strip, row in enumerate(state.results):
             own, its = state.maxima[strip], maxima[strip]
             tops = list(map(code.greater, own, its))
-            of_own, of_its = (list(map(code.shrunk, each, tops)) for each in (own, its))
+            of_own, of_its = (list(map(code.shrink, each, tops)) for each in (own, its))
             merged.maxima.append(tops)
             totals = map(code.times, state.sums[strip], of_own)
             merged.sums.append(list(map(code.plus, totals, map(code.times, sums[strip], of_its))))

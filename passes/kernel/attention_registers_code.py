@@ -180,7 +180,7 @@ class RegisterAttentionCode(FragmentAttention):
     def _up_to(self, bound: Size) -> Index:
         """The number of keys before that of the subgroup's first row and a bound."""
         b, (_, keys, _, _) = self.b, self.plan.extents
-        seen = b.add(arith.AddiOp(self.signed(self.row), b.i32(bound)))
+        seen = b.add(arith.AddiOp(self.as_signed(self.row), b.i32(bound)))
         seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
         seen = b.add(arith.MaxSIOp(seen, b.i32(0)))
         return b.add(arith.IndexCastOp(seen, IndexType()))
@@ -213,7 +213,7 @@ class RegisterAttentionCode(FragmentAttention):
         kept = State(state.maxima, state.sums, state.results, [], [], [])
         late = schedule.rescale.data == "late"
         if not late:
-            kept = self.rescaled(components, kept)
+            kept = self.rescale(components, kept)
         ahead = self._scores(early) if state.scores else []
         lefts, sums = self._powers(components, kept.maxima)
         if late:
@@ -278,8 +278,8 @@ class RegisterAttentionCode(FragmentAttention):
     # Scores
 
     def _difference(self, a: Index, c: Index) -> SSAValue:
-        """Of two indices, as i32; it may be negative."""
-        return self.b.add(arith.SubiOp(self.signed(a), self.signed(c)))
+        """The difference of two indices as i32; it may be negative."""
+        return self.b.add(arith.SubiOp(self.as_signed(a), self.as_signed(c)))
 
     def _limits(self, tile: Index) -> list[list[SSAValue]]:
         """For each row the greatest number of a key of the tile that it sees, less the lane's."""
@@ -445,7 +445,7 @@ class RegisterAttentionCode(FragmentAttention):
                 if self.raw:
                     value = self.times(value, factor)
                 maxima.append(self.greater(before, value))
-                factors.append(self.shrunk(before, maxima[-1]))
+                factors.append(self.shrink(before, maxima[-1]))
             rescaled.maxima.append(maxima)
             rescaled.sums.append(list(map(self.times, state.sums[strip], factors)))
             of_components = self.by_row(factors)

@@ -70,7 +70,7 @@ class UnpackedFragments:
         self._units: list[list[dict[int, tuple[UnitCode, Condition]]]] = []
 
     def _of_lane(self, axis: int) -> Index:
-        """What the invocation's number says of its place along an axis; K's in units."""
+        """The part of a place along an axis that follows from the lane; along K in units."""
         b, fragment = self.builder, self.tile.fragment
         assert fragment is not None
         bits = fragment.lane.bits_along(axis)

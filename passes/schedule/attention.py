@@ -334,7 +334,7 @@ class AttentionPlan:
 
     @property
     def lane_columns(self) -> list[tuple[int, int]]:
-        """Bits of an invocation's number, and what they add to its elements' numbers."""
+        """Bits of an invocation's number, and the weight of each in its elements' numbers."""
         assert self.shared_places is not None
         weights = self._column_weights
         return [(bit, weights[place]) for bit, place in self.shared_places.lane.bits_along(1)]

@@ -86,11 +86,11 @@ class Deal:
 
     @property
     def lane_row_bits(self) -> list[tuple[int, int]]:
-        """Bits of the invocation's number, and what they add to its row."""
+        """Bits of the invocation's number, and the weight of each in its row."""
         return self.fragment.lane.bits_along(1 - self.axis)
 
     @property
     def lane_vector_bits(self) -> list[tuple[int, int]]:
-        """Bits of the invocation's number, and what they add to its vector's number in a block."""
+        """Bits of the invocation's number, and the weight of each in its vector's number."""
         bits = self.fragment.lane.bits_along(self.axis)
         return [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]
