@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def compile(
     source: str | os.PathLike[str] | ModuleOp | ImportedModel | Any,
-    target: str,
+    target: str | None = None,
     *,
     dims: Mapping[str, int | None] | None = None,
     constants: Mapping[str, Array] | None = None,
@@ -34,7 +34,8 @@ def compile(
     jobs: int = 1,
 ) -> Program:
     """
-    Compile a model for a target: the name of a device, or the path of a target file.
+    Compile a model for a target: the name of a device, or the path of a target file; without it,
+    for the best device of this machine, or what the environment's XDSL_SPIRV_DEVICE names.
 
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
     None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
@@ -53,6 +54,10 @@ def compile(
     """
     from xdsl_spirv.frontends.model import ImportedModel
 
+    if target is None:
+        from xdsl_spirv.runtime.vulkan.own_target import own_target
+
+        target = own_target()
     if isinstance(source, ImportedModel):
         return compile_model(source, target, jobs=jobs)
     if isinstance(source, ModuleOp):

@@ -3,7 +3,8 @@ Imports models: other people's formats to `linalg` on tensors, with the weights 
 
     from xdsl_spirv.frontends import import_onnx, import_stablehlo, import_torch
 
-Names are imported when they are used: PyTorch's and StableHLO's doors need torch-mlir, ONNX's onnx.
+Names are imported when they are used: PyTorch's door needs torch, onnxscript
+and onnx, ONNX's onnx, and StableHLO's torch-mlir.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.model import ImportedModel
     from xdsl_spirv.frontends.onnx.importer import import_onnx
     from xdsl_spirv.frontends.stablehlo_import import import_stablehlo
-    from xdsl_spirv.frontends.torch_import import import_torch
+    from xdsl_spirv.frontends.torch_import import from_torch, import_torch
 
 __all__ = [
     "FrontendError",
     "ImportedModel",
+    "from_torch",
     "import_onnx",
     "import_stablehlo",
     "import_torch",
@@ -32,6 +34,7 @@ __all__ = [
 _HOMES = {
     "FrontendError": "errors",
     "ImportedModel": "model",
+    "from_torch": "torch_import",
     "import_onnx": "onnx.importer",
     "import_stablehlo": "stablehlo_import",
     "import_torch": "torch_import",

@@ -74,7 +74,12 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
     return checked_model(model, name, Path(name).absolute().parent)
 
 
-def checked_model(model: Model, name: str, folder: Path | None = None) -> tuple[Model, Weights]:
+def checked_model(
+    model: Model,
+    name: str,
+    folder: Path | None = None,
+    arrays: Mapping[str, Any] | None = None,
+) -> tuple[Model, Weights]:
     """
     A copy without the weights, and the weights; raises `FrontendError` for a model that ONNX rules
     out.
@@ -83,7 +88,7 @@ def checked_model(model: Model, name: str, folder: Path | None = None) -> tuple[
     if not model.graph.node and not model.graph.output:
         raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
     refuse_strange(model, name)
-    model, weights = without_weights(model, folder)
+    model, weights = without_weights(model, folder, arrays)
     _refuse_repeated(model, name)
     _move_to_own_domain(model)
     try:

@@ -14,15 +14,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.frontends.children import with_parent
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Array, ImportedModel, Value, annotate
-from xdsl_spirv.frontends.torch_mlir_text import parse_linalg
+from xdsl_spirv.upstream.caching_parser import CachingParser
 
 TIMEOUT = 600.0
 TOOL = "torch-mlir-opt"
@@ -46,7 +49,7 @@ def import_stablehlo(
     """
     import numpy as np
 
-    module = parse_linalg(_linalg(text, timeout))
+    module = _parse_linalg(_linalg(text, timeout))
     function = _main(module)
     arguments, results = _interface(text, function)
     annotate(function, arguments, results)
@@ -92,7 +95,7 @@ def _tool() -> Path:
         if tool.is_file():
             return tool
     raise FrontendError(
-        f"{TOOL} is not installed", "", "pip install 'xdsl-spirv[torch]'", "missing"
+        f"{TOOL} is not installed", "", "pip install 'xdsl-spirv[stablehlo]'", "missing"
     )
 
 
@@ -128,3 +131,30 @@ def _values(name: str, text: str, types: list[Attribute]) -> list[Value]:
             element = sign[0]
         values.append(Value(f"{name}{number}", element, tuple(type.get_shape())))
     return values
+
+
+def _parse_linalg(text: str) -> ModuleOp:
+    """
+    MLIR's generic form as torch-mlir prints it; raises `FrontendError` for text that xDSL cannot
+    read.
+    """
+    ctx = Context()
+    for name, factory in Universe.get_multiverse().all_dialects.items():
+        ctx.register_dialect(name, factory)
+    # xDSL does not know the flags of a truncation; none is the only value that occurs.
+    text = text.replace("<{overflowFlags = #arith.overflow<none>}>", "")
+    text = text.replace("overflowFlags = #arith.overflow<none>, ", "")
+    text = text.replace(", overflowFlags = #arith.overflow<none>", "")
+    try:
+        module = CachingParser(ctx, text, "the imported model").parse_module()
+        module.verify()
+    except (ParseError, VerifyException) as error:
+        first = str(error).strip().splitlines()
+        cause = next((x.strip(" ^") for x in reversed(first) if x.strip(" ^~")), str(error))
+        raise FrontendError(
+            f"xDSL cannot read what torch-mlir made of the model: {cause}",
+            "the imported model",
+            "report it with the model",
+            "parse",
+        ) from error
+    return module

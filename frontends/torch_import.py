@@ -1,35 +1,33 @@
 """
-A program of `torch.export` to `linalg` on tensors, through torch-mlir's importer of FX graphs.
+Imports programs of `torch.export`: PyTorch's own exporter makes an ONNX model of them in memory,
+which the ONNX importer reads.
 
-Parameters, buffers and constants become arguments, so that weights never pass through text. torch
-has to be there anyhow, so this runs in the caller's process.
+Parameters, buffers and constants stay PyTorch's: they are weights that share its memory.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import FUNCTION, Array, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.model import Array, ImportedModel
+from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.frontends.onnx.weights import EXTERNAL, LARGE
 from xdsl_spirv.frontends.states import tie_states
-from xdsl_spirv.frontends.torch_mlir_text import locate, parse_linalg
 
-PIPELINES = (
-    "builtin.module(func.func(torch-match-quantized-custom-ops),"
-    "torchdynamo-export-to-torch-backend-pipeline)",
-    "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline)",
-    "builtin.module(func.func(canonicalize,cse,linalg-generalize-named-ops,canonicalize,cse))",
-)
-UNSIGNED = {"torch.uint8": "ui8", "torch.uint16": "ui16", "torch.uint32": "ui32"}
-LINE = re.compile(r'"([^"]*)":(\d+)')
+LINE = re.compile(r'File "([^"]*)", line (\d+)')
+LOGGERS = ("torch.onnx", "onnx_ir", "torch.fx.experimental.symbolic_shapes")
+TORCH = "/site-packages/torch/"
+STACK = "pkg.torch.onnx.stack_trace"
+"""Where the exporter keeps the lines of Python that a node comes from."""
 
 
 def is_exported(source: object) -> bool:
@@ -39,26 +37,98 @@ def is_exported(source: object) -> bool:
     )
 
 
-def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> ImportedModel:
+def from_torch(
+    module: Any,
+    examples: Sequence[Any] = (),
+    *,
+    dynamic_shapes: Any = None,
+    state: Mapping[str, str] | None = None,
+) -> ImportedModel:
     """
-    Import what `torch.export.export(module, inputs)` has made.
+    Import a PyTorch module with the inputs `examples`, or a program of `torch.export`.
 
-    `state` names inputs that go on as results (`result1`) in the next run of a session. Layers are
-    known by the lines of Python that they come from. Raises `FrontendError` for operations that
-    torch-mlir does not lower, and for a program that changes its buffers or its inputs.
+    `dynamic_shapes` are `torch.export.export`'s: sizes that stay open. Results are called
+    `result0`, `result1`, ...; `state` names inputs that go on as results in the next run of a
+    session. Layers are known by the lines of Python that they come from. The module is imported as
+    it is in evaluation: training is not supported.
+
+    Raises `FrontendError` for what PyTorch does not export, for a program that changes its buffers
+    or its inputs, and for operators that are not imported, with the line.
     """
-    decompositions = _package("torch_mlir.extras.fx_decomp_util").get_decomposition_table()
-    exported = exported.run_decompositions(decompositions)
+    if not is_exported(module):
+        torch = _package("torch")
+        try:
+            with _quiet(), torch.no_grad():
+                module = torch.export.export(module, tuple(examples), dynamic_shapes=dynamic_shapes)
+        except Exception as error:
+            raise _refused("torch.export refuses the module", error) from error
+    return import_torch(module, state)
+
+
+def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> ImportedModel:
+    """Import what `torch.export.export(module, inputs)` has made, as `from_torch` does."""
+    with _quiet():
+        # Its signature then names what is changed in place.
+        exported = exported.run_decompositions({})
     signature = exported.graph_signature
     changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
     if changed:
         raise FrontendError(
             f"the program changes {changed[0]!r} in place", "torch.export", "return it as a result"
         )
-    operation = _lowered(exported)
-    module = parse_linalg(operation.get_asm(print_generic_op_form=True, enable_debug_info=False))
-    locate(module, list(_lines(operation)))
-    return _assembled(exported, module, state or {})
+    if not all(isinstance(name, str) for name in signature.user_outputs):
+        raise FrontendError("a result is not a tensor", "torch.export", "return tensors")
+    _package("onnxscript")
+    names = [f"result{number}" for number in range(len(signature.user_outputs))]
+    exporter = _package("torch.onnx")
+    try:
+        with _quiet():
+            program = exporter.export(exported, dynamo=True, verbose=False, output_names=names)
+    except Exception as error:
+        what = "PyTorch's ONNX exporter refuses the program"
+        raise _refused(what, error, exported.graph.nodes) from error
+    proto, weights = _proto_and_weights(program.model)
+    model = import_onnx(proto, dynamic=True, weights=weights)
+    return _with_states(model, state) if state else model
+
+
+def _with_states(model: ImportedModel, state: Mapping[str, str]) -> ImportedModel:
+    tie_states(next(op for op in model.module.ops if isinstance(op, FuncOp)), state)
+    model.inputs = [v for v in model.inputs if v.name not in state]
+    model.outputs = [v for v in model.outputs if v.name not in state.values()]
+    return model
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Without the exporter's remarks: what it cannot do it raises."""
+    levels = {logger: logger.level for logger in map(logging.getLogger, LOGGERS)}
+    for logger in levels:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
+
+
+def _refused(what: str, error: BaseException, nodes: Iterable[Any] = ()) -> FrontendError:
+    """An error with the reason that PyTorch gives first, and the line of Python if it is known."""
+    texts = [str(error)]
+    while error.__cause__ is not None:
+        error = error.__cause__
+        texts.append(str(error))
+    # The node of the operation that is named, which decompositions may have lengthened.
+    named = {n: str(n.target).rpartition(".")[0] for n in nodes if n.op == "call_function"}
+    meant = [n for n, name in named.items() if name and name in texts[-1]]
+    texts += [n.meta.get("stack_trace") or "" for n in sorted(meant, key=lambda n: len(named[n]))]
+    places = [place for place in LINE.findall("\n".join(texts)) if TORCH not in place[0]]
+    place = f"{places[-1][0]}:{places[-1][1]}" if places else "torch.export"
+    text = re.sub(r"\x1b\[\d+m", "", str(error)).strip()
+    said = text.partition("\n")[0] or type(error).__name__
+    return FrontendError(f"{what}: {said}", place, "replace the operation")
 
 
 def _package(name: str) -> Any:
@@ -66,95 +136,28 @@ def _package(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise FrontendError(
-            f"{name} cannot be imported: {error}", "", "pip install torch 'xdsl-spirv[torch]'"
+            f"{name} cannot be imported: {error}", "", "pip install 'xdsl-spirv[torch]'", "missing"
         ) from error
 
 
-def _lowered(exported: Any) -> Any:
-    context = _package("torch_mlir.ir").Context()
-    _package("torch_mlir.dialects.torch").register_dialect(context)
-    importer = _package("torch_mlir.extras.fx_importer").FxImporter(context=context)
-    manager = _package("torch_mlir.passmanager").PassManager
-    try:
-        importer.import_stateless_graph(exported.graph, func_name=FUNCTION)
-        operation = importer.module.operation
-        for pipeline in PIPELINES:
-            with context:
-                manager.parse(pipeline).run(operation)
-    except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if "error:" in line]
-        said = lines[0].partition("error:")[2].strip() if lines else str(error).partition("\n")[0]
-        raise FrontendError(
-            f"torch-mlir refuses the program: {said}", "torch.export", "replace the operation"
-        ) from error
-    return operation
-
-
-def _lines(operation: Any) -> Iterator[str]:
-    """The line of Python behind every operation, outer before inner: `net.py:12`."""
-    places = LINE.findall(str(operation.location))
-    file, line = places[-1] if places else ("", "")
-    yield f"{file.rpartition('/')[2]}:{line}" if file else ""
-    for region in operation.regions:
-        for block in region:
-            for inner in block:
-                yield from _lines(inner.operation)
-
-
-def _assembled(exported: Any, module: ModuleOp, state: Mapping[str, str]) -> ImportedModel:
-    function = next(op for op in module.ops if isinstance(op, FuncOp))
-    signature = exported.graph_signature
-    stored = (
-        dict(signature.inputs_to_parameters)
-        | dict(signature.inputs_to_buffers)
-        | dict(signature.inputs_to_lifted_tensor_constants)
-    )
-    placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
-    types = list(function.function_type.inputs)
-    arguments = [
-        _value(stored.get(node.name, node.name), node.meta["val"], type)
-        for node, type in zip(placeholders, types, strict=True)
-    ]
-    results = [
-        _value(f"result{number}", None, type)
-        for number, type in enumerate(function.function_type.outputs)
-    ]
-    annotate(function, arguments, results)
-    tie_states(function, state)
-    function.attributes[FLOATS] = StringAttr("f64" if _computes_in_doubles(exported) else "f32")
-    weights = {
-        value.name: _array(exported, value.name)
-        for node, value in zip(placeholders, arguments, strict=True)
-        if node.name in stored
-    }
-    inputs = [v for v in arguments if v.name not in weights and v.name not in state]
-    outputs = [v for v in results if v.name not in state.values()]
-    return ImportedModel(module, weights, inputs, outputs)
-
-
-def _computes_in_doubles(exported: Any) -> bool:
-    """Whether a tensor of the program is of float64; torch-mlir's own LayerNorm would be, too."""
-    values = [node.meta.get("val") for node in exported.graph.nodes]
-    groups = (value if isinstance(value, list | tuple) else (value,) for value in values)
-    flat = [tensor for group in groups for tensor in group]
-    return any(str(getattr(tensor, "dtype", "")) == "torch.float64" for tensor in flat)
-
-
-def _value(name: str, example: Any, type: Attribute) -> Value:
-    if not isinstance(type, TensorType):
-        raise FrontendError(f"{name!r} is of type {type}", "torch.export", "use tensors")
-    element = UNSIGNED.get(str(getattr(example, "dtype", "")), str(type.element_type))
-    return Value(name, element, tuple(type.get_shape()))
-
-
-def _array(exported: Any, name: str) -> Array:
-    """The value of a parameter, buffer or constant."""
-    tensor = exported.state_dict.get(name)
-    tensor = exported.constants[name] if tensor is None else tensor
-    tensor = tensor.detach().cpu().contiguous()
-    if str(tensor.dtype) == "torch.bfloat16":
-        import ml_dtypes
-
-        words = tensor.view(import_module("torch").int16).numpy()
-        return words.view(ml_dtypes.bfloat16)
-    return tensor.numpy()
+def _proto_and_weights(model: Any) -> tuple[Any, dict[str, Array]]:
+    """The exporter's model as ONNX has it, nodes named by their lines, large weights apart."""
+    ir = _package("onnx_ir")
+    weights: dict[str, Array] = {}
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor.nbytes >= LARGE:
+            weights[name] = tensor.numpy()
+            value.const_value = None
+    with _quiet():
+        proto = ir.to_proto(model)
+    for name, array in weights.items():
+        declared = proto.graph.initializer.add(name=name, dims=array.shape)
+        declared.data_type = int(model.graph.initializers[name].dtype)
+        declared.data_location = EXTERNAL
+    for node in proto.graph.node:
+        stack = next((p.value for p in node.metadata_props if p.key == STACK), "")
+        places = [p for p in LINE.findall(stack) if TORCH not in p[0]]
+        if places:
+            node.name = f"{places[-1][0].rpartition('/')[2]}:{places[-1][1]}"
+    return proto, weights

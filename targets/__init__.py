@@ -248,12 +248,19 @@ def names() -> list[str]:
     return sorted(path.stem for path in Path(__file__).parent.glob("*.json"))
 
 
+_loaded: dict[str, str] = {}
+"""Target files that this process has read, by the names that they give."""
+
+
 def known(name: str) -> str:
     """
-    `name`, which a file of somebody says; raises `TargetError` unless this package describes it.
+    The name or file of a target that somebody's file names; raises `TargetError` unless this
+    package describes it or this process has read its file.
 
     Such a name leads to no other file.
     """
+    if name in _loaded:
+        return _loaded[name]
     if name not in names():
         raise TargetError(f"there is no target {name!r} here; give its file with --target")
     return name
@@ -288,7 +295,10 @@ def load(name_or_path: str) -> Target:
     except (RecursionError, ValueError) as error:
         raise TargetError(f"{path}: not JSON: {error}") from error
     try:
-        return _target(Fields(data, ""))
+        target = _target(Fields(data, ""))
+        if target.name not in names():
+            _loaded[target.name] = str(path.absolute())
+        return target
     except TargetError as error:
         raise TargetError(f"{path}: {error}") from error
 

@@ -51,8 +51,12 @@ ELSEWHERE = {
     ("docs/language-models.md", "from xdsl_spirv.llm import LanguageModel, Sampling"): (
         "tests/llm/test_smollm2.py::test_logits_of_a_text_and_what_follows_it"
     ),
-    ("docs/onnx.md", "exported = torch.export.export(module, (x,))  # pip install torch"): (
+    ("docs/onnx.md", "exported = torch.export.export(module, (x,))  # pip install '.[torch]'"): (
         "tests/frontends/test_recipes.py::test_torch"
+    ),
+    ("docs/pytorch.md", "import torch"): "tests/frontends/test_torch.py::test_modules",
+    ("docs/pytorch.md", 'compiled = torch.compile(module, backend="xdsl_spirv")'): (
+        "tests/frontends/test_torch.py::test_compiled_modules"
     ),
     ("docs/onnx.md", "from xdsl_spirv.frontends import import_stablehlo"): (
         "tests/frontends/test_recipes.py::test_jax"

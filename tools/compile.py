@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program, check_place
 from xdsl_spirv.tools.program_options import functions_of, jobs_of, limits_of
 
@@ -30,7 +29,9 @@ def compile(arguments: argparse.Namespace) -> int:
         arguments.target = arguments.target or drivers[0].target
         return report(_compiled(arguments), drivers, arguments.disassembly)
     if arguments.target is None:
-        raise ProgramError("what to compile for is not said", "--target", "give a target or driver")
+        from xdsl_spirv.runtime.vulkan.own_target import own_target
+
+        arguments.target = own_target()
     _compiled(arguments)
     return 0
 

@@ -39,7 +39,7 @@ def compile(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "input", metavar="INPUT.onnx|.gguf|.mlir", help="a model, or linalg on tensors"
     )
-    target(command, default="needed without --driver")
+    target(command, default="the best device there is")
     drivers(command)
     dims(command)
     constants(command)

@@ -45,6 +45,7 @@ def import_onnx(
     dynamic: bool = False,
     context: int | None = None,
     state: Mapping[str, str] | None = None,
+    weights: Mapping[str, Array] | None = None,
 ) -> ImportedModel:
     """
     Import an ONNX file, or a `ModelProto`.
@@ -62,9 +63,9 @@ def import_onnx(
     cannot be imported, naming the node.
     """
     if isinstance(model, str | os.PathLike):
-        proto, weights = onnx_file.read_model(model)
+        proto, held = onnx_file.read_model(model)
     else:
-        proto, weights = onnx_file.checked_model(model, "the model")
+        proto, held = onnx_file.checked_model(model, "the model", arrays=weights)
     onnx_file.fix_inputs(proto, constants or {})
     sizes = onnx_file.size_inputs(proto, dims or {})
     given = {name: size for name, size in (dims or {}).items() if name not in sizes}
@@ -72,12 +73,12 @@ def import_onnx(
     onnx_file.name_nodes(proto)
     session = session_of(proto, context, state)
     if session is not None:
-        return import_session(proto, weights, session, sizes, head_size_beside(model))
+        return import_session(proto, held, session, sizes, head_size_beside(model))
     if not dynamic:
         kept = [name for name, size in given.items() if size is None]
         onnx_file.refuse_open_dimensions(proto, kept)
     nodes = Nodes(Block(), proto)
-    import_graph(nodes, weights, sizes)
+    import_graph(nodes, held, sizes)
     return _finished(nodes)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -53,8 +53,10 @@ def array_of(tensor: Any) -> Array:
         raise _refusal(tensor, f"does not fit its shape {list(tensor.dims)}") from error
 
 
-def without_weights(model: Any, folder: Path | None = None) -> tuple[Any, Weights]:
-    """A copy of a model without its large initializers, and those."""
+def without_weights(
+    model: Any, folder: Path | None = None, arrays: Mapping[str, Array] | None = None
+) -> tuple[Any, Weights]:
+    """A copy of a model without its large initializers, and those; `arrays` are values of some."""
     graph, weights = model.graph, {}
     kept: list[Any] = []
     for tensor in graph.initializer:
@@ -71,7 +73,7 @@ def without_weights(model: Any, folder: Path | None = None) -> tuple[Any, Weight
     for value in [value for value in bare.graph.input if value.name in weights]:
         bare.graph.input.remove(value)
     _read_inside(bare, folder)
-    return bare, Weights(weights, folder)
+    return bare, Weights(weights, folder, dict(arrays or {}))
 
 
 def _read_inside(model: Any, folder: Path | None) -> None:

@@ -13,6 +13,7 @@ import datetime
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from xdsl_spirv.runtime.given import VARIABLE
@@ -26,9 +27,14 @@ from xdsl_spirv.targets import Target, load, names
 DEFAULT_TARGET = "lavapipe"
 
 
-def own_target(device: str | None) -> str:
+def own_target(device: str | None = None) -> str:
     """The target of the device of that name, or of the best one: a name or a path."""
-    name = device or os.environ.get(VARIABLE)
+    return _target_of(device or os.environ.get(VARIABLE))
+
+
+@cache
+def _target_of(name: str | None) -> str:
+    """The same, once a process: asking a driver starts another one."""
     if name is not None and name.partition(":")[0] != "vulkan":
         return DEFAULT_TARGET
     number = None if name is None else parse_name(name)

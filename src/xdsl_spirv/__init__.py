@@ -11,9 +11,9 @@ SPIR-V for machine learning in Python, on xDSL.
     xs.validate("sum.spv")
     module = xs.decode("sum.spv")
 
-Models and programs: `compile`, `Program`, `explain`, `LanguageModel`. Kernels: `kernels` (written
-in Python), `launch`, `check`. Modules: `parse`, `interpret`, `decode`, `encode`, `validate`,
-`disassemble`, `assemble`. Machines: `devices`, `target_names`.
+Models and programs: `compile`, `from_torch`, `Program`, `explain`, `LanguageModel`. Kernels:
+`kernels` (written in Python), `launch`, `check`. Modules: `parse`, `interpret`, `decode`, `encode`,
+`validate`, `disassemble`, `assemble`. Machines: `devices`, `target_names`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xdsl_spirv import kernels
     from xdsl_spirv.compiler.api import compile
+    from xdsl_spirv.frontends.torch_import import from_torch
     from xdsl_spirv.kernels import check, launch
     from xdsl_spirv.llm import LanguageModel
     from xdsl_spirv.runtime.program import Program
@@ -50,6 +51,7 @@ _HOMES = {
     "Program": "runtime.program",
     "check": "kernels",
     "compile": "compiler.api",
+    "from_torch": "frontends.torch_import",
     "launch": "kernels",
     **dict.fromkeys(
         (
@@ -79,6 +81,7 @@ __all__ = [
     "disassemble",
     "encode",
     "explain",
+    "from_torch",
     "interpret",
     "kernels",
     "launch",

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.validation.validator import Finding
 
 if TYPE_CHECKING:
@@ -153,12 +152,12 @@ def explain(
     """
     Returns which path each layer of a model takes on a target, why, and for how long at least.
 
-    `model` is what `compile` takes, with its options, or a program. `print` shows the table; a
-    notebook shows the page.
+    `model` is what `compile` takes, with its options, or a program. Without a `target` it is the
+    best device of this machine, or the program's own. `print` shows the table; a notebook the page.
     """
     from xdsl_spirv.compiler.api import compile
     from xdsl_spirv.runtime.program import Program
-    from xdsl_spirv.targets import load
+    from xdsl_spirv.targets import known, load
     from xdsl_spirv.tools.explain import original_nodes
     from xdsl_spirv.tools.explanation import explanation_of
 
@@ -167,11 +166,9 @@ def explain(
         program = model
     elif isinstance(model, str | os.PathLike) and Path(model).is_dir():
         program = Program.load(model)
-    elif target is None:
-        raise ProgramError("no target is named", name, 'write explain(model, "lavapipe")')
     else:
         program = compile(model, target, dims=dims, **options)
-    chosen = load(target or program.manifest.target)
+    chosen = load(target or known(program.manifest.target))
     nodes = original_nodes(name) if isinstance(model, str | os.PathLike) else []
     return explanation_of(program, name, chosen, nodes)
 

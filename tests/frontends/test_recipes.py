@@ -15,9 +15,12 @@ from xdsl_spirv.frontends import FrontendError, import_stablehlo
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+NEEDED = {"jax": ("torch_mlir",), "torch": ("onnxscript",), "transformers": ()}
+
+
 def package(name: str) -> Any:
     """A framework, which is too large for an environment that only tests."""
-    for needed in (name, "torch_mlir"):
+    for needed in (name, *NEEDED[name]):
         if find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed (pip install {needed.replace('_', '-')})")
     return import_module(name)
@@ -148,7 +151,7 @@ module @jit_f {
 
 def test_stablehlo_keeps_signs_and_weights_apart():
     if find_spec("torch_mlir") is None:
-        pytest.skip("torch_mlir is not installed (pip install '.[torch]')")
+        pytest.skip("torch_mlir is not installed (pip install '.[stablehlo]')")
     weights = np.arange(24, dtype=np.uint8).reshape(8, 3)
     model = import_stablehlo(DOT, [weights])
     assert [str(value) for value in model.inputs] == ["arg1: 4x8xui8"]
@@ -159,7 +162,7 @@ def test_stablehlo_keeps_signs_and_weights_apart():
 
 def test_stablehlo_that_is_refused():
     if find_spec("torch_mlir") is None:
-        pytest.skip("torch_mlir is not installed (pip install '.[torch]')")
+        pytest.skip("torch_mlir is not installed (pip install '.[stablehlo]')")
     with pytest.raises(FrontendError, match="torch-mlir-opt refuses the module"):
         import_stablehlo("func.func @main() { stablehlo.nothing }")
     with pytest.raises(FrontendError, match="has the shape"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import xdsl_spirv as xs
+from xdsl_spirv import targets
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.targets import load
 
@@ -99,9 +101,19 @@ def test_what_a_notebook_shows_is_short():
     assert html.count("<") == 2
 
 
-def test_a_model_without_a_target_is_refused():
-    with pytest.raises(ProgramError, match="no target is named"):
-        xs.explain(xs.parse(MATMUL))
+def test_a_model_without_a_target_is_for_the_best_device(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDSL_SPIRV_DEVICE", "interpreter")
+    program = xs.compile(xs.parse(MATMUL))
+    np.testing.assert_allclose(program(A, B), A @ B, rtol=1e-5)
+    assert "why this path" in repr(xs.explain(xs.parse(MATMUL)))
+
+
+def test_a_program_for_a_target_file_is_explained_by_it(tmp_path: Path):
+    data = json.loads((Path(targets.__file__).parent / "lavapipe.json").read_text())
+    (tmp_path / "mine.json").write_text(json.dumps(data | {"name": "mine"}))
+    program = xs.compile(xs.parse(MATMUL), str(tmp_path / "mine.json"))
+    assert program.manifest.target == "mine"
+    assert "why this path" in repr(xs.explain(program))
 
 
 def test_arrays_of_another_type_are_refused():

@@ -1,0 +1,149 @@
+"""
+The backend `xdsl_spirv` of `torch.compile`: graphs run as programs on a Vulkan device.
+
+    model = torch.compile(model.eval(), backend="xdsl_spirv", options={"target": "nvidia-h200"})
+    with torch.no_grad():
+        y = model(x)
+
+A graph is compiled when it is called first, for the sizes of its inputs and with the parameters
+that it is called with. A graph that is refused runs eagerly, and a warning says why.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.torch_import import from_torch
+from xdsl_spirv.runtime.errors import ProgramError
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.program import Program
+
+KEPT = 8
+"""Programs of one graph: for so many shapes of inputs and states of parameters."""
+STATIC = "_dynamo_static_input_type"
+"""A mark of TorchDynamo: an input of the graph that is a parameter or a buffer of a module."""
+OPTIONS: Mapping[str, Any] = {"target": None, "device": None, "fallback": True}
+
+
+class EagerGraphWarning(UserWarning):
+    """A graph runs eagerly; the message says why."""
+
+
+def backend(
+    graph: Any, examples: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """
+    Compile a graph of TorchDynamo; what `torch.compile(backend="xdsl_spirv")` calls.
+
+    Options: `target` (a target's name or file; None: the best device here), `device` (as
+    `Program.__call__` takes it), and `fallback` (False: errors are raised, nothing runs eagerly).
+    """
+    given = dict(options or {})
+    unknown = given.keys() - OPTIONS.keys()
+    if unknown:
+        raise ProgramError(
+            f"there is no option {min(unknown)!r}", f"options: {', '.join(OPTIONS)}", "rename it"
+        )
+    return CompiledGraph(graph, **(OPTIONS | given))
+
+
+@dataclass
+class CompiledGraph:
+    """A graph, and its programs by the shapes of inputs and the versions of parameters."""
+
+    graph: Any
+    target: str | None
+    device: str | None
+    fallback: bool
+    programs: dict[Any, Program | None] = field(default_factory=dict[Any, Any])
+
+    def __post_init__(self) -> None:
+        nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
+        self.fixed = [STATIC in (node.meta.get("tensor_dict") or {}) for node in nodes]
+        """Which arguments are parameters or buffers of modules."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        import torch
+
+        inputs = [
+            argument
+            for argument, fixed in zip(arguments, self.fixed, strict=True)
+            if isinstance(argument, torch.Tensor) and not fixed
+        ]
+        key = tuple(map(_key, arguments, self.fixed)), torch.is_grad_enabled()
+        if key not in self.programs:
+            while len(self.programs) >= KEPT:
+                del self.programs[next(iter(self.programs))]
+            self.programs[key] = self._compiled(arguments, inputs)
+        program = self.programs[key]
+        if program is None:
+            return self.graph(*arguments)
+        results = program(*(tensor.detach().cpu().numpy() for tensor in inputs), device=self.device)
+        results = results if isinstance(results, tuple) else (results,)
+        place = inputs[0].device if inputs else "cpu"
+        return tuple(torch.from_numpy(result).to(place) for result in results)
+
+    def _compiled(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> Program | None:
+        """The program for arguments; None, after a warning, where the graph is refused."""
+        from xdsl_spirv.tools.messages import message
+
+        try:
+            return self._program(arguments, inputs)
+        except Exception as error:
+            said = message(error)
+            if not self.fallback or said is None:
+                raise
+            text = f"xdsl_spirv: the graph runs eagerly: {said}"
+            warnings.warn(text, EagerGraphWarning, stacklevel=4)
+            return None
+
+    def _program(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> Program:
+        import torch
+
+        from xdsl_spirv.compiler.api import compile
+
+        tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            raise FrontendError(
+                "the graph computes gradients", "torch.compile", "call it under torch.no_grad()"
+            )
+        return compile(from_torch(self._module(torch, arguments), inputs), self.target)
+
+    def _module(self, torch: Any, arguments: Sequence[Any]) -> Any:
+        """The graph as a module of its inputs: what is fixed is the module's own."""
+        graph, kinds = self.graph, self.fixed
+
+        class Fixed(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                for number, (argument, fixed) in enumerate(zip(arguments, kinds, strict=True)):
+                    if fixed:
+                        self.register_buffer(f"fixed{number}", argument.detach())
+
+            def forward(self, *inputs: Any) -> Any:
+                rest = iter(inputs)
+                merged = [
+                    getattr(self, f"fixed{number}")
+                    if fixed
+                    else next(rest)
+                    if isinstance(argument, torch.Tensor)
+                    else argument
+                    for number, (argument, fixed) in enumerate(zip(arguments, kinds, strict=True))
+                ]
+                return graph(*merged)
+
+        return Fixed().eval()
+
+
+def _key(argument: Any, fixed: bool) -> Any:
+    """What a program depends on: the shape of an input, the contents of a parameter."""
+    if not hasattr(argument, "dtype"):
+        return argument
+    if fixed:
+        return id(argument), argument._version, argument.data_ptr()
+    return str(argument.dtype), tuple(argument.shape), argument.requires_grad
