@@ -1,5 +1,5 @@
 """
-What every test may ask for: outside tools, and a skip that says what is missing.
+Fixtures for every test: outside tools, and a skip that says what is missing.
 
 `XDSL_SPIRV_REQUIRE_TOOLS=1` (as CI sets it) turns every skip into a failure, so that a green run
 means that nothing was left out.
@@ -87,7 +87,7 @@ def lavapipe() -> Path:
 
 @pytest.fixture(scope="session")
 def job() -> type[Dispatch]:
-    """The class of what `run_on_lavapipe` runs (test modules cannot import from here)."""
+    """The class of the jobs of `run_on_lavapipe` (test modules cannot import from here)."""
     return Dispatch
 
 
@@ -145,7 +145,7 @@ def run_on_lavapipe(lavapipe: Path, layered: dict[str, str]) -> Callable[..., No
 
 
 def pytest_collection_finish() -> None:
-    """The collector neither looks at what was imported nor comes after every 700 objects."""
+    """The collector does not look at imported objects, and does not run after every 700 objects."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)

@@ -1,4 +1,4 @@
-"""What scripts/house.py counts, on a small tree."""
+"""The figures of scripts/house.py, on a small tree."""
 
 from __future__ import annotations
 

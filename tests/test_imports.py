@@ -64,19 +64,24 @@ ROOMS = {
         *("serialization", "targets", "upstream"),
     },
 }
-"""What a room may import; `testing`, which is not in the wheel, may import all of them."""
+"""
+The rooms that a room may import; `testing`, which is not in the wheel, may import all of them.
+"""
 
 STAGES = (("analysis",), ("emit",), ("graph",), ("schedule",), ("kernel", "loops"), ("spirv",))
 """The lowering's stages, in the order of a module's walk: none reads a later one."""
 
 
 Kind: TypeAlias = str
-"""How it is imported: `top` of a module, `inside` a function, for `types` only."""
+"""Kind of an import: `top` of a module, `inside` a function, for `types` only."""
 
 
 @cache
 def imports_of_file(file: Path) -> list[tuple[tuple[str, ...], Kind]]:
-    """Every import of ours in a file: the path in the package of what is imported, and how."""
+    """
+    Every import of ours in a file: the path in the package of the imported module, and the kind of
+    import.
+    """
     start: tuple[ast.AST, Kind] = (ast.parse(file.read_text()), "top")
     pending = [start]
     imports: list[tuple[tuple[str, ...], Kind]] = []
@@ -132,7 +137,8 @@ def cycles(*kinds: Kind) -> list[set[str]]:
         name: {m for m, kind in imports if m and m != name and kind in kinds}
         for name, imports in imports_of_files().items()
     }
-    # Whoever imports nothing that is left, or is imported by nothing that is left, is in no circle.
+    # A module without imports among the rest, or that no module of the rest imports, is in no
+    # circle.
     while True:
         imported = set[str]().union(*edges.values())
         kept = {n: targets & edges.keys() for n, targets in edges.items() if n in imported}

@@ -1,4 +1,4 @@
-"""What a user installs: every file, no stray top-level name, and nothing imported too early."""
+"""An installation has: every file, no stray top-level name, and nothing imported too early."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA = {".py", ".json", ".typed"}
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     folder = tmp_path_factory.mktemp("wheel")
-    # Of a copy: a build in the repository leaves files there, which the next one would take up.
+    # In a copy: a build in the repository leaves files there, which the next one would take up.
     code = "import sys, pathlib, check_dist; check_dist.copy_of_the_tree(pathlib.Path(sys.argv[1]))"
     copy = [sys.executable, "-c", code, folder / "source"]
     subprocess.run(copy, cwd=ROOT / "scripts", check=True)
@@ -66,7 +66,7 @@ def imported_by(code: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    # What an installation writes, a checkout has not.
+    # An installation writes this file, a checkout does not have it.
     return set(done.stdout.split()) - {"xdsl_spirv._version"}
 
 

@@ -1,10 +1,10 @@
 """
 Every block of code on every page of the documentation is what it says it is.
 
-Python runs, a page's blocks one after the other, and what a `text` block behind them shows is
-printed. Commands could be typed: their options, passes, files and extras exist; those of the
-README, the tour and the cookbook run in tests/test_readme.py. MLIR, JSON and TOML are read. What
-does not run here names the test that runs it.
+Python runs, a page's blocks one after the other, and the `text` block behind them is printed.
+Commands could be typed: their options, passes, files and extras exist; commands of the README, the
+tour and the cookbook run in tests/test_readme.py. MLIR, JSON and TOML are read. A block that does
+not run here names the test that runs it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def test_commands_can_be_typed(page: str):
 
 @pytest.mark.parametrize("page", [page for page in having("mlir") if page != "docs/passes.md"])
 def test_modules_are_read(page: str):
-    """Those of docs/passes.md run in tests/passes/test_docs.py."""
+    """Modules of docs/passes.md run in tests/passes/test_docs.py."""
     for block in blocks(page, "mlir"):
         parse_text(block.text)
 
@@ -152,7 +152,7 @@ SUM = ("%9", "%sum")
 
 
 def a_kernel(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A `spirv.module`, its binary, and what it is launched on."""
+    """A `spirv.module`, its binary, and the arguments of its launch."""
     names: dict[str, Any] = {}
     run(Block("kernel", 1, "python", KERNEL), names)
     written, x = names["main"], np.arange(64, dtype=np.float32)
@@ -162,7 +162,7 @@ def a_kernel(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def a_product(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A module of linalg on tensors, and what it multiplies."""
+    """A module of linalg on tensors, and its operands."""
     import xdsl_spirv as xs
     from xdsl_spirv.compiler.pipeline import linalg_to_spirv
     from xdsl_spirv.runtime.modules import context
@@ -225,7 +225,7 @@ SETUP: dict[str, Setup] = {
     "docs/runtime.md": a_program,
     "docs/text.md": a_kernel,
 }
-"""What a page's Python takes for granted: files in the folder, and names."""
+"""Objects that a page's Python takes for granted: files in the folder, and names."""
 
 
 def run(block: Block, names: dict[str, Any]) -> None:

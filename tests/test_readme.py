@@ -1,5 +1,5 @@
 """
-What the README, the tour and the cookbook say to type does what they say, in their order.
+The commands of the README, the tour and the cookbook do as the pages say, in their order.
 
 The commands run in this process, one after the other, as their `main` functions run them; that the
 installed programs start is tests/test_packaging.py's and tests/tools' to say.
@@ -100,7 +100,7 @@ def small_model(path: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout's examples, and what a user has: a model and a kernel."""
+    """A checkout's examples, and a user's files: a model and a kernel."""
     fill(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -116,7 +116,7 @@ def fill(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What other pages have besides: modules, a program, kernels and an input."""
+    """Further files of other pages: modules, a program, kernels and an input."""
     import numpy as np
 
     folder = tmp_path_factory.mktemp("more")
@@ -146,7 +146,7 @@ PRINTED = {
     "docs/tour.md": ["within the bound", "spirv.KHR.CooperativeMatrixMulAdd", "; SPIR-V"],
     "docs/cookbook.md": ["#schedule.contraction", "gpu.barrier", "0 findings"],
 }
-"""Some of what the commands of a page print."""
+"""Some output of the commands of a page."""
 
 
 MORE = ("index", "add-a-device", "binary", "checks", "explain", "onnx", "passes", "text")
@@ -165,7 +165,7 @@ def test_the_commands_run_one_after_the_other(page: str, folder: Path):
 
 
 def run_commands(page: str) -> str:
-    """What the commands of a page print, one after the other; each of them succeeds."""
+    """The output of the commands of a page, one after the other; each of them succeeds."""
     printed = ""
     for command in commands(page):
         if command.startswith(tuple(NOT_HERE)):

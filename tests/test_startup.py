@@ -1,4 +1,4 @@
-"""What commands import: the input's families and passes, and nothing that runs kernels."""
+"""Imports of commands: the input's families and passes, and nothing that runs kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 MOST = 143
-"""Of our modules, packages included, that compiling one matmul may import."""
+"""Most modules of ours, packages included, that compiling one matmul may import."""
 
 MATMUL = """
 func.func @main(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {

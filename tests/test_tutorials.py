@@ -1,6 +1,4 @@
-"""
-The tutorials' shape, and what the browser's copies stand in for. `make tutorials` runs them.
-"""
+"""The tutorials' shape, and the stand-ins of the browser's copies. `make tutorials` runs them."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ def test_the_browser_loads_nothing_from_elsewhere(name: str):
 
 @pytest.mark.parametrize(("name", "findings"), [("sum", 1), ("sum_mended", 0)])
 def test_the_shipped_kernels_are_what_the_tutorial_says(name: str, findings: int):
-    """Where there is no glslang, the tutorial reads these; elsewhere nobody would."""
+    """Where there is no glslang, the tutorial reads these; elsewhere they are unused."""
     kernel = xs.assemble((TUTORIALS / "data" / f"{name}.spvasm").read_text())
     buffers: dict[str, Any] = {"Input": np.arange(128, dtype=np.float32), "Output": [0.0, 0.0]}
     assert len(xs.check(kernel, 2, buffers)) == findings

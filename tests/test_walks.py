@@ -2,7 +2,7 @@
 The walks of CONTRIBUTING.md are performed as they are written, and their files are counted.
 
 A block whose fence names a file is applied to a copy of the tree: a new file is written, an old one
-appended to, a `diff` found by its context. The `sh` block's commands run there, and what they print
+appended to, a `diff` found by its context. The `sh` block's commands run there, and their output
 has every line of the `text` block. Files without a folder are for trying out and do not count.
 """
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LINKED = ROOT / "src" / "xdsl_spirv"
 
 COPIED = ("src", "scripts", "docs/passes.md", "docs/syntax.md", "docs/instructions.md", "tests")
-"""What a walk changes or runs, beside the folders that `src` links to."""
+"""Files that a walk changes or runs, besides the folders that `src` links to."""
 
 NEEDED = {"An ONNX operator": ("onnx", "onnxruntime")}
 """Packages without which a walk cannot be gone."""
@@ -53,7 +53,7 @@ class Walk:
 
 
 def sections(text: str) -> dict[str, str]:
-    """The text under each heading; what stands in a fenced block is not a heading."""
+    """The text under each heading; text in a fenced block is not a heading."""
     found, heading, fence = {"": ""}, "", ""
     for line in text.splitlines(keepends=True):
         ticks = re.match("```+|", line)
@@ -105,7 +105,9 @@ def apply(block: Block, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what walks change and run; bytecode stays valid, since times are copied."""
+    """
+    A copy of the files that walks change and run; bytecode stays valid, since times are copied.
+    """
     folder = tmp_path_factory.mktemp("tree")
     rooms = [
         str(path.resolve().relative_to(ROOT)) for path in LINKED.iterdir() if path.is_symlink()
@@ -123,7 +125,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(tree: Path, folders: set[str]) -> dict[str, bytes]:
-    """What the files in some folders of a tree hold, hidden ones aside."""
+    """The contents of the files in some folders of a tree, without hidden ones."""
     return {
         str(path.relative_to(tree)): path.read_bytes()
         for folder in folders

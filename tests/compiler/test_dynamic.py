@@ -426,7 +426,7 @@ func.func @main(%x: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
 
 
 def test_every_process_makes_the_same_program():
-    """Products of sizes are ordered by what is met first, not by where it lies in memory."""
+    """Products of sizes are ordered by first occurrence, not by addresses in memory."""
     programs = {
         subprocess.run(
             [sys.executable, "-c", REPRODUCED, str(count), EXPONENTIALS],

@@ -1,4 +1,4 @@
-"""What is known when a model is compiled is computed then, with the same results."""
+"""Values that are known when a model is compiled are computed then, with the same results."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ A sum and its norm are one kernel, which stores both; parts of one result are co
 
 Rows are open or known, whole vectors or not, kept in registers or too long for that. The
 interpreter runs the programs with all checks on, for devices with subgroups of 8 and of 32; results
-are compared with those of the operations themselves.
+are compared with the operations' own results.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Family:
     inputs: Callable[[], list[Array]]
     right: Callable[[list[Array], Array], bool] | None = None
     passes: tuple[ModulePass, ...] = ()
-    """What is done before the usual passes."""
+    """Passes that run before the usual ones."""
 
     def compiled(self, target: str) -> Program:
         ctx = context()
@@ -217,7 +217,7 @@ def resized(inputs: list[Array], result: Array) -> bool:
 
 
 def product(inputs: list[Array], result: Array) -> bool:
-    """Of small integers, whose sums are exact."""
+    """A product of small integers, whose sums are exact."""
     a, b = (each.astype(np.float32) for each in inputs)
     return bool(np.array_equal(result, a @ b))
 
@@ -294,7 +294,7 @@ FEW = {
     *(("sum and norm", size) for size in (4, 64)),
     *(("chain", 64), ("depthwise 3x3 10x10x24 batch 2 f16 -> f16", 64)),
 }
-"""What `make test` does of the emulated devices: who has the most to do with subgroups."""
+"""Emulated devices that `make test` covers: who has the most to do with subgroups."""
 
 ALONE = (
     *("split along K", "chain", "sum and norm", "resize", "quantized convolution", "matmul bf16"),

@@ -1,4 +1,4 @@
-"""Several processes lower kernels to what one makes of them."""
+"""Several processes lower kernels to the same result as one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_program_does_not_depend_on_the_number(rows: str, tmp_path: Path):
 
 @forks
 def test_forks_do_it(monkeypatch: pytest.MonkeyPatch):
-    """The passes do not run in this process, and what others made of the kernels is right."""
+    """The passes do not run in this process, and the other processes' kernels are right."""
     here: list[int] = []
     apply = KernelToSPIRVPass.apply
     monkeypatch.setattr(
@@ -104,7 +104,7 @@ def test_forks_do_it(monkeypatch: pytest.MonkeyPatch):
 @forks
 @pytest.mark.parametrize("how", ["raises", "dies"])
 def test_a_failure_is_the_one_of_one_process(how: str, monkeypatch: pytest.MonkeyPatch):
-    """What a fork cannot do is tried again here: the same error, or the program."""
+    """A kernel that a fork cannot lower is tried again here: the same error, or the program."""
     parent = os.getpid()
     apply = KernelToSPIRVPass.apply
 

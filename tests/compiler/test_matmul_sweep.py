@@ -132,7 +132,7 @@ CHUNKS = [_cases()[i : i + CHUNK] for i in range(0, len(_cases()), CHUNK)]
 
 
 def chunks(quick: int) -> pytest.MarkDecorator:
-    """Each chunk; those from `quick` on are left to `make test-long`."""
+    """Each chunk; chunks from `quick` on are left to `make test-long`."""
     numbers = range(len(CHUNKS))
     marked = [pytest.param(i, marks=[pytest.mark.long] * (i >= quick)) for i in numbers]
     return pytest.mark.parametrize("chunk", marked)

@@ -1,6 +1,4 @@
-"""
-Compares what `compile` makes with what the documented list of passes makes: the same kernels.
-"""
+"""Compares the result of `compile` with the documented list of passes: the same kernels."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def documented(target: str) -> str:
 
 
 def kernels_of(module: ModuleOp, target: str) -> dict[str | None, bytes]:
-    """What the documented passes make of a module."""
+    """The kernels that the documented passes make of a module."""
     pipeline_of(documented(target)).apply(context(), module)
     return {name: encode(op, names=True) for name, op in modules_by_name(module).items()}
 
@@ -156,7 +154,7 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<12x16xf32>) -> tensor<8x12xf32>
 
 
 def test_a_model_with_weights_goes_through_xdsl_opt(tmp_path: Path):
-    """Weights from outside are in the module's text, and what is compiled of it is the same."""
+    """Weights from outside are in the module's text, and its compiled kernels are the same."""
     w = np.arange(192, dtype=np.float32).reshape(12, 16)
     program = compile_module(parse_text(WEIGHTED), "lavapipe", weights={"w": w})
     assert np.array_equal(program.weights["w.folded"], w.T)
@@ -180,7 +178,7 @@ def test_a_model_with_weights_goes_through_xdsl_opt(tmp_path: Path):
 
 @pytest.mark.parametrize("name", sorted(INPUTS)[::2])
 def test_a_pass_that_is_left_out_would_change_nothing(name: str):
-    """What `universe.NEEDS` says is true of a module at every step of its lowering."""
+    """`universe.NEEDS` is true of a module at every step of its lowering."""
     ctx, module = context(), parse_text(INPUTS[name])
     for member in lowering("lavapipe"):
         text = None

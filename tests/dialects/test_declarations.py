@@ -36,7 +36,7 @@ STRUCTURAL = {
     "spirv.mlir.yield",
     "spirv.module",
 }
-"""MLIR's structure for what SPIR-V says by the order of its instructions."""
+"""MLIR's structure for facts that SPIR-V expresses by the order of its instructions."""
 
 BY_HAND = {
     "spirv.Branch",

@@ -93,7 +93,7 @@ def same_as_mlir(text: str, mlir_opt: str) -> None:
 
 
 def shape_of_body(op: LinalgStructuredOperation) -> list[Any]:
-    """Each operation of the body with the numbers of its operands; those of + and * sorted."""
+    """Each operation of the body with the numbers of its operands; operands of + and * sorted."""
     block = op.body.block
     numbers: dict[SSAValue, int] = {value: number for number, value in enumerate(block.args)}
     found: list[Any] = []
@@ -158,7 +158,7 @@ def test_elementwise_operations_read_scalars(mlir_opt: str):
 
 
 def test_elementwise_operands_of_other_ranks():
-    """xDSL's maps would be those of the first operand."""
+    """xDSL's maps would be the first operand's."""
     row = SPREAD.replace("%t: tensor<f32>", "%t: tensor<3xf32>")
     with pytest.raises(ProgramError, match=r"ranks \[1, 2\] for a result of rank 2: give it scal"):
         parse_text(row.replace("ins(%t, %0 : tensor<f32>", "ins(%t, %0 : tensor<3xf32>"))

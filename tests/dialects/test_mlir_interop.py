@@ -57,7 +57,7 @@ def show(module: ModuleOp, *, generic: bool) -> str:
 
 
 def mlir(texts: list[str], *flags: str) -> list[str]:
-    """What mlir-opt makes of each text."""
+    """mlir-opt's output for each text."""
     command = [str(MLIR_OPT), "--split-input-file", "--allow-unregistered-dialect", *flags]
     done = subprocess.run(
         command, input=SEPARATOR.join(texts), capture_output=True, text=True, check=False
@@ -107,7 +107,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
 
 
 def theirs() -> set[str]:
-    """Of our operations those that mlir-opt knows; an unknown one has no custom syntax there."""
+    """Our operations that mlir-opt knows; an unknown one has no custom syntax there."""
     names = sorted(operation.name for operation in OPERATIONS)
     command = [str(MLIR_OPT), "--split-input-file"]
     text = SEPARATOR.join(names)

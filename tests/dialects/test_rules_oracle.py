@@ -1,5 +1,5 @@
 """
-The table of what spirv-val makes of programs that break a rule is what it makes of them.
+The table of spirv-val's verdicts on programs that break a rule matches its verdicts.
 
 A new version of spirv-val, or a new chunk of a rule's test, needs a new table: run
 `python scripts/rules_oracle.py --spirv-val PATH ...` and read the difference.

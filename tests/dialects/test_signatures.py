@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.upstream.signatures import MOST, Signatures
 
 BEYOND = {"owner", "parent", "parent_op", "parent_block", "uses", "attributes", "next_op", "walk"}
-"""What leads from an operation to others, or to what no signature has."""
+"""Attributes that lead from an operation to others, or to facts that no signature has."""
 
 
 def value(type: Any = i32) -> SSAValue:

@@ -1,7 +1,7 @@
 """
 Every 16-bit and 8-bit pattern through lavapipe's conversions, against exact arithmetic.
 
-What SPIR-V leaves undefined (floats beyond the integer's range) is left out.
+Undefined conversions (floats beyond the integer's range) are left out.
 """
 
 from __future__ import annotations

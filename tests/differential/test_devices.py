@@ -1,4 +1,4 @@
-"""What devices may do within the rules is not a disagreement; bugs are known by their numbers."""
+"""Differences that the rules allow are not a disagreement; bugs are known by their numbers."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def test_rounding_twice_is_one_of_the_two_neighbours():
     assert with_first(kernel, high) == []
     for wrong in (np.float16(-6.55859375), np.float16(-6.5703125)):
         assert len(with_first(kernel, wrong)) == 1
-    # What is not halfway in binary32 has one result.
+    # A number that is not halfway in binary32 has one result.
     assert len(with_first(one("FConvert to f16", "f64", -6.5645), high)) == 1
 
 
 def test_nothing_is_claimed_about_divisors_beyond_the_table():
-    """Of binary32 up to 2^126."""
+    """Divisors of binary32 go up to 2^126."""
     assert with_first(one("FDiv", "f32", 1515.0, 2.0**127), 0.0) == []
     assert len(with_first(one("FDiv", "f32", 1515.0, 2.0**126), 0.0)) == 1
     assert len(with_first(one("FDiv", "f32", 6.0, 2.0), 3.00001)) == 1
 
 
 def test_a_comparison_and_a_choice_may_become_a_minimum():
-    """Which drops NaN."""
+    """A minimum drops NaN."""
     assert with_first(one("Select", "f32", 7.0, np.nan), 7.0) == []
     assert len(with_first(one("Select", "f32", 7.0, 8.0), 8.0)) == 1
     assert len(with_first(one("Select", "i32", 7, 8), 8)) == 1

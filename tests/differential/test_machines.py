@@ -53,7 +53,7 @@ def multiplied(kernels: Iterator[Kernel]) -> set[tuple[object, ...]]:
 
 
 def test_every_line_of_the_list_and_every_conversion_comes_up():
-    """Whatever the H200 multiplies, and each conversion between matrices that it has."""
+    """Every product of the H200, and each conversion between matrices that it has."""
     listed = {(p.m, p.n, p.k, *p.types) for p in H200.matrices}
     assert multiplied(generate(seed, "muladd", H200) for seed in range(80)) == listed
     possible = {

@@ -1,5 +1,6 @@
 """
-How the FileCheck tests run: the environment's tools first on PATH, MLIR's own if there is one.
+Configuration of the FileCheck tests: the environment's tools first on PATH, MLIR's own if there is
+one.
 
 Substitutions: `XDSL_ROUNDTRIP` parses and prints twice, through the generic form, and checks the
 custom form; `XDSL_GENERIC_ROUNDTRIP` checks the generic form (prefix CHECK-GENERIC);

@@ -57,7 +57,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _mains() -> dict[str, Callable[[], object]]:
-    """What each command runs, with all that it may import while it runs."""
+    """The functions of each command, with all modules that they may import while they run."""
     from filecheck.main import main as filecheck
     from xdsl.tools.xdsl_opt import main as xdsl_opt
     from xdsl.universe import Universe

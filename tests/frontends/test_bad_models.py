@@ -1,6 +1,4 @@
-"""
-What a user gets wrong with a model: one message that names what is at fault, and nothing written.
-"""
+"""A user's mistakes with a model: one message that names what is at fault, and nothing written."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ def mlp(onnx: Any, build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What is said where a command fails; nothing may have been written."""
+    """The message of a command that fails; nothing may have been written."""
     before = sorted(map(str, Path().iterdir()))
     assert main(list(arguments)) == 1
     said = capsys.readouterr().err
@@ -46,7 +44,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def late(given: list[str], message: str) -> object:
-    """What is found only once the model has been imported."""
+    """Faults that are found only once the model has been imported."""
     return pytest.param(given, message, marks=pytest.mark.long)
 
 

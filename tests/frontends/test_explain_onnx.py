@@ -1,4 +1,4 @@
-"""What becomes of each node of an ONNX file, also of one that cannot be imported."""
+"""The fate of each node of an ONNX file, also of one that cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Language models of GGUF files mean what numpy says of them, and what is not known is refused.
-"""
+"""Language models of GGUF files give numpy's results, and unknown parts are refused."""
 
 from __future__ import annotations
 

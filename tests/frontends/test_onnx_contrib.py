@@ -58,7 +58,7 @@ class Case:
     outputs: tuple[int, ...] = (0,)
     """The places of the results that are asked for."""
     expected: Callable[..., Any] | None = None
-    """Of all inputs, where onnxruntime has no kernel."""
+    """The result from all inputs, where onnxruntime has no kernel."""
     domain: str = "com.microsoft"
     title: str = ""
 
@@ -388,7 +388,7 @@ def _split_gelu(x: Array, bias: Array) -> Array:
 
 
 def _group_norm(x: Array, gamma: Array, beta: Array, skip: Any = 0, bias: Any = 0) -> list[Array]:
-    """Of 2 groups, with x sigmoid(x), channels last."""
+    """Norms of 2 groups, with x sigmoid(x), channels last."""
     total = x + skip + bias
     grouped = total.reshape(2, -1, 2, 2)
     moved = grouped - grouped.mean((1, 3), keepdims=True)
@@ -575,7 +575,7 @@ RECOGNISED = [
 
 @pytest.mark.parametrize("case", RECOGNISED, ids=str)
 def test_attention_is_recognised(case: Case):
-    """Whichever operator it was written with, it is one operation of the schedule."""
+    """Attention of any operator is one operation of the schedule."""
     model = case.model()
     if not case.domain:
         model.opset_import[0].version = 23

@@ -52,7 +52,7 @@ def unsigned(g: Graphs) -> None:
         top = int(np.iinfo(dtype).max)
         a = np.array([top, top - 1, 200, 3, 7, 1], np.uint64).astype(dtype)
         b = np.array([2, top, 3, top, 2, top - 5], np.uint64).astype(dtype)
-        # Of 64 bits, divisions are refused.
+        # Divisions of 64 bits are refused.
         divisions = ("Div", "Mod") if dtype is not np.uint64 else ()
         for kind in (*divisions, "Max", "Min", "Less", "GreaterOrEqual", "Equal", "Mul", "Sub"):
             graph = g.add()
@@ -204,7 +204,7 @@ def recurrences(g: Graphs) -> None:
 
 
 def old(g: Graphs) -> None:
-    """What opset 13 and 11 changed the meaning of."""
+    """Operators whose meaning changed in opset 13 and 11."""
     for opset in (11, 12, 13):
         graph = g.add(opset)
         graph.node("Hardmax", graph.input(g.floats(2, 3, 4)), axis=1)

@@ -1,4 +1,4 @@
-"""Types of few bits: every code, and what every f32 near a middle between two codes rounds to."""
+"""Types of few bits: every code, and the rounding of every f32 near a middle between two codes."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def decisive(name: str) -> Any:
 
 
 def numbers_around(name: str) -> Any:
-    """What decides, the f32 next to that, and numbers of all sizes."""
+    """The deciding numbers, the f32 next to them, and numbers of all sizes."""
     points = decisive(name)
     steps = [np.nextafter(points, np.float32(end), dtype=np.float32) for end in (-np.inf, np.inf)]
     special = np.array([np.inf, -np.inf, np.nan, -np.nan, 0.0, -0.0, 1e38, 1e-38], np.float32)

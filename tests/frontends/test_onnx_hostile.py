@@ -25,7 +25,7 @@ SECONDS = 1.0
 
 Make = Callable[[Any, Path], Any]
 HOSTILE: dict[str, tuple[str, Make]] = {}
-"""What is expected to be said, and what makes the model (or its bytes) in a folder."""
+"""The expected message, and the function that makes the model (or its bytes) in a folder."""
 
 
 def hostile(said: str) -> Callable[[Make], Make]:
@@ -251,7 +251,7 @@ def the_same_result_twice(onnx: Any, folder: Path) -> Any:
     return model(onnx, [*nodes, node(onnx, "Relu", ["a"])])
 
 
-# What it means
+# Meaning
 
 
 @hostile("the output 'y' is declared as i64, and computed as f32")

@@ -1,4 +1,6 @@
-"""ONNX files: what comes in keeps its names, types and numbers; what cannot is said by its node."""
+"""
+ONNX files: inputs keep their names, types and numbers; a node that cannot be imported is named.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def test_small_constants_and_weights_do_not_pass_through_text(build: Any):
 
 
 def test_data_in_other_files_is_mapped(onnx: Any, build: Any, tmp_path: Path):
-    """Of weights; of nodes it is read."""
+    """Data of weights is mapped; data of nodes is read."""
     weights, bias = normal(32, 32), normal(300)
     build.constant("w", weights)
     outside = onnx.numpy_helper.from_array(bias, "b")
@@ -110,7 +112,7 @@ def test_open_dimensions_have_to_be_given(build: Any):
 
 
 def unknown(build: Any) -> Any:
-    """The model around nodes of a domain that nobody knows."""
+    """The model around nodes of an unknown domain."""
     model = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     model.opset_import.append(build.onnx.helper.make_opsetid("somebody", 1))
     return model

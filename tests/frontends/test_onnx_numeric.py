@@ -41,7 +41,7 @@ def model_of(
     constant: tuple[int, ...],
     outputs: int = 1,
 ) -> tuple[Any, dict[str, Array]]:
-    """A model of one node, and its inputs; those at the places `constant` are weights."""
+    """A model of one node, and its inputs; inputs at the places `constant` are weights."""
     onnx = import_module("onnx")
     helper = onnx.helper
     names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
@@ -65,7 +65,7 @@ def model_of(
 
 
 def expected_of(model: Any, inputs: dict[str, Array]) -> list[Array]:
-    """What onnxruntime computes; declares the results' types in the model."""
+    """onnxruntime's results; declares the results' types in the model."""
     helper, runtime = import_module("onnx.helper"), import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -258,7 +258,7 @@ def test_the_mask_of_a_dropout_is_as_its_opset_has_it(opset: int):
 
 
 def test_a_remainder_has_the_sign_of_the_divisor():
-    """Of floats, too, since opset 28, which onnxruntime does not know."""
+    """This holds for floats, too, since opset 28, which onnxruntime does not know."""
     x = np.array([-4.3, 7.2, 5, -7.2, 0, 3, -3, np.inf], np.float32)
     y = np.array([2.1, -3.4, 8, 3.4, -1, -np.inf, -np.inf, 2], np.float32)
     model, inputs = model_of("Mod", 28, [x, y], {}, ())

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def optimized(model: Any, level: str, folder: Path) -> Any:
-    """What onnxruntime writes when it optimizes a model."""
+    """The model that onnxruntime writes when it optimizes a model."""
     runtime, onnx = import_module("onnxruntime"), import_module("onnx")
     options = runtime.SessionOptions()
     options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
@@ -147,7 +147,7 @@ def test_other_models_after_optimization(
     agrees_after(model, inputs, level, tmp_path)
 
 
-# What exporters of transformers write around sizes that are open
+# Nodes that exporters of transformers write around open sizes
 
 OPEN = {
     "last": "n = Shape (x)  m = Neg (n)  y = Slice (x, m, far)",

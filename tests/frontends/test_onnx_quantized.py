@@ -94,7 +94,7 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     def run(self, *outputs: str) -> tuple[list[Any], list[Any]]:
-        """What the importer's module and onnxruntime give."""
+        """The results of the importer's module and of onnxruntime."""
         runtime = pytest.importorskip("onnxruntime")
         model = self.model(*outputs)
         options = runtime.SessionOptions()

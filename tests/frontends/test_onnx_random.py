@@ -1,4 +1,4 @@
-"""Random graphs beside onnxruntime: their generator, and what the importer makes of them."""
+"""Random graphs beside onnxruntime: their generator, and their import."""
 
 from __future__ import annotations
 

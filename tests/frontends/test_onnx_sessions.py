@@ -37,7 +37,7 @@ STEPS = (5, 1, 1, 3)
 def by_onnxruntime(
     model: Any, steps: Sequence[int] = STEPS, masks: Sequence[Array] = ()
 ) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
-    """What onnxruntime is given in each step, and what it gives; the past goes from one on."""
+    """onnxruntime's inputs and results in each step; the past goes from one on."""
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -120,7 +120,7 @@ FORMS = {
 
 @pytest.mark.parametrize(("decoder", "tolerance"), FORMS.values(), ids=FORMS)
 def test_steps_of_a_session_are_those_of_onnxruntime(decoder: Decoder, tolerance: float):
-    """Whatever form the past has in the model, all that callers give are tokens and a number."""
+    """For any form of the past in the model, callers give only tokens and a number."""
     model = decoder.model()
     imported = import_onnx(model, context=CONTEXT)
     assert imported.functions == ("prefill", "decode")
@@ -185,7 +185,7 @@ def _without_past(onnx: Any) -> Any:
 
 
 def test_a_state_that_does_not_grow(onnx: Any):
-    """A pair that is named is replaced as a whole, and its values are those of the last run."""
+    """A pair that is named is replaced as a whole, and its values come from the last run."""
     imported = import_onnx(_without_past(onnx), state={"x": "y"})
     session = OnWholeArrays(imported)
     assert imported.functions == ()

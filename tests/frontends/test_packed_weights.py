@@ -36,7 +36,7 @@ def check(proto: Any, given: dict[str, Any], bytes: int, kernels: int = 1) -> No
     """One kernel (or so many) gives what onnxruntime gives, from so many bytes of weights."""
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    # It would multiply bytes in the place of what the model says.
+    # It would multiply bytes instead of the model's own numbers.
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = runtime.InferenceSession(proto.SerializeToString(), options)
     (expected,) = session.run(["y"], given)

@@ -68,7 +68,7 @@ def test_qdq_computes_with_integers(per_channel: bool, build: Any):
 
 
 def dynamic(x: Any) -> tuple[Any, Any, int]:
-    """What DynamicQuantizeLinear is defined as: numbers, scale and zero point."""
+    """The definition of DynamicQuantizeLinear: numbers, scale and zero point."""
     high, low = max(x.max(), 0), min(x.min(), 0)
     scale = np.float32((high - low) / np.float32(255))
     zero = int(np.clip(np.rint(-low / scale), 0, 255))

@@ -34,7 +34,7 @@ def encode(value: np.float32, toward_zero: bool) -> int:
 
 
 def convert(kernel: Any, source: str, target: str, data: Any, dtype: Any, **options: Any) -> Any:
-    """What `spirv.FConvert` makes of an array."""
+    """The result of `spirv.FConvert` on an array."""
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))
     value = kernel.op(f"spirv.FConvert {kernel.load(a)} : {source} to {target}")

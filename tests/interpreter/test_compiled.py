@@ -38,7 +38,9 @@ def compilers(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
 
 
 def scaled(kernel: Any) -> Any:
-    """out = in * a specialization constant + a push constant, and what Workgroup memory holds."""
+    """
+    out = in * a specialization constant + a push constant, and the contents of Workgroup memory.
+    """
     kernel.globals += [
         "spirv.SpecConstant @scale spec_id(3) = 2 : i32",
         f"spirv.GlobalVariable @push : {PUSH}",

@@ -14,7 +14,7 @@ ALL = np.arange(1 << 16, dtype=np.uint16)
 
 
 def run(kernel: Any, op: str, source: str, target: str, data: Any, dtype: Any) -> Any:
-    """What a conversion makes of an array."""
+    """The result of a conversion of an array."""
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))
     value = kernel.op(f"spirv.{op} {kernel.load(a)} : {source} to {target}")

@@ -35,7 +35,7 @@ def test_loops_with_trip_counts_by_lane(kernel: Any) -> None:
 
 
 def nested(n: int) -> int:
-    """What the kernel below computes: nested loops with early exits, the last one's value."""
+    """The result of the kernel below: nested loops with early exits, the last one's value."""
     total = 0
     for i in range(n % 7):
         j = 0
@@ -299,7 +299,7 @@ module attributes {gpu.container_module} {
 
 
 def structured(n: int) -> int:
-    """What the kernel above computes."""
+    """The result of the kernel above."""
     x, y = 1, n
     for _ in range(n):
         x, y = (x // 2 if x > 50 else 2 * x + y), x

@@ -47,7 +47,7 @@ LOOP = """
 
 
 def alone(seed: int) -> int:
-    """What one lane computes."""
+    """The result of one lane."""
     total = 0
     for i in range(9):
         mixed = i + seed
@@ -67,7 +67,7 @@ def alone(seed: int) -> int:
 @pytest.mark.parametrize(("local", "subgroup"), [(64, 32), (64, 8), (48, 32), (20, 64)])
 @pytest.mark.parametrize("seed", ["%id", "%group"])
 def test_break_and_continue_from_within(kernel: Any, local: int, subgroup: int, seed: str) -> None:
-    """Lanes part, or (by workgroup) agree; what they do after the loop, they do together."""
+    """Lanes part, or (by workgroup) agree; code after the loop runs for all of them together."""
     out = kernel.buffer("i32", np.zeros(local * 12, np.int32))
     for name, number in {"nine": 9, "seven": 7, "fifth": 5, "three": 3, "many": 5000}.items():
         kernel(f"%{name} = spirv.Constant {number} : i32")

@@ -1,5 +1,5 @@
 """
-What glslang compiles executes, and gives what lavapipe gives.
+Shaders compiled by glslang execute, and give lavapipe's results.
 
 Every shader of `glsl/` reads 1,024 words, edge values among them, at binding 0 and writes words at
 binding 1. Comments at its head say how it is launched: `// grid: 2,1,2`, `// specialization:
@@ -66,7 +66,7 @@ class Launch:
 
     @property
     def validation(self) -> list[str]:
-        """What spirv-val must be told of the features that the shader needs."""
+        """Options that tell spirv-val about the features that the shader needs."""
         return self.head.get("validation", "").split()
 
     @property
@@ -115,7 +115,7 @@ def launches(
 def devices_results(
     launches: dict[str, Launch], run_on_lavapipe: Callable[..., None]
 ) -> dict[str, Array]:
-    """What lavapipe writes, under the validation layer."""
+    """The buffers that lavapipe writes, under the validation layer."""
     jobs = {
         name: Dispatch(
             launch.binary,

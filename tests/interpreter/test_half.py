@@ -1,8 +1,8 @@
 """
 binary16 arithmetic, each result rounded: all 2^16 numbers, against numpy's own; fused additions.
 
-A chain of instructions keeps binary16 wide between them where it can; what is stored, selected,
-converted, passed on by branches or returned must be the same.
+A chain of instructions keeps binary16 wide between them where it can; values that are stored,
+selected, converted, passed on by branches or returned must be the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def wide_numbers(rng: np.random.Generator) -> Any:
-    """Every half, what lies midway between two, its neighbours, and any bits."""
+    """Every half, the numbers midway between two, their neighbours, and any bits."""
     halves = PATTERNS.view(F16).astype(F32)
     finite = np.sort(halves[np.isfinite(halves)])
     middle = (finite[1:] + finite[:-1]) / F32.type(2)

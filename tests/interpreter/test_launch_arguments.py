@@ -1,4 +1,4 @@
-"""What a launch needs and does not get is refused by name: there is no default."""
+"""A missing argument of a launch is refused by name: there is no default."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_floats_of_intel(kernel: Any, rng: Any) -> None:
 
 
 def test_flags_and_blocks_of_subgroups(kernel: Any, rng: Any) -> None:
-    """Of all invocations one finds the flag clear; a block deals its words out to the lanes."""
+    """One of all invocations finds the flag clear; a block deals its words out to the lanes."""
     data = rng.integers(0, 99, 64).astype(I32)
     flag, taken = kernel.buffer("i32", np.zeros(1, I32)), kernel.buffer("i32", np.zeros(32, I32))
     source, target = kernel.buffer("i32", data), kernel.buffer("i32", np.zeros(64, I32))

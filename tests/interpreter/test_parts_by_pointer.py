@@ -49,7 +49,7 @@ def test_what_is_written_races(kernel: Any, name: str, second: str) -> None:
 
 
 def test_a_loop_that_waits_for_a_part(kernel: Any) -> None:
-    """The first workgroup waits for what the second one writes, which runs later."""
+    """The first workgroup waits for a write of the second one, which runs later."""
     flag = kernel.buffer("f32", np.zeros(1, np.float32))
     pointer = "!spirv.ptr<f32, Function>"
     whole = kernel.op(f"spirv.Variable : {pointer}")

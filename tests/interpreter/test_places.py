@@ -1,4 +1,4 @@
-"""How findings and livelocks call an invocation, in batches that hold only some of a launch."""
+"""Names of invocations in findings and livelocks, in batches that hold only some of a launch."""
 
 from __future__ import annotations
 

@@ -68,7 +68,9 @@ def test_an_atomic_through_a_pointer_that_a_branch_chose(kernel: Any) -> None:
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_physical_addresses_in_a_buffer(kernel: Any, rng: Any, checked: bool) -> None:
-    """Addresses of two buffers that no variable binds; arithmetic on them; what is nowhere."""
+    """
+    Addresses of two buffers that no variable binds; arithmetic on them; addresses of no buffer.
+    """
     x = rng.standard_normal(64).astype(np.float32)
     y = rng.standard_normal(64).astype(np.float32)
     addresses = np.array([x.ctypes.data, y.ctypes.data], np.int64)
@@ -96,7 +98,7 @@ def test_physical_addresses_in_a_buffer(kernel: Any, rng: Any, checked: bool) ->
 
 
 def test_addresses_of_inactive_invocations_need_no_alignment(kernel: Any) -> None:
-    """Odd addresses are marked, and nobody reads there; all lie in one buffer."""
+    """Odd addresses are marked, and not read; all lie in one buffer."""
     x = np.arange(8, dtype=np.int32)
     table = kernel.buffer("i64", x.ctypes.data + np.arange(32, dtype=np.int64) % 2 * 5)
     out = kernel.buffer("i32", np.full(32, -1, np.int32))

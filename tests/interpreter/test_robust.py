@@ -59,7 +59,7 @@ def test_no_room_at_all(kernel: Any) -> None:
 
 
 def test_atomics(kernel: Any) -> None:
-    """Those outside give 0 and change nothing, not even in the race check."""
+    """Atomics outside give 0 and change nothing, not even in the race check."""
     counters = kernel.buffer("i32", np.arange(16, dtype=np.int32))
     seen = kernel.buffer("i32", np.full(32, -1, np.int32))
     old = kernel.op(
@@ -136,7 +136,7 @@ def test_workgroup_memory_and_push_constants_are_not_covered(kernel: Any) -> Non
 
 
 def test_what_is_not_about_bounds_is_still_found(kernel: Any) -> None:
-    """Invocations that write one place inside race; what is outside does not."""
+    """Invocations that write one place inside race; invocations outside do not."""
     out = kernel.buffer("i32", np.zeros(1, np.int32))
     kernel.store(out, "%id")
     kernel.store(out, "%id", "%zero")

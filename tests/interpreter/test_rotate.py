@@ -1,4 +1,4 @@
-"""ROT-07 and ROT-09: the rotation's formula, and what the proposal says follows from it."""
+"""ROT-07 and ROT-09: the rotation's formula, and the proposal's consequences of it."""
 
 from __future__ import annotations
 

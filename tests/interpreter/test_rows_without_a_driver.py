@@ -1,5 +1,5 @@
 """
-What Vulkan's conformance tests have and no software driver runs, against exact arithmetic.
+Cases of Vulkan's conformance tests that no software driver runs, against exact arithmetic.
 
 Cooperative matrices of bfloat16 and 8-bit floats, saturation, mixed signs, conversions between all
 component types, and the dot product of bfloat16, with the data that the conformance tests use:

@@ -138,7 +138,7 @@ def matrix_type(rows: int, columns: int, scope: str = "Subgroup") -> str:
 def loaded(
     kernel: Any, tensors: Tensors, source: int, rows: int, columns: int, **options: Any
 ) -> Any:
-    """What a load into a matrix of 9.0 gives, stored by rows."""
+    """The result of a load into a matrix of 9.0, stored by rows."""
     out = kernel.buffer("f32", np.zeros(rows * columns, np.float32))
     type = matrix_type(rows, columns)
     before = kernel.op(
@@ -247,7 +247,7 @@ def test_a_view_permutes_and_clips(kernel: Any, rng: Any, own: bool, clip: Any) 
 
 
 def test_a_store_leaves_the_rest_alone(kernel: Any, rng: Any) -> None:
-    """Of a transposed matrix; what lies outside of the tensor is dropped."""
+    """Stores a transposed matrix; elements outside of the tensor are dropped."""
     data = rng.standard_normal((8, 8)).astype(np.float32)
     source = kernel.buffer("f32", data.reshape(-1))
     target = kernel.buffer("f32", np.full(100, -1, np.float32))
@@ -313,7 +313,7 @@ def test_a_decoded_block_format(kernel: Any, rng: Any) -> None:
 
 
 def test_a_decode_function_reads_shared_memory(kernel: Any, rng: Any) -> None:
-    """Which invocation calls it is unknown; the race check takes all of the scope's for it."""
+    """The invocation that calls it is unknown; the race check counts all of the scope's."""
     data = rng.standard_normal(64).astype(np.float32)
     source = kernel.buffer("f32", data)
     shared = "!spirv.ptr<!spirv.array<32 x f32>, Workgroup>"

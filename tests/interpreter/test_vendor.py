@@ -37,7 +37,7 @@ def keep(kernel: Any, pointer: str, value: str, type: str, bytes: int) -> None:
 
 
 def settings(input: str, matrix: str, m: int, k: int, layout: str, bias: str = "") -> str:
-    """What stands in the parentheses."""
+    """The text in the parentheses."""
     middle = f"bias_interpretation = {bias}, " if bias else ""
     return (
         f"(input_interpretation = {input}, matrix_interpretation = {matrix}, {middle}m = {m}, "
@@ -73,7 +73,9 @@ def test_a_layer_of_halves(kernel: Any, rng: Any, layout: str) -> None:
 
 
 def test_packed_bytes_and_saturation_to_them(kernel: Any, rng: Any) -> None:
-    """Of bytes packed in words and of integers that saturate to bytes, times one matrix."""
+    """
+    Products of bytes packed in words, and of integers that saturate to bytes, with one matrix.
+    """
     n, m, k = 32, 5, 8
     weights = rng.integers(-128, 128, (m, k)).astype(np.int8)
     packed = rng.integers(-128, 128, (n, k)).astype(np.int8)

@@ -36,7 +36,7 @@ PLAYED = "vulkan:played"
 
 @pytest.fixture(scope="module")
 def engine() -> Generator[Cluster]:
-    """Two workers, each with a GPU that nobody opens."""
+    """Two workers, each with a GPU that is not opened."""
     played = [Place(PLAYED, "played", "1", f"vulkan:{n}") for n in range(2)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster, "here", lambda: (*here(), *played))

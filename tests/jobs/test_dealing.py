@@ -1,4 +1,4 @@
-"""Which worker's device gets the next job, on workers that are only names."""
+"""Chooses the worker's device for the next job, on workers that are only names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GPU = "vulkan:gpu"
 
 @dataclass
 class Devices:
-    """A dealer, and what workers were sent."""
+    """A dealer, and the jobs that workers were sent."""
 
     workers: dict[str, int]
     open: bool = True

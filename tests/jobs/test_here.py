@@ -1,4 +1,4 @@
-"""Jobs on this machine: results, what becomes of bad jobs, and what an engine's own work costs."""
+"""Jobs on this machine: results, the fate of bad jobs, and the cost of an engine's own work."""
 
 from __future__ import annotations
 

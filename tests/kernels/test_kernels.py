@@ -29,7 +29,7 @@ MODES = ("plain", "-g", "-gVS", "-O")
 
 @dataclass(frozen=True)
 class Setting:
-    """How a kernel is compiled."""
+    """Settings of a kernel's compilation."""
 
     environment: str
     mode: str

@@ -1,4 +1,4 @@
-"""A program is kept for what it was made from, whole, and for nothing else."""
+"""A program is found again for the same inputs of its compilation, and for no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `generate` takes for a model."""
+"""Files that `generate` accepts as a model."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ WORDS = {
     "tekken": "It|'LL| cost| | |1|2|3|4|.|5|€| in|\n\n| | HTTPServer|'s| /|path|/;|\t漢字| x|_y| ",
     "gpt-4o": "It'LL| cost| | |123|4|.|5|€| in|\n\n| | HTTPServer's| /|path|/;|\t漢字| x|_y| ",
 }
-"""What `regex` finds by the patterns in the models' own files."""
+"""The matches of `regex` with the patterns in the models' own files."""
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -167,7 +167,7 @@ def test_text_cannot_spell_control_tokens_unless_asked():
     assert tokenizer.decode(plain) == text
     assert len(control & set(meant)) == 1
     assert tokenizer.decode(meant) == "ab<think>c"
-    # What is not a control token stands for itself, whoever writes it.
+    # A token that is not a control token stands for itself, in any text.
     assert tokenizer.vocabulary.tokens.index("<think>") in plain
 
 

@@ -1,5 +1,5 @@
 """
-Attention in one kernel: what is recognised, that every stage computes it, and what is refused.
+Attention in one kernel: recognition, the results of every stage, and refusals.
 
 Random ones (`testing/attention_workloads.py`) go through the pipeline pass by pass, and as binaries
 with every check on; `make test` runs the first seeds, `make test-long` 60.
@@ -53,7 +53,7 @@ def seeds() -> list[Any]:
 
 
 def formed(text: str, target: str) -> tuple[Any, list[AttentionOp]]:
-    """The module after `form-attention`, and what was found."""
+    """The module after `form-attention`, and its attention."""
     module = parse_text(text, ctx=context())
     passes = Universe.get_multiverse().all_passes
     spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'

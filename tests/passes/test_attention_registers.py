@@ -1,6 +1,6 @@
 """
 Attention whose probabilities stay in registers: every way to read operands, sizes that the launch
-gives, and what a row sees, on the interpreter with every check.
+gives, and visible keys of a row, on the interpreter with every check.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ PIPELINES = {
         "spirv-cooperative-matrix-to-invocations,spirv-update-vce,spirv-to-glsl450-memory-model"
     ],
 }
-"""Passes with parameters; those of `linalg-to-spirv` are checked one by one as part of it."""
+"""Passes with parameters; the passes of `linalg-to-spirv` are checked one by one as part of it."""
 
 PARTS = {each.name for each in linalg_to_spirv("lavapipe")}
 
@@ -123,9 +123,9 @@ LOWERING = "linalg-to-spirv{target=lavapipe}"
 
 def every_pass() -> list[Any]:
     """
-    (pipeline, module) for each pass that is registered; those on `spirv` after the lowering.
+    (pipeline, module) for each pass that is registered; passes on `spirv` come after the lowering.
 
-    The lowered modules take turns; what another one computes is left to `make test-long`.
+    The lowered modules take turns; the others are left to `make test-long`.
     """
     found: list[Any] = []
     for turn, name in enumerate(PASSES):
@@ -227,7 +227,7 @@ def test_a_type_that_changes_is_a_change(report_of: ReportOf):
 
 
 class Nothing(ModulePass):
-    """A pass that changes nothing; what is wrong is how the module is written."""
+    """A pass that changes nothing; the fault is in the text of the module."""
 
     name = "nothing"
 

@@ -33,7 +33,7 @@ QUICK_ON_LAVAPIPE = 20
 
 
 def chunks(quick: int) -> list[Any]:
-    """Parameters: ranges of seeds, those from `quick` on marked long."""
+    """Parameters: ranges of seeds, the ones from `quick` on marked long."""
     return [
         pytest.param(range(n, n + CHUNK), marks=[pytest.mark.long] * (n >= quick), id=str(n))
         for n in range(0, SEEDS, CHUNK)

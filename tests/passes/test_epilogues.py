@@ -1,5 +1,5 @@
 """
-What is fused to a contraction: every stage computes the same, and one kernel computes all of it.
+Operations fused to a contraction: every stage computes the same, and one kernel computes all of it.
 
 Random chains (`testing/fused_workloads.py`) run as binaries on the interpreter and on lavapipe;
 `make test` runs the first seeds, `make test-long` 500.
@@ -36,7 +36,7 @@ QUICK = 5
 
 
 def chunks() -> list[Any]:
-    """Parameters: ranges of seeds, those from `QUICK` on marked long."""
+    """Parameters: ranges of seeds, the ones from `QUICK` on marked long."""
     return [
         pytest.param(range(n, n + CHUNK), marks=[pytest.mark.long] * (n >= QUICK), id=str(n))
         for n in range(0, SEEDS, CHUNK)
@@ -49,7 +49,7 @@ def test_random_chains_on_the_interpreter(seeds: range, target: str, spirv_val: 
     for seed in seeds:
         made = fused_workload(seed, largest=32)
         program = compile_module(parse_text(made.text()), target)
-        # Loops may take one for each result. What is multiplied takes one, operands packed before.
+        # Loops may take one for each result. The product takes one, operands packed before.
         paths = [layer.path for layer in program.layers if layer.path != "pack"]
         whole = len(paths) == 1 or (made.extra is not None and paths == [LOOPS, LOOPS])
         assert whole, f"{seed}: {made} is not one kernel: {paths}"

@@ -38,7 +38,9 @@ from xdsl_spirv.tools import khronos
 
 @dataclass(frozen=True)
 class Fallback:
-    """A pass, a family of kernels that needs it, and what must be gone after it."""
+    """
+    A pass, a family of kernels that needs it, and the instructions that must be gone after it.
+    """
 
     passes: str
     family: str
@@ -46,7 +48,7 @@ class Fallback:
     quick: int = 3
     many: int = 60
     subgroup_size: int = 8
-    """Of the interpreter, after the passes; 8 before."""
+    """Subgroup size of the interpreter, after the passes; 8 before."""
 
 
 MATRICES = "spirv-cooperative-matrix-to-invocations"

@@ -1,5 +1,6 @@
 """
-Elements of few rows in the kernels of the products that read them: what is folded, what it gives.
+Elements of few rows in the kernels of the products that read them: the folded operations, and their
+results.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """
-Norms of few rows in the kernels of the products that read them: what is folded, and what it gives.
+Norms of few rows in the kernels of the products that read them: the folded operations, and their
+results.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """
-What reads the columns of a product, in the product's kernel: what is folded, and what it gives.
+Readers of the columns of a product, in the product's kernel: the folded operations, and their
+results.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ func.func @main(%x: tensor<{m}x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) ->
 
 
 def halves(n: int, schedule: str) -> str:
-    """The columns of a product's first half are divided by those of its second half."""
+    """The columns of a product's first half are divided by the columns of its second half."""
     p, h = f"tensor<1x{n}xf32>", f"tensor<1x{n // 2}xf32>"
     return f"""
 func.func @main(%x: tensor<1x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) -> {h} {{
@@ -141,7 +142,7 @@ def test_halves_are_taken_in_turns(n: int, columns: int, along: int, spirv_val: 
 
 def turned(apart: bool = False) -> str:
     """
-    Of 12 columns 8 are turned by pairs, of neighbours or of the halves of 4 `apart`: 4 of them a
+    8 of 12 columns are turned by pairs, of neighbours or of the halves of 4 `apart`: 4 of them a
     result, 4 a row of a state, behind the past; the others are a row of another state.
     """
     p, state = "tensor<1x12xf32>", "tensor<6x4xf16>"

@@ -1,5 +1,5 @@
 """
-What a schedule may say of the loop along K and of the workgroups' order: the result stays the same.
+Settings of a schedule for the loop along K and the workgroups' order: the result stays the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCHEDULES = {
 }
 
 DEPTHS = {"one tile": 12, "two tiles": 32, "three tiles": 41}
-"""Of K; a tile is 16 deep."""
+"""Depths of K; a tile is 16 deep."""
 
 
 def _compiled(workload: Workload, schedule: str, target: str) -> Program:
@@ -154,7 +154,9 @@ def test_a_tile_beyond_k_is_multiplied_behind_a_long_loop(b: str, turned: bool):
 
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "turned"])
 def test_what_lies_beyond_an_operand_is_packed_as_zeros(turned: bool):
-    """K is a multiple of what a workgroup packs, and not of the tile that zeros fill up."""
+    """
+    K is a multiple of the elements that a workgroup packs, and not of the tile that zeros fill up.
+    """
     operands = (("k", "m"), ("n", "k")) if turned else (("m", "k"), ("k", "n"))
     workload = Workload("matmul", {"m": 8, "n": 16, "k": 96}, *operands, ("m", "n"))
     tile = "workgroup_tile = [16, 64, 64], subgroups = [1, 2], instruction = coopmat 8x8x8"

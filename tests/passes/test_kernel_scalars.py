@@ -2,7 +2,7 @@
 Every scalar operation in a kernel against numpy, over edge values and random ones.
 
 Six operations make a kernel. Integers, comparisons, conversions and roundings must be exact; a
-function may err by the ulps that stand beside it: those of our sequences where GLSL.std.450's
+function may err by the ulps that stand beside it: errors of our sequences where GLSL.std.450's
 instructions are exact (the interpreter), and of Mesa's instructions too (lavapipe).
 """
 
@@ -35,7 +35,7 @@ EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-6, -1e-6, 3.0, 4.0,
 STRANGE = [math.inf, -math.inf, math.nan]
 
 ABSOLUTE = 2.0**-22
-"""Of a sine: near its zeros the relative error has no bound."""
+"""Absolute error of a sine: near its zeros the relative error has no bound."""
 
 NONE = "<{fastmath = #arith.fastmath<none>}>"
 

@@ -3,8 +3,8 @@ Kernels that are not contractions: every stage of the lowering, and lavapipe, co
 does.
 
 Each case is a function on tensors that becomes one kernel. It is lowered pass by pass by the
-schedule that the heuristic chooses, and by every way to reduce; what comes out is interpreted with
-all checks on and run on lavapipe. Integers and moves of elements must be equal; floats within a few
+schedule that the heuristic chooses, and by every way to reduce; the result is interpreted with all
+checks on and run on lavapipe. Integers and moves of elements must be equal; floats within a few
 roundings.
 """
 
@@ -279,7 +279,7 @@ def variance_of(x: Array) -> Array:
 
 
 def variance(rows: int, columns: int) -> str:
-    """The mean of the squares of what differs from the mean: two reductions of a row."""
+    """The mean of the squares of the differences from the mean: two reductions of a row."""
     t, r = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>"
     both, row = maps(2, "d0, d1", "d0"), maps(2, "d0, d1", "d0", "d0, d1")
     count = f"%c = arith.constant {float(columns)} : f32\n"
@@ -483,7 +483,7 @@ WAYS = {
     "workgroup": LoopsAttr(16, 3, 2, "workgroup"),
     "beside": LoopsAttr(16, 3, 2, "workgroup", 4),
 }
-"""Who reduces."""
+"""Ways to reduce."""
 
 PASSES = (
     FormDispatchesPass(),

@@ -1,7 +1,7 @@
 """
 Rows moved in vectors, lanes along results, tiles: as numpy, on every size of subgroup, checks on.
 
-The cases are those of the benchmark, whose functions cover what moves much; schedules are set by
+The cases are taken from the benchmark, whose functions cover large moves; schedules are set by
 hand, since the heuristic chooses such ones for large sizes only.
 """
 
@@ -93,7 +93,7 @@ VECTORS: list[tuple[Any, LoopsAttr, int]] = [
     (f.added((6, 40), "f16"), LoopsAttr(32, 2, 8), 8),
     (f.added((6, 36), "f16"), LoopsAttr(32, 2, 4), 4),
 ]
-"""Each with what its first argument is moved in."""
+"""Each with the type in which its first argument is moved."""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """
-What no driver here has: signs, saturation, odd sizes, other scopes, numbers of other widths.
+Features that no driver here has: signs, saturation, odd sizes, other scopes, numbers of other
+widths.
 
 Random kernels of one MulAdd run on the interpreter before and after
 spirv-cooperative-matrix-to-invocations; integers must be equal, floats are exact by their values.

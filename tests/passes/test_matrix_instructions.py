@@ -82,7 +82,7 @@ def judged(program: Program, inputs: dict[str, Any]) -> None:
 
 
 def instructions_of(program: Program) -> set[str]:
-    """Those of the extension that kernels call functions by."""
+    """Instructions of the extension by which kernels call functions."""
     names = ("PerElementOpNV", "ReduceNV")
     texts = [xs.disassemble(code.binary) for code in program.code.values()]
     return {name for name in names if any(name in text for text in texts)}

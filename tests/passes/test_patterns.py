@@ -29,7 +29,7 @@ func.func @f() {
 
 
 class Increment(RewritePattern):
-    """Adds one to each constant, down to what is refused."""
+    """Adds one to each constant, down to the one that is refused."""
 
     def __init__(self, refused: int = 0):
         self.refused = refused

@@ -2,7 +2,7 @@
 Contractions of quantized numbers: the rewriting is exact, and that of dequantized floats in bounds.
 
 Every named quantized operation, zero points as constants, scalars and vectors of channels, in the
-body in every spelling; pads with the zero point; what torch-mlir makes of QDQ models.
+body in every spelling; pads with the zero point; QDQ models as torch-mlir imports them.
 """
 
 from __future__ import annotations
@@ -239,7 +239,10 @@ PADDED = """func.func @main(%a: tensor<1x5x6x3xi8>, %b: tensor<3x3x3x4xi8>, %c: 
 
 @pytest.mark.parametrize("pad", [-11, 0, 77])
 def test_padding(pad: int, validate: Validate):
-    """With the zero point, as models pad, and with what is not even a zero of the model."""
+    """
+    Padding with the zero point, as models pad, and with a value that is not even a zero of the
+    model.
+    """
     text = PADDED.replace("PAD", str(pad))
     validate(text, PASSES, inputs=2)
     a = np.random.default_rng(0).integers(-128, 128, (1, 5, 6, 3)).astype(np.int8)
@@ -304,7 +307,7 @@ def test_paddings_are_read_through(text: str, target: str, validate: Validate):
 
 
 def test_sums_of_constants_are_folded():
-    """A transposed constant is one still; what remains of the zero points is one addition."""
+    """A transposed constant is one still; one addition is left of the zero points."""
     weights = np.random.default_rng(0).integers(-128, 128, (6, 9))
     text = f"""func.func @main(%a: tensor<5x9xi8>, %c: tensor<5x6xi32>) -> tensor<5x6xi32> {{
       %w = arith.constant dense<{weights.tolist()}> : tensor<6x9xi8>

@@ -1,6 +1,6 @@
 """
-What a target cannot do as asked is refused by the pass that knows: with the operation, its place,
-the numbers, and what would fit. A schedule that a refusal names does fit.
+A request that a target cannot fulfil is refused by the pass that knows: with the operation, its
+place, the numbers, and the remedy. A schedule that a refusal names does fit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def refused(text: str, passes: str) -> str:
 
 
 SCHEDULES = {
-    # What is wrong: size, types, schedule, and what the message must say.
+    # The fault: size, types, schedule, and parts of the message.
     "types of matrices": (
         32, "f32", "f32", schedule("8, 8, 8", "1, 1", "coopmat 8x8x8"),
         "CM-29: lavapipe has no cooperative matrices of f32 x f32 -> f32; it has f16",

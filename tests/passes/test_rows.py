@@ -29,7 +29,7 @@ TARGETS = ("lavapipe", "nvidia-h200", "amd-rdna4", "qualcomm-adreno")
 
 @dataclass(frozen=True)
 class Product:
-    """result[m, n] = sum over k of x[m, k] * w[n, k], and what follows."""
+    """result[m, n] = sum over k of x[m, k] * w[n, k], and its epilogue."""
 
     m: int
     n: int
@@ -186,7 +186,7 @@ def test_sums_of_an_invocation(element: str, grid: tuple[int, int, int]):
 
 
 def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], job: type[Any]):
-    """The products' results on lavapipe, beside what they should be."""
+    """The products' results on lavapipe, beside the expected ones."""
     jobs: list[Any] = []
     pairs: list[tuple[Any, Any]] = []
     for seed, product in enumerate(products):
@@ -211,7 +211,7 @@ def test_right_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any])
 
 
 SCHEDULES = [
-    # Chosen; and groups of columns, K no multiple of what lanes have, N none of a tile.
+    # Chosen; and groups of columns, K not a multiple of the lanes' share, N not one of a tile.
     ("lavapipe", None),
     ("nvidia-h200", None),
     ("lavapipe", "rows = 2, columns = 4, lanes = 8, steps = 1, groups = 3, subgroups = [2, 1]"),
@@ -265,7 +265,7 @@ def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
 
 
 def test_sums_of_digits():
-    """Of so long rows the digits have room in Workgroup memory, but not the sums beside them."""
+    """The digits of such long rows have room in Workgroup memory, but not the sums beside them."""
     schedule = (
         "rows = 1, columns = 2, lanes = 32, steps = 1, groups = 2, digits = 3, subgroups = [14, 2]"
     )
@@ -287,7 +287,9 @@ DIGITS = "rows = 1, columns = 4, lanes = 8, steps = 1, groups = 2, digits = 3, s
 
 @pytest.mark.parametrize("subgroups", ["[2, 1]", "[2, 2]"])
 def test_digits_of_rows(subgroups: str):
-    """Rows of many magnitudes: off by what 22 bits of a unit's greatest say, and by f32's sums."""
+    """
+    Rows of many magnitudes: off by the error of 22 bits of a unit's greatest, and of f32's sums.
+    """
     n, blocks, rows = 8, 10, 5
     program = compile_module(parse_text(packed(n, blocks, rows, DIGITS + subgroups)), "lavapipe")
     assert any("spirv.SDot" in code.text for code in program.code.values())

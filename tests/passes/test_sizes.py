@@ -70,7 +70,7 @@ def test_what_holds_for_every_size():
     assert not surely_below(M, N + 1)
     assert surely_below(-1, M + N)
     assert surely_below(-1, ceil_div(M, 32))
-    # What is divided, or the lesser of two, may be negative.
+    # A dividend, or the lesser of two, may be negative.
     assert not surely_below(-1, (M - 64) // 3)
     assert not surely_below(-1, least(M - 64, 5))
     assert not surely_below(-1, least(M, -5))
@@ -141,7 +141,7 @@ COUNTS = st.integers(1, 200)
 
 
 def value(size: Size, m: int, n: int) -> int:
-    """What a size is where M and N are these."""
+    """The value of a size where M and N are these."""
     if isinstance(size, int):
         return size
     known = {extent: (m, n)[BLOCK.args.index(extent.value)] for extent in size.extents}  # pyright: ignore
@@ -192,7 +192,7 @@ def test_what_is_said_of_every_size_holds_for_each(
 )
 def test_expressions(size: Size, expected: str | int):
     found = text(size)
-    # The order of factors is nobody's business.
+    # The order of factors does not matter.
     values = {"m": 45, "n": 7}
     assert evaluate(found, values, "") == evaluate(expected, values, "")
     assert isinstance(found, type(expected))

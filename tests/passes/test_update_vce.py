@@ -1,7 +1,7 @@
 """
 The triples that `spirv-update-vce` deduces, put before spirv-val: enough, and each for a reason.
 
-The modules are those of the FileCheck tests of the pass and of the rules of kind C.
+The modules come from the FileCheck tests of the pass and of the rules of kind C.
 """
 
 from __future__ import annotations

@@ -323,7 +323,7 @@ def truncated(value: float, low: int, high: int) -> int:
 
 
 def expected_of(name: str, a: Array, b: Array, f: Array) -> Array:
-    """What the operation gives, by Python's integers and numpy's conversions, as raw bits."""
+    """The operation's result by Python's integers and numpy's conversions, as raw bits."""
     signed = [int(n) for n in a.view(np.int64)], [int(n) for n in b.view(np.int64)]
     plain = [int(n) for n in a], [int(n) for n in b]
 
@@ -382,7 +382,7 @@ def test_lavapipe_gives_what_numpy_gives(run_on_lavapipe: Callable[..., None], j
     check_edges(names, buffers)
 
 
-# What stays out.
+# Refused operations.
 
 FUNCTION = """spirv.module Logical GLSL450 {{
   spirv.func @f(%p: !spirv.ptr<i64, StorageBuffer>, %x: i64) "None" {{

@@ -1,4 +1,4 @@
-"""How large a pass believes a module's workgroups are: a number that holds, or a reason."""
+"""A pass's knowledge of a module's workgroup size: a number that holds, or a reason."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_workgroups_size(mode: str, decoration: str, size: str, invocations:
     module = decode(assemble(text).encode())
     found = workgroup_size(module)
     if "%m " in size + mode:
-        # What a launch decides is not a number before.
+        # A number that a launch decides is not known before.
         assert isinstance(found, str)
         assert "run spirv-specialize before" in found
         SpecializePass(defaults=True).apply(context(), ModuleOp([module]))

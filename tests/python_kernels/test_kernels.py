@@ -1,7 +1,7 @@
-"""Kernels in Python: what they compute beside numpy, and what is refused."""
+"""Kernels in Python: their results beside numpy's, and refusals."""
 
-# What a parameter is stands in its default, which is what gives it its type.
-# pyright: reportMissingParameterType=false, reportPrivateUsage=false
+# A parameter's default gives its kind and its type. pyright: reportMissingParameterType=false,
+# reportPrivateUsage=false
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-What is not a kernel, or no argument of one, is refused as that and by nobody else's exception.
-"""
+"""A wrong kernel, or a wrong argument, is refused with our own error."""
 
 from __future__ import annotations
 

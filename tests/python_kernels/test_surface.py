@@ -1,4 +1,4 @@
-"""`import xdsl_spirv as xs`: every name is there, what pages show runs, notebooks stay readable."""
+"""`import xdsl_spirv as xs`: every name is there, code of pages runs, notebooks stay readable."""
 
 from __future__ import annotations
 

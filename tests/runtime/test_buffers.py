@@ -91,7 +91,7 @@ def test_what_numbers_of_a_run_change_is_not_computed_once(changes: dict[str, An
 
 
 def test_long_lives_are_placed_as_short_ones_are(monkeypatch: pytest.MonkeyPatch):
-    """How lives are written down changes no offset."""
+    """The form of lives changes no offset."""
     rng = np.random.default_rng(5)
     sizes = [int(size) for size in rng.integers(1, 4000, 60)]
     buffers, dispatches = chain(sizes)

@@ -1,4 +1,4 @@
-"""Drivers that compile for devices that are not here: the list, and what a bad one costs."""
+"""Drivers that compile for devices that are not here: the list, and the effects of a bad one."""
 
 from __future__ import annotations
 

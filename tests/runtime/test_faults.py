@@ -77,7 +77,7 @@ OUTCOMES: dict[str, tuple[type[Exception], str]] = {
 
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_the_driver_s_process(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends in an error that says what it was, and nobody is left."""
+    """It ends in an error that names the fault, and no process is left."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPTS[kind])
     started: list[worker.Worker] = []

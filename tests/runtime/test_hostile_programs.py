@@ -65,7 +65,7 @@ def is_small(program: Program) -> bool:
 
 
 def outcome(saved: Path, manifest: Json) -> str:
-    """What comes of a manifest; an exception that nobody foresaw passes."""
+    """The outcome of a manifest; an unexpected exception passes."""
     (saved / "program.json").write_text(json.dumps(manifest))
     try:
         program = Program.load(saved)
@@ -315,7 +315,7 @@ def test_a_message_does_not_command_the_terminal(
 
 
 def test_readers_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is larger is refused by its size; nothing of a sparse file of a terabyte is read."""
+    """Larger files are refused by their size; nothing of a sparse file of a terabyte is read."""
     from xdsl_spirv import targets
     from xdsl_spirv.runtime import modules
 

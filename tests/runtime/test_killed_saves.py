@@ -1,8 +1,8 @@
 """
 A process that is killed while it saves: at any time a whole program is in its place.
 
-The process ends itself, with nothing cleared up, at each of the events that Python announces before
-it opens, makes, moves or removes a file.
+The process ends itself, without clearing up, at each of the events that Python announces before it
+opens, makes, moves or removes a file.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_there_and_back(program: Program, saved: Path):
 
 
 def test_the_text_of_kernels_is_for_readers(program: Program, tmp_path: Path):
-    """It is written where it is asked for, and says what the binary says; nobody reads it back."""
+    """It is written on request, and says the same as the binary; it is never read back."""
     program.save(tmp_path / "plain")
     assert not list((tmp_path / "plain" / "kernels").glob("*.mlir"))
     assert '"text"' not in (tmp_path / "plain" / "program.json").read_text()

@@ -82,7 +82,10 @@ def test_a_program_needs_nothing_that_its_target_lacks(target: str):
 
 
 def test_a_newer_vulkan_makes_ways_plain():
-    """What Vulkan 1.3 has for certain is asked for once; what a later one has is said with it."""
+    """
+    Features that Vulkan 1.3 has for certain are asked for once; features of a later one are named
+    with it.
+    """
     structure = "VkPhysicalDeviceShaderSubgroupRotateFeatures"
     (rotate,) = requirements(["GroupNonUniformRotateKHR"], [], vulkan=(1, 3))
     assert [way.structure for way in rotate.any] == ["VkPhysicalDeviceVulkan14Features", structure]

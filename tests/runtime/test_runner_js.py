@@ -1,4 +1,4 @@
-"""The runner in JavaScript, over naga and Dawn: what it computes, and what it refuses."""
+"""The runner in JavaScript, over naga and Dawn: its results, and its refusals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def runner(lavapipe: Path) -> Runner:
 def results(
     runner: Runner, program: Program, inputs: Mapping[str, Array], folder: Path
 ) -> dict[str, Array]:
-    """What the runner computes, which the interpreter must have computed as well."""
+    """The runner's results, which the interpreter must have computed as well."""
     program.save(folder / "program")
     words: list[str] = []
     for name, array in inputs.items():

@@ -1,4 +1,4 @@
-"""docs/program.schema.json: current, and true of what is written and of what is refused."""
+"""docs/program.schema.json: current, and true of written manifests and of refused ones."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def found(
     layered: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Any]:
-    """What the runs on a device gave, under the validation layer if it is there."""
+    """The results of the runs on a device, under the validation layer if it is there."""
     folder = tmp_path_factory.mktemp("session")
     program.save(folder / "program")
     script = Path(__file__).parent / "vulkan" / "session_steps.py"

@@ -1,4 +1,4 @@
-"""What drivers say of kernels' code, in their own words, and what is made of it."""
+"""Drivers' statistics of kernels' code, in their own words, and their interpretation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANV = {
 }
 
 
-# What newer ones of Mesa's drivers say of a matmul 1024^3.
+# Statistics of a matmul 1024^3 from newer ones of Mesa's drivers.
 ANV_26 = {
     "Instructions": 12389,
     "Cycles": 1125620,

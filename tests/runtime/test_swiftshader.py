@@ -39,8 +39,8 @@ FAMILIES = ROOT / "tests" / "runtime" / "vulkan" / "families.py"
 MAIN = (sys.executable, "-m", "xdsl_spirv.tools.main")
 CONTRACTIONS = 40
 OF_THE_DRIVER = ("Exp", "Log", "Sigmoid", "Selu", "Cosh", "Atanh", "ReduceLogSum")
-"""Exp and Log, and what is made of them: this driver has them of finite numbers only, as Vulkan
-lets it."""
+"""Exp and Log, and functions computed by them: this driver has them of finite numbers only, as
+Vulkan lets it."""
 NARROW = ("Cast to uint8",)
 SMALL = ("magika", "centerface", "minilm", "ppocr_cls")
 
@@ -97,7 +97,7 @@ def test_generated_kernels(start: Start, target: Path):
 def executed(
     start: Start, folder: Path, programs: dict[str, tuple[Program, dict[str, Any]]]
 ) -> dict[str, dict[str, Any]]:
-    """What the programs give there, by name."""
+    """The programs' results there, by name."""
     for name, (program, inputs) in programs.items():
         program.save(folder / name)
         np.savez(folder / f"{name}.npz", **inputs)
@@ -148,7 +148,7 @@ def test_operators_at_edges(start: Start, target: Path, tmp_path: Path):
 
 
 def test_small_models(start: Start, target: Path, tmp_path: Path):
-    """Those that it runs in a minute, beside onnxruntime: text, faces, sentences, lines."""
+    """Models that it runs in a minute, beside onnxruntime: text, faces, sentences, lines."""
     onnxruntime = pytest.importorskip("onnxruntime")
     sys.path.insert(0, str(ROOT / "benchmarks"))
     zoo = importlib.import_module("model_zoo")

@@ -76,7 +76,7 @@ def _facts(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def facts(on_lavapipe: Run, layered: dict[str, str]) -> dict[str, Any]:
-    """What the scenarios found, all in one process, under the layer if it is there."""
+    """The results of the scenarios, all in one process, under the layer if it is there."""
     return _facts(on_lavapipe(SCENARIOS, *SAFE, *(CONTROLS if layered else []), **layered))
 
 
@@ -233,7 +233,7 @@ def test_jobs_of_all_tests_run_under_the_layer(
 
 @pytest.fixture(scope="module")
 def hazards(on_lavapipe: Run) -> dict[str, Any]:
-    """What came of kernels and drivers that misbehave."""
+    """The results of kernels and drivers that misbehave."""
     return _facts(on_lavapipe(SCENARIOS, *HAZARDOUS))
 
 

@@ -1,4 +1,4 @@
-"""Where buffers lie: nothing overlaps that lives at once, and what does not shares its place."""
+"""Where buffers lie: buffers that live at once do not overlap, others share their places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels need of a device, and what a device lacks, without any device."""
+"""Needs of kernels, and missing features of a device, without any device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runtime knows of Vulkan is the registry's: member by member, number by number."""
+"""The runtime's tables of Vulkan match the registry: member by member, number by number."""
 
 from __future__ import annotations
 

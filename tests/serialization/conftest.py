@@ -1,4 +1,4 @@
-"""A parser, Khronos' tools as functions, and what glslang compiles from the shaders in `glsl/`."""
+"""A parser, Khronos' tools as functions, and the shaders of `glsl/` as glslang compiles them."""
 
 from __future__ import annotations
 

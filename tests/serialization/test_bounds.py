@@ -86,7 +86,7 @@ An operation of xDSL takes 400 bytes and more, an instruction of the validator 1
 shortest instructions take 4: around 50 is what has 20 bytes an instruction, as kernels have.
 """
 
-# What has taken the square of its size, or longer, or has most objects for its size.
+# Inputs that once took the square of their size, or longer, or have most objects for their size.
 WORST: dict[Reader, tuple[Maker, ...]] = {
     text: (a_long_name, one_name_for_all),
     dialect: (
@@ -120,7 +120,7 @@ def unit() -> float:
 def check_time(reader: Reader, maker: Maker) -> None:
     data = build(maker(SIZE))
     assert 0.4 * SIZE < len(data) < 1.4 * SIZE
-    reader(build(ENTRY + END))  # What is made once is made.
+    reader(build(ENTRY + END))  # Objects that are made once exist now.
     before = unit()
     # A collection looks at all that other tests have left, too.
     with without_collection():
@@ -176,7 +176,7 @@ def test_memory_of_all_is_bounded(reader: Reader, maker: Maker):
 
 
 def held(make: Callable[[], object]) -> int:
-    """Bytes of what is made, without what stays from run to run."""
+    """Bytes of new objects, without the ones that stay from run to run."""
     kept = make()
     tracemalloc.start()
     kept = make()
@@ -188,7 +188,7 @@ def held(make: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("reader", [dialect, validator], ids=lambda f: f.__name__)
 def test_memory_of_sums_is_fifty_times_the_input(reader: Reader):
-    """Of instructions as long as a kernel's are on average."""
+    """Sums of instructions as long as a kernel's are on average."""
     data = build(a_chain_of_sums(SIZE // 5))
     assert held(lambda: reader(data)) < 50 * len(data)
 

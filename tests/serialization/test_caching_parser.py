@@ -1,4 +1,4 @@
-"""What is read once is what xDSL's own parser reads every time."""
+"""Attributes that are read once equal the ones that xDSL's own parser reads every time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_properties_are_not_shared():
     ],
 )
 def test_errors_stay(text: str):
-    """What xDSL refuses is refused with the same message."""
+    """Texts that xDSL refuses are refused with the same message."""
     messages: list[str] = []
     for parser in (Parser, CachingParser):
         with pytest.raises(ParseError) as error:

@@ -1,5 +1,5 @@
 """
-Every valid module of the FileCheck tests as a binary: accepted by spirv-val, and what MLIR's makes.
+Every valid module of the FileCheck tests as a binary: accepted by spirv-val, and equal to MLIR's.
 
 A chunk without a `spirv.module` becomes the body of a function: what `test.op` stands for are its
 parameters.
@@ -43,7 +43,7 @@ TESTS = ROOT / "tests" / "filecheck"
 FILES = sorted(f for part in ("dialects", "rules") for f in (TESTS / part).rglob("*.mlir"))
 SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
 SYMBOL_VALUES = {"scope": 3, "layout": 0}
-"""What a chunk's undefined symbols are as specialization constants; 16 otherwise."""
+"""Values of a chunk's undefined symbols as specialization constants; 16 otherwise."""
 
 
 MODULE_LEVEL = (FuncOp, GlobalVariableOp, SpecConstantOp, SpecConstantCompositeOp, EntryPointOp)
@@ -75,7 +75,7 @@ def modules(file: Path) -> list[tuple[str, SPIRVModuleOp]]:
             try:
                 module.verify()
             except VerifyException:
-                # A fragment: with what makes it a whole shader, other rules apply.
+                # A fragment: with the parts that make it a whole shader, other rules apply.
                 continue
             found.append((chunk, module))
     return found
@@ -140,9 +140,9 @@ class Canonical:
     """
     A module in words that two serializers agree on.
 
-    Types, constants and variables are what they say, ids of a function are numbered by definition,
-    and what has no order (annotations, a phi's pairs) is sorted. Block is left out: MLIR 22 marks
-    the struct behind any pointer, nested ones too, but not that of an array of buffers.
+    Types, constants and variables stand for themselves, ids of a function are numbered by
+    definition, and unordered parts (annotations, a phi's pairs) are sorted. Block is left out: MLIR
+    22 marks the struct behind any pointer, nested ones too, but not that of an array of buffers.
     """
 
     def __init__(self, binary: bytes):
@@ -225,14 +225,14 @@ def test_the_corpus_is_not_empty():
 
 
 REFUSED = (
-    # What the fragment says, not how it is written, is against rules outside the dialect's.
+    # The fragment's meaning, not its form, is against rules outside the dialect's.
     "AtomicCompareExchangeWeak requires SPIR-V version 1.3 or earlier",
     "Logical addressing not supported: ConvertUToPtr",
     "Scope ids must be OpConstant when Shader capability is present",
     "OpPtrAccessChain must have a Base whose type is decorated with ArrayStride",
     "LinkageAttributes",
     "In SPIR-V 1.4 or earlier, Direction must be a constant instruction",
-    # What a carrier needs is what the module that it was read from declares.
+    # A carrier's requirements are declared in the module that it was read from.
     "Opcode MemoryNamedBarrier requires one of these capabilities: NamedBarrier",
     "Execution mode can only be used with the Kernel execution model",
     # The extension says "a scalar or vector of float"; spirv-val 2025.5 takes bfloat16 for none.
@@ -264,7 +264,7 @@ def test_ids_are_dense_and_bytes_the_same_every_time(file: Path):
 
 @pytest.mark.parametrize("file", FILES, ids=[str(f.relative_to(TESTS)) for f in FILES])
 def test_same_as_mlir(file: Path, mlir_translate: str, spirv_val: str):
-    """What MLIR cannot read, or not serialize to a valid binary, is not compared."""
+    """Modules that MLIR cannot read, or not serialize to a valid binary, are not compared."""
     command = [mlir_translate, "--no-implicit-module", "--serialize-spirv"]
     for chunk, module in modules(file):
         done = subprocess.run(command, input=str(module).encode(), capture_output=True, check=False)

@@ -68,7 +68,7 @@ def accepted(data: bytes) -> bool | None:
 
 
 def check_round_trip(data: bytes, *, text: bool = True) -> ModuleOp:
-    """Decodes to what verifies, and from the second trip on nothing changes."""
+    """Decodes to a module that verifies, and from the second trip on nothing changes."""
     module = decode(data)
     module.verify()
     valid = accepted(data)
@@ -116,7 +116,7 @@ def test_what_spirv_opt_makes_of_it(glsl_modules: dict[str, bytes]):
 
 
 def test_our_own_modules_come_back():
-    """What the encoder writes is in canonical form, but for what the text says in another way."""
+    """The encoder's output is in canonical form, except where the text uses another form."""
     same = total = 0
     refused: list[str] = []
     for path in sorted(FILECHECK.rglob("*.mlir")):
@@ -282,7 +282,7 @@ def test_control_flow(body: str, expected: dict[str, int], spirv_as: Assemble):
 
 
 def test_a_block_of_one_loop_and_values_behind_it(spirv_as: Assemble):
-    """A header that is its own continue target is split; what it defines becomes results."""
+    """A header that is its own continue target is split; its values become results."""
     module = decode(spirv_as(HEAD + TYPES + MAIN + LOOP_VALUES))
     (loop,) = (op for op in module.walk() if op.name == "spirv.mlir.loop")
     assert len(loop.results) == 2

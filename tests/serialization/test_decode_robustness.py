@@ -18,8 +18,8 @@ SECONDS = 2.0
 
 
 def survive(data: bytes) -> str:
-    """What became of some bytes; anything but a module or a decode error is raised."""
-    # What earlier tests left behind is not collected in this one's time.
+    """The outcome for some bytes; anything but a module or a decode error is raised."""
+    # Garbage of earlier tests is not collected in this one's time.
     gc.disable()
     begin = time.process_time()
     try:

@@ -1,4 +1,4 @@
-"""What the encoder writes: the binary rules of the extensions, types and functions."""
+"""The encoder's output: the binary rules of the extensions, types and functions."""
 
 import pytest
 from xdsl.context import Context

@@ -1,4 +1,4 @@
-"""What the encoder writes of a module as a whole: interfaces, sections, names, header."""
+"""The encoder's output for a module as a whole: interfaces, sections, names, header."""
 
 import struct
 from collections.abc import Callable

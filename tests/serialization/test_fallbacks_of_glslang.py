@@ -1,4 +1,6 @@
-"""What glslang compiles for an extension becomes valid for Vulkan 1.2 without the extension."""
+"""
+Shaders that glslang compiles for an extension become valid for Vulkan 1.2 without the extension.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ SHADERS: dict[str, dict[str, str]] = {
     "integer_dot": {},
     "rotate": {},
 }
-"""Shaders of `glsl/`, with what their specialization constants are frozen to."""
+"""Shaders of `glsl/`, with the frozen values of their specialization constants."""
 
 
 @pytest.mark.parametrize("name", SHADERS)

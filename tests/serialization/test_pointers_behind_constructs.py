@@ -7,7 +7,7 @@ from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.text.assembler import assemble
 
-# What spirv-opt -O makes of `while (atomicAdd(turn[i + 1], 0) != 0) {} turn[i + 1] = 1;`.
+# The code that spirv-opt -O makes of `while (atomicAdd(turn[i + 1], 0) != 0) {} turn[i + 1] = 1;`.
 WAITING = """
 OpCapability Shader
 OpExtension "SPV_KHR_storage_buffer_storage_class"

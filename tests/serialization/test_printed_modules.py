@@ -1,4 +1,7 @@
-"""What the dialect prints it reads again, and encodes to the same words: any string, any damage."""
+"""
+The dialect reads its own printed modules, and encodes them to the same words: any string, any
+damage.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 
 HERE = Path(__file__).resolve().parent
 MODULES = sorted((HERE / "printed").glob("*.spv"))
-"""Small modules that were damaged once, and what was damaged again where something broke."""
+"""
+Small modules that were damaged once, and modules that were damaged again where something broke.
+"""
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

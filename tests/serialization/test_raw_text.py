@@ -32,7 +32,7 @@ NEW_NAMES = frozenset(
     + [e["enumerant"] for k in ADDITIONS["operand_kinds"] for e in k["enumerants"] if "value" in e]
     + [i["opname"] for rows in ADDITIONS["extended"].values() for i in rows]
 )
-"""What the PyPI package's tools do not know, or know with other operands."""
+"""Instructions that the PyPI package's tools do not know, or know with other operands."""
 
 SETS = (
     "GLSL.std.450",
@@ -48,7 +48,7 @@ SETS = (
 NAMES = [
     name
     for name in grammar().instruction_names
-    # Declared beforehand: spirv-dis refuses a second set, and widths that are none.
+    # Declared beforehand: spirv-dis refuses a second set, and invalid widths.
     if name not in NEW_NAMES | {"OpExtInstImport", "OpTypeInt", "OpTypeFloat"}
 ]
 KINDS = [

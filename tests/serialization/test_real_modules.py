@@ -1,7 +1,7 @@
 """
 Modules of real producers: bytes, text, dialect and verdict.
 
-Of every module: the raw layer gives the same bytes back; spirv-as and our assembler make the same
+For every module: the raw layer gives the same bytes back; spirv-as and our assembler make the same
 bytes of our text; the dialect gives back a canonical form, the same from the second trip on; and
 the validator's verdict is spirv-val's, outside the table of differences.
 
@@ -36,7 +36,7 @@ from xdsl_spirv.tools import khronos
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = "vulkan1.3"
 OPTIONS = ["--scalar-block-layout", "--allow-localsizeid"]
-"""What a module may need that is valid all the same: for whether a trip leaves it valid."""
+"""Options for modules that are valid all the same: for whether a trip leaves it valid."""
 
 WAYS = ("bytes", "text", "spirv-as", "dialect", "verdict")
 
@@ -89,7 +89,7 @@ def check_spirv_as(data: bytes) -> None:
 
 def check_dialect(data: bytes) -> None:
     valid = accepted(data)
-    # What breaks a rule of SPIR-V may break one of the dialect's.
+    # A module that breaks a rule of SPIR-V may break one of the dialect's.
     once = encode(decode(data, unchecked=not valid))
     assert encode(decode(once, unchecked=not valid)) == once, "the second trip differs"
     assert not valid or accepted(once), "a valid module is not valid after a trip"

@@ -1,4 +1,6 @@
-"""`xdsl-spirv compile`, `run`, `translate`, `interpret`: what they write, and what they refuse."""
+"""
+`xdsl-spirv compile`, `run`, `translate`, `interpret`: the files they write, and their refusals.
+"""
 
 from __future__ import annotations
 

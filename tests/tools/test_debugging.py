@@ -74,7 +74,7 @@ def test_findings_as_json(kernel: list[str]) -> None:
 
 
 def test_a_value_of_a_body(tmp_path: Path) -> None:
-    """Of a function on tensors: it has no invocations, but all points of its loops."""
+    """A function on tensors has values, too: it has no invocations, but all points of its loops."""
     source = tmp_path / "x.mlir"
     source.write_text(DOUBLED)
     trace = tmp_path / "t.jsonl"

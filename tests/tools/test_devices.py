@@ -94,7 +94,7 @@ def test_a_target_file_of_a_device(run: Run, tmp_path: Path):
     assert mine.subgroup_size == known.subgroup_size
     assert mine.cooperative_matrix == known.cooperative_matrix
     assert mine.workgroup_memory_bytes == known.workgroup_memory_bytes
-    # What the package says of lavapipe is what lavapipe says.
+    # The package's file for lavapipe agrees with lavapipe.
     assert known.features <= mine.features
     assert mine.schedules
     done = run(*COMMAND, "devices", "--device", "vulkan:4")

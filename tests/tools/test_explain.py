@@ -1,4 +1,4 @@
-"""`xdsl-spirv explain`: the records are those of the deciding code, and the three forms agree."""
+"""`xdsl-spirv explain`: the records come from the deciding code, and the three forms agree."""
 
 from __future__ import annotations
 

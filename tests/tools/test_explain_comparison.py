@@ -1,4 +1,4 @@
-"""`explain A --against B`: layers in pairs by their nodes, and what they take on both sides."""
+"""`explain A --against B`: layers in pairs by their nodes, and their cost on both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `explain` writes for other tools: traces of events, node data, times from a file."""
+"""Files that `explain` writes for other tools: traces of events, node data, times from a file."""
 
 from __future__ import annotations
 

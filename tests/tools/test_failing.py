@@ -94,7 +94,7 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) -> None:
-    """Which Python 3.11 raises as an error of the class."""
+    """Python 3.11 raises it as an error of the class."""
 
     def interrupted() -> int:
         raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
@@ -106,7 +106,7 @@ def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("words", ["opt x.mlir", "--help", "compile --help", "opt --help"])
 def test_a_full_disk(words: str, tmp_path: Path) -> None:
-    """argparse, which prints the help, says nothing of it."""
+    """argparse, which prints the help, does not report it."""
     (tmp_path / "x.mlir").write_text(MODULE)
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -200,7 +200,7 @@ def run():
         pass
     return 0
 
-# Whoever starts the tests in the background may have had interrupts ignored.
+# Tests that were started in the background may have had interrupts ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 failing.end_by_exception()
 sys.exit(failing.guarded(run, debug=False))

@@ -22,7 +22,7 @@ from xdsl_spirv.testing.fuzzing.seeds import KINDS
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests" / "fuzzing"
 QUICK = 16
-"""Of the inputs of a kind, one in so many is read in the quick tests."""
+"""One in so many inputs of a kind is read in the quick tests."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What a stranger sees: help with examples that can be typed, and short errors."""
+"""A stranger's first steps: help with examples that can be typed, and short errors."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def inputs() -> tuple[tuple[str, str], ...]:
 
 
 def outcome(number: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> str | None:
-    """What is wrong with how the damaged text of this number ends; None where nothing is."""
+    """The fault in how the damaged text of this number ends; None if there is none."""
     rng = random.Random(number)
     text, passes = rng.choice(inputs())
     path = folder / "damaged.mlir"

@@ -126,7 +126,7 @@ def test_counts_of_a_store(tmp_path: Path):
 
 
 WITHOUT_FIGURES = {"worker", "translate", "disassemble", "assemble", "completion", "opt"}
-"""Commands that write files or another language, and say nothing of them."""
+"""Commands that write files or another language, without an object about them."""
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT_FIGURES))

@@ -1,4 +1,4 @@
-"""How long buffers live, and what the charts of a run and its memory show of it."""
+"""Lives of buffers, and their charts of a run and its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures and text as inputs: what is said is done, what is not said is asked for."""
+"""Pictures and text as inputs: given settings are used, missing ones are asked for."""
 
 from __future__ import annotations
 

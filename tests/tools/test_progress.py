@@ -228,7 +228,7 @@ def test_a_terminal_sees_a_line_that_is_taken_away(tmp_path: Path):
     assert re.search(r"compiling \([a-z-]+\), \d+ s", said)
     assert said.endswith("\r\x1b[K")
     assert "compiling" not in done.stdout
-    # Where nobody looks nothing is said.
+    # Without a terminal nothing is shown.
     quiet = subprocess.run(
         [sys.executable, "-c", COMMAND, *words], capture_output=True, check=True, text=True
     )

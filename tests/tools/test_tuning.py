@@ -1,4 +1,4 @@
-"""The tuner: what it tries, what it makes of bad candidates, and the table that passes read."""
+"""The tuner: its candidates, its treatment of bad ones, and the table that passes read."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_an_interrupt_leaves_nobody_behind(seconds: float, lavapipe: Path, tmp_p
 
     arguments = ["--contraction", "40x36x50:f16->f32", "--target", "lavapipe", "--jobs", "2"]
     code = (
-        # Whoever starts the tests in the background may have had interrupts ignored.
+        # Tests that were started in the background may have had interrupts ignored.
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from xdsl_spirv.tools.main import main\n"
         "print('begun', flush=True); sys.exit(main(sys.argv[1:]))"
@@ -263,7 +263,7 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     assert again.returncode == 0, again.stderr
     references = sorted(r.result.value["reference"] for r in records)
     if references[-1] < (1 + OTHER_CLOCK) * references[0]:
-        # Times are those of the median clock now; what is compared are their ratios.
+        # Times follow the median clock now; their ratios are compared.
         assert without_times(again.stdout) == without_times(done.stdout)
         with Store(tmp_path / "s.db") as store:
             assert len(list(store.records(MEASURE))) == len(records)

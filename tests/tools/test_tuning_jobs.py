@@ -1,4 +1,4 @@
-"""What a search's jobs do, on a played device: compare, prune, warm up, time beside the default."""
+"""The jobs of a search, on a played device: compare, prune, warm up, time beside the default."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def data() -> dict[str, Any]:
 
 @pytest.fixture
 def measured(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What a measurement comes to on a device with these works: the default's, the candidate's."""
+    """The result of a measurement on a device with these works: the default's, the candidate's."""
 
     def measure(device: Played, **other: Any) -> dict[str, Any]:
         monkeypatch.setattr(child, "opened", lambda: device)
@@ -161,7 +161,7 @@ def test_a_driver_compiles_ahead_without_the_buffers(
 def test_a_wrong_result_is_none(measured: Any):
     with pytest.raises(Wrong, match="BEYOND"):
         measured(Played([(5.0, 0.0, FINE), (3.0, 1.0, FINE)]))
-    # So is the default's, where it is held against the source.
+    # The same holds for the default's, where it is held against the source.
     assert measured(Played([(5.0, 1.0, FINE)]), reference=None, is_default=True)["digests"]
     with pytest.raises(Wrong, match="BEYOND"):
         measured(Played([(5.0, 1.0, FINE)]), reference=None, is_default=True, verify=True)

@@ -1,6 +1,6 @@
 """
 The search on invented devices: their truth differs from the estimates by decisions, their clocks
-drift, and what they measured is searched again from a store.
+drift, and their measurements are searched again from a store.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def searched(bench: Invented, **options: float) -> tuple[list[Outcome], Search]:
 
 
 def lost(bench: Invented, outcomes: Sequence[Outcome]) -> float:
-    """How much more the best that was found takes than the best that there is."""
+    """Excess of the best found time over the best possible one."""
     best = best_of(outcomes)
     assert best is not None
     return bench.truth[best.schedule] / min(bench.truth.values()) - 1
@@ -310,7 +310,9 @@ def source() -> Source:
 
 @pytest.fixture
 def stored(source: Source, tmp_path: Path) -> Path:
-    """What an invented device measured: the third candidate is 1.4 times as fast as the default."""
+    """
+    Measurements of an invented device: the third candidate is 1.4 times as fast as the default.
+    """
     (contraction,) = contractions_of(TEXT, "nvidia-h200")
     listed = list(map(str, candidates(contraction, load("nvidia-h200"), 5)))
     times = [10.0, 12.0, 10 / 1.4, 9.9]

@@ -1,4 +1,4 @@
-"""`xdsl-spirv validate`: what it prints, its exit status, and what it refuses to read."""
+"""`xdsl-spirv validate`: its output, its exit status, and its refusals."""
 
 from __future__ import annotations
 

@@ -52,7 +52,9 @@ def run_job(device: VulkanDevice, job: Dispatch, table: dict[str, Any], base: Pa
 
 
 def run_jobs(folder: Path) -> list[str]:
-    """Run every job of the folder, in order, on one device; what a validation layer says of it."""
+    """
+    Run every job of the folder, in order, on one device; returns the validation layer's messages.
+    """
     said: list[str] = []
     device = open_device()
     with device:
@@ -60,12 +62,12 @@ def run_jobs(folder: Path) -> list[str]:
             run_job(device, job, table, folder / str(number))
             new = device.messages[len(said) :]
             said += [f"job {number} ({job.entry_point}): {message}" for message in new]
-    # What is said while everything is destroyed counts too.
+    # Messages while everything is destroyed count too.
     return said + device.messages[len(said) :]
 
 
 def describe() -> dict[str, Any]:
-    """What the device is and multiplies."""
+    """The device's name, and the products it can compute."""
     with open_device() as device:
         info = device.info
         return {

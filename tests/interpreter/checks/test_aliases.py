@@ -1,4 +1,4 @@
-"""One memory behind several bindings: races across them, and what variables promise."""
+"""One memory behind several bindings: races across them, and the promises of variables."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_the_same_vectors_are_said_to_be_one_value(kernel: Any) -> None:
 
 
 def test_workgroup_blocks_share_one_memory(kernel: Any) -> None:
-    """What one block's variable reads, only the other one's writes."""
+    """Memory that one block's variable reads, only the other one's writes."""
     block = "!spirv.ptr<!spirv.struct<(!spirv.array<32 x i32, stride=4> [0]), Block>, Workgroup>"
     part = "!spirv.ptr<i32, Workgroup>"
     kernel.globals += [

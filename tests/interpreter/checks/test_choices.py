@@ -1,4 +1,4 @@
-"""Results that depend on what implementations choose, and those that only seem to."""
+"""Results that depend on an implementation's choice, and results that only seem to."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Any, clean: 
 
 
 def total(kernel: Any, use: str) -> None:
-    """The sum of all components of a 16x16 matrix, of what each of 32 invocations holds."""
+    """The sum of all components of a 16x16 matrix, over the components of 32 invocations."""
     matrix = f"!spirv.coopmatrix<16x16xi8, Subgroup, Matrix{use}>"
     data = kernel.buffer("i8", np.arange(256, dtype=np.int8) % 3)
     pointer, stride = kernel.pointer(data, "%zero"), kernel.constant(16)

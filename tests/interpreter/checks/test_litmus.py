@@ -21,12 +21,12 @@ SCOPES["device"] = "Device"
 STORAGES = {"b": "UniformMemory", "w": "WorkgroupMemory"}
 
 APPROXIMATED: dict[str, str] = {}
-"""Tests whose verdict the race check does not give, and what it says instead."""
+"""Tests whose verdict the race check does not give, and its verdict instead."""
 
 
 @dataclass
 class Event:
-    """What some invocations do."""
+    """An action of some invocations."""
 
     who: list[tuple[int, int, int]]
     kind: str
@@ -186,7 +186,7 @@ def module_of(litmus: Litmus) -> str:
 
 
 def subgroups_of(litmus: Litmus) -> int:
-    """How many subgroups a workgroup has."""
+    """Number of subgroups in a workgroup."""
     return 1 + max(s for event in litmus.events for _, s, _ in event.who)
 
 

@@ -25,7 +25,7 @@ BUFFER = "!spirv.ptr<i32, StorageBuffer>"
 
 
 class Tile:
-    """Workgroup memory of 64 integers, and a buffer for what is read of it."""
+    """Workgroup memory of 64 integers, and a buffer for the values read from it."""
 
     def __init__(self, kernel: Any, size: int = 256):
         self.kernel = kernel
@@ -49,7 +49,7 @@ def mirrored(kernel: Any) -> str:
 
 
 def missing(kernel: Any) -> None:
-    """What another invocation writes is read without a barrier."""
+    """A value that another invocation writes is read without a barrier."""
     tile = Tile(kernel)
     tile.store("%local", "%id")
     kernel.store(tile.out, tile.load(mirrored(kernel)))
@@ -63,7 +63,7 @@ def present(kernel: Any) -> None:
 
 
 def loop(kernel: Any, last: str) -> None:
-    """The sum of what another invocation wrote in each of three rounds."""
+    """The sum of the values that another invocation wrote in each of three rounds."""
     tile = Tile(kernel)
     mine, other = tile.at("%local"), tile.at(mirrored(kernel))
     total = kernel.name()
@@ -168,7 +168,7 @@ def correct(kernel: Any) -> None:
 
 
 def counted(kernel: Any) -> None:
-    """An atomic sum that nobody looks at while it is made."""
+    """An atomic sum that is not read while it is made."""
     counter = kernel.buffer("i32", np.zeros(4, np.int32))
     kernel.op(
         f"spirv.AtomicIAdd <Device> <Relaxed> {kernel.pointer(counter, '%zero')}, %id : {BUFFER}"
@@ -176,7 +176,7 @@ def counted(kernel: Any) -> None:
 
 
 def ticket(kernel: Any) -> None:
-    """Who comes first gets the first place, as any device may decide."""
+    """The first invocation to come gets the first place, as any device may decide."""
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
     number = kernel.op(
@@ -304,7 +304,7 @@ def test_a_race_elsewhere_is_no_evidence(new_kernel: Any) -> None:
 
 @pytest.mark.parametrize("name", ["races", "permute"])
 def test_a_program_that_fails_unchecked_is_not_run_again(new_kernel: Any, name: str) -> None:
-    """What it relies on was reported, or is allowed; a rerun does not raise."""
+    """The fault that it relies on was reported, or is allowed; a rerun does not raise."""
     kernel = new_kernel()
     kernel.intended = None
     out = kernel.buffer("i32", np.zeros(32, np.int32))

@@ -1,4 +1,4 @@
-"""Races: what nothing orders is found, what something orders is not."""
+"""Races: unordered accesses are found, ordered ones are not."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_a_subgroups_barrier_orders_its_invocations(kernel: Any, clean: Any) -> 
 
 
 def test_reads_before_a_subgroups_barrier_are_no_longer_open(kernel: Any, clean: Any) -> None:
-    """Who reads behind it stands for itself, not for those who read before."""
+    """An access behind it stands for itself, not for reads before."""
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier(scope="Subgroup"))

@@ -1,4 +1,7 @@
-"""The D rules of the extensions, and barriers: who must come, and what all must agree on."""
+"""
+The D rules of the extensions, and barriers: the invocations that must come, and the values that
+must agree.
+"""
 
 from __future__ import annotations
 

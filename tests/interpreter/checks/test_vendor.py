@@ -1,4 +1,4 @@
-"""What single vendors' instructions do that has no meaning, and which of them are not looked at."""
+"""Undefined uses of single vendors' instructions, and the uses that are not checked."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_tensor_race(kernel: Any, find: Any) -> None:
 
 
 def test_tensors_do_not_race_outside(kernel: Any, clean: Any) -> None:
-    """What is outside is neither read nor written, though element 0 is written by another."""
+    """Elements outside are neither read nor written, though element 0 is written by another."""
     data = tensor(kernel, np.zeros((1, 8), np.float32))
     out = kernel.buffer("f32", np.zeros(8, np.float32))
     one = kernel.constant("1.0", "f32")

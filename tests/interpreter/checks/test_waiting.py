@@ -1,5 +1,6 @@
 """
-Kernels whose invocations wait for each other, in GLSL: they end, or it is said who waits for what.
+Kernels whose invocations wait for each other, in GLSL: they end, or an error names the waiting
+invocations and their reads.
 
 Each runs in lockstep, one workgroup a chunk, with checks, in small subgroups, and in two schedules.
 """
@@ -46,7 +47,7 @@ def zeros(count: int) -> Array:
 
 
 def from_each(count: int) -> Array:
-    """What the last workgroup to be waited for has, each 1 more than the one before it."""
+    """The values of the last workgroup to be waited for, each 1 more than the one before it."""
     return np.arange(1, count + 1, dtype=np.uint32)
 
 
@@ -68,7 +69,7 @@ BOXES = np.concatenate(
 )
 
 Made = tuple[list[Array], int, Callable[[Array], Array], Array]
-"""The buffers, the number of the one that is looked at, what is looked at, what it should be."""
+"""The buffers, the number of the one that is checked, the checked value, the expected value."""
 
 
 def whole(array: Array) -> Array:
@@ -157,7 +158,7 @@ LIVELOCKS = {
 }
 
 
-@pytest.mark.bug("a flag that nobody sets", rule="WAIT-01", op="spirv.AtomicIAdd")
+@pytest.mark.bug("a flag that is never set", rule="WAIT-01", op="spirv.AtomicIAdd")
 @pytest.mark.bug("a flag of a workgroup beyond the grid", rule="WAIT-01", op="spirv.AtomicIAdd")
 @pytest.mark.bug("a lock of each lane", rule="WAIT-02", op="spirv.AtomicCompareExchange")
 @pytest.mark.parametrize("way", WAYS)
@@ -172,7 +173,7 @@ def test_a_livelock_is_found_soon_and_explained(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
 def test_who_gives_up_in_the_end_does_not_wait_for_ever(way: str) -> None:
-    """What is read stays the same for 2000 rounds, but they are counted."""
+    """The value read stays the same for 2000 rounds, but they are counted."""
     buffers = [zeros(1), zeros(GROUPS * 32)]
     run(module("gives_up", "vulkan1.3", True), buffers, WAYS[way]())
     assert (buffers[1] == 2000).all()
@@ -208,7 +209,7 @@ def test_permuted_orders_of_a_launch_that_waits_are_whole_launches(
             run(replace(self.plain, schedule=Schedule(seed)), copies)
             agreed.append(bool((copies[0, 2] == results[0, 2]).all()))
 
-    # What the atomic returns decides how long they wait, so orders are only tried for a cause.
+    # The atomic's result decides how long they wait, so orders are only tried for a cause.
     monkeypatch.setattr(Permuted, "explore", explore)
     buffers = [zeros(1), zeros(12 * 64), zeros(12 * 64)]
     bound = {(0, number): array for number, array in enumerate(buffers)}

@@ -1,4 +1,4 @@
-"""What glslang compiles from GLSL or HLSL that a test writes, and what spirv-opt makes of it."""
+"""Compiles a test's GLSL or HLSL with glslang, and optimizes it with spirv-opt."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_decoding_loses_nothing(compile_source: Compile, option: str) -> None:
 def test_damaged_debug_information(
     compile_source: Compile, optimize: Optimize, optimized: bool
 ) -> None:
-    """Symbols of other kinds or of nothing, cycles, missing operands: nothing is raised."""
+    """Symbols of other kinds or none, cycles, missing operands: nothing is raised."""
     data = compile_source(FILES, "-gVS")
     whole = decode(optimize(data) if optimized else data)
     names = [op.sym_name for op in whole.body.block.ops if isinstance(op, RawGlobalOp)]

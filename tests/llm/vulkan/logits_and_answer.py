@@ -1,6 +1,6 @@
 """
-Runs a language model on the Vulkan device: the logits of all tokens of a text, and what follows its
-first ones.
+Runs a language model on the Vulkan device: the logits of all tokens of a text, and the continuation
+of its first ones.
 
     logits_and_answer.py PROGRAM TOKENS.npy FIRST COUNT RESULT.npz
 """

@@ -1,5 +1,5 @@
 """
-What the runtime does on a device, as a program of its own: a driver may crash.
+Scenarios of the runtime on a device, as a program of its own: a driver may crash.
 
     scenarios.py NAME...       runs each and prints what it found, as JSON
 
@@ -81,7 +81,7 @@ def numbers(elements: int) -> Any:
 
 
 def one_submission(device: VulkanDevice) -> dict[str, Any]:
-    """A chain of steps with temporaries, twice, and what is left when it is unloaded."""
+    """A chain of steps with temporaries, twice, and the objects left when it is unloaded."""
     work = device.load(chain(6, 1024))
     x = numbers(1024)
     results = [work.run({"x": x.tobytes()}, TIMEOUT) for _ in range(2)]
@@ -232,7 +232,7 @@ class Lost:
         return self.call(name, *arguments)
 
     def waits(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What the driver still does must have ended before everything is destroyed."""
+        """The driver's work must have ended before everything is destroyed."""
         if name == "vkWaitForFences":
             return (*arguments[:-1], 10**10)
         device, fence = arguments
@@ -243,7 +243,7 @@ class Lost:
 
 
 def a_lost_device(device: VulkanDevice) -> dict[str, Any]:
-    """The error of a device that is lost; what was on it is of no use, and the next one is."""
+    """The error of a device that is lost; its objects are useless, and the next device works."""
     work = device.load(chain(2, 64))
     (logical,) = device.logical
     lost: Any = Lost(logical.call)
@@ -317,19 +317,19 @@ def a_driver_that_crashes() -> dict[str, Any]:
 
 
 def an_interrupt() -> dict[str, Any]:
-    """SIGINT while a kernel runs: nobody is left behind."""
+    """SIGINT while a kernel runs: no process is left behind."""
     return signalled(signal.SIGINT)
 
 
 def a_killed_caller() -> dict[str, Any]:
-    """The same where nobody can clean up."""
+    """The same if the caller cannot clean up."""
     return signalled(signal.SIGKILL)
 
 
 def signalled(number: signal.Signals) -> dict[str, Any]:
-    """What comes of a process that gets a signal while its worker's kernel runs."""
+    """The fate of a process that gets a signal while its worker's kernel runs."""
     code = (
-        # Whoever starts the tests in the background may have had interrupts ignored.
+        # Tests that were started in the background may have had interrupts ignored.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys; sys.path.insert(0, sys.argv[1]); import scenarios as s\n"
         "from xdsl_spirv.runtime.vulkan.worker import open_isolated\n"
@@ -366,7 +366,7 @@ def signalled(number: signal.Signals) -> dict[str, Any]:
 
 
 PATIENCE = 600
-"""Seconds for what ends at once on a quiet machine: far less than the kernel is given."""
+"""Seconds for work that ends at once on a quiet machine: far less than the kernel is given."""
 
 SPINNING = 20
 """Clock ticks of processor time after which the worker's kernel runs for certain."""
@@ -387,7 +387,7 @@ def _alive(process: int) -> bool:
 
 
 def leak(device: VulkanDevice) -> dict[str, Any]:
-    """What the validation layer says of a buffer that is not destroyed: that it is heard at all."""
+    """The validation layer's message of a buffer that is not destroyed: that it is heard at all."""
     device.load(chain(1, 64))
     (logical,) = device.logical
     logical.call("vkDestroyDevice", logical.handle, None)
@@ -397,7 +397,7 @@ def leak(device: VulkanDevice) -> dict[str, Any]:
 
 
 def no_barriers(device: VulkanDevice) -> dict[str, Any]:
-    """What the layer's synchronization checks say of steps that are not kept in order."""
+    """The messages of the layer's synchronization checks for steps that are not kept in order."""
     work = device.load(chain(3, 64))
     work.order = [False] * len(work.order)
     work.run({"x": bytes(256)}, TIMEOUT)
@@ -427,7 +427,7 @@ def run(name: str) -> dict[str, Any]:
     device = open_device()
     with device:
         found = ON_A_DEVICE[name](device)
-    # What is said while everything is destroyed counts too.
+    # Messages while everything is destroyed count too.
     return found | {"messages": device.messages, "left_at_last": device.live}
 
 

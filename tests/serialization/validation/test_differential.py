@@ -1,9 +1,9 @@
 """
 The verdict on modules is `spirv-val`'s, outside the table of differences.
 
-Valid modules are what the encoder makes of the dialect's FileCheck tests and what glslang makes of
-shaders; broken ones are those with one change of meaning. The seeds of `make test` are few; the
-long test takes thousands.
+Valid modules are encoded from the dialect's FileCheck tests and compiled by glslang from shaders;
+broken ones have one change of meaning. The seeds of `make test` are few; the long test takes
+thousands.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def errors(binary: bytes, environment: str) -> list[Finding]:
 
 
 def difference(binary: bytes, environment: str) -> str | None:
-    """What differs from spirv-val's verdict and is not in the table; None if nothing does."""
+    """A difference from spirv-val's verdict that is not in the table; None if there is none."""
     theirs = khronos.spirv_val(binary, environment)
     try:
         ours = errors(binary, environment)
@@ -104,7 +104,7 @@ def mutated(count: int, first: int, modules: dict[str, bytes]) -> Iterator[tuple
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_changed_meaning(environment: str, spirv_val: str):
-    """Of the modules in `cases/`, which change by hand only: a seed stays what it is."""
+    """Modules in `cases/`, which change by hand only: a seed stays what it is."""
     texts = {f.stem: f.read_text().split("; ---")[0] for f in sorted(CASES.glob("*.spvasm"))}
     modules = {name: assemble(text).encode() for name, text in texts.items()}
     for seed, name, data in mutated(QUICK, 0, modules):
@@ -119,5 +119,5 @@ def test_changed_meaning_long(environment: str, glsl_modules: dict[str, bytes], 
         text = difference(data, environment)
         if text is not None:
             found.append(f"seed {seed} of {name}: {text}")
-    # What remains is in the rare corners that docs/validation.md names.
+    # The rest are the rare corners that docs/validation.md names.
     assert len(found) <= LONG // 250, "\n".join(found)

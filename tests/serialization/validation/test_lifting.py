@@ -110,7 +110,7 @@ EMPTY = re.compile(
     r"(it|one|them|that|all|two|another|the same|a type|one type|one that is( not)?|that type|"
     r"it up|something else|another type|another way)"
 )
-"""What says that something is to be done, and not what."""
+"""Exceptions for missing parts, without a word about which."""
 
 
 def remedies() -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`xdsl-spirv test`: what it runs, what it says, and its exit status."""
+"""`xdsl-spirv test`: the tests it runs, its output, and its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison: exact where nothing is said, and what each tolerance lets through."""
+"""Comparison: exact by default, and within each tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a description may not say: each mistake is refused by name, before anything runs."""
+"""Mistakes in a description: each mistake is refused by name, before anything runs."""
 
 from __future__ import annotations
 

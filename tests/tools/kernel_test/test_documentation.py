@@ -22,7 +22,7 @@ def blocks(language: str) -> list[str]:
 
 
 def assert_printed(printed: str, shown: str) -> None:
-    """What is printed is what the page shows; `...` stands for any lines."""
+    """The output equals the page's text; `...` stands for any lines."""
     parts = [re.escape(part) for part in re.split(r"^ *\.\.\.\n", shown, flags=re.MULTILINE)]
     assert re.fullmatch("(?:.*\n)*?".join(parts), printed), printed
 

@@ -1,4 +1,4 @@
-"""Expected results: what an expression may say, and what it can never reach."""
+"""Expected results: the syntax of an expression, and the limits of its reach."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_what_is_refused(text: str):
     ],
 )
 def test_nothing_grows_without_bound(text: str):
-    """Each is refused for what it would compute, before it does: by one message or another."""
+    """Each is refused by its cost, before it is computed: by one message or another."""
     with pytest.raises(Misuse, match=REFUSALS):
         value(text)
 

@@ -1,4 +1,4 @@
-"""Kernels in every form that can be tested, and what ends a test early."""
+"""Kernels in every form that can be tested, and errors that end a test early."""
 
 from __future__ import annotations
 
