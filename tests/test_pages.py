@@ -281,7 +281,7 @@ def find_glslang_or_skip() -> None:
 
 
 @pytest.mark.parametrize(("place", "test"), ELSEWHERE.items(), ids=str)
-def test_what_runs_elsewhere_is_there(place: tuple[str, str], test: str):
+def test_tests_named_elsewhere_exist(place: tuple[str, str], test: str):
     page, first = place
     path, _, name = test.partition("::")
     assert f"def {name}(" in (ROOT / path).read_text()

@@ -86,6 +86,6 @@ def test_a_binary_is_read_as_these_operations():
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_what_differs_in_more_than_sign_is_refused(line: str):
+def test_types_that_differ_in_more_than_sign_are_refused(line: str):
     with pytest.raises(VerifyException, match=REFUSED[line]):
         _parse(line).verify()

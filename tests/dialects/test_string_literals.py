@@ -33,7 +33,7 @@ def context() -> Context:
 @pytest.mark.parametrize(
     "attribute", [*map(StringAttr, TEXTS), BytesAttr(b"jos\xe9"), BytesAttr(b"\xff\n")]
 )
-def test_what_is_printed_is_read(attribute: Attribute) -> None:
+def test_printed_strings_are_read(attribute: Attribute) -> None:
     op = RawGlobalOp("s", "OpString", [attribute])
     op.attributes["entry_name"] = attribute
     text = io.StringIO()

@@ -94,7 +94,7 @@ def test_a_wrong_number_is_found(family: str):
     assert caught > len(kernel.outputs) / 2
 
 
-def test_what_is_legal():
+def test_legal_results_are_accepted():
     x = np.array([1.0, np.inf, np.nan, 0.0, 65504.0], np.float16)
     y = np.array([1.001, np.inf, np.nan, -0.0, np.inf], np.float16)
     assert within(y, x, np.zeros(5)).tolist() == [False, True, True, True, False]

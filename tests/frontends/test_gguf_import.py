@@ -236,7 +236,7 @@ def test_a_tensor_that_lies_elsewhere_is_refused(offset: int, message: str, path
 
 
 @pytest.mark.parametrize(("changes", "message"), CHANGES.values(), ids=CHANGES)
-def test_what_is_not_known_is_refused_by_name(changes: dict[str, str], message: str, path: Path):
+def test_unknown_parts_are_refused_by_name(changes: dict[str, str], message: str, path: Path):
     edited(path, Shape(factors=True), **changes)
     with pytest.raises(FrontendError, match=message) as error:
         import_gguf(path)

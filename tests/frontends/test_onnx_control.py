@@ -125,7 +125,7 @@ def test_a_program_stops_where_data_says() -> None:
         ),
     ],
 )
-def test_what_no_program_can_do_is_refused(body: str, message: str) -> None:
+def test_impossible_control_flow_is_refused(body: str, message: str) -> None:
     with pytest.raises(FrontendError, match=message):
         import_onnx(model_of("", body))
 

@@ -86,7 +86,7 @@ def test_a_declared_result_decides(name: str) -> None:
         ("float[a, 3]", "y = Reshape(x, w) z = ReduceSum<keepdims = 0>(y, t)"),
     ],
 )
-def test_what_a_declaration_leaves_open_is_refused(result: str, body: str) -> None:
+def test_open_declarations_are_refused(result: str, body: str) -> None:
     text = f"""{HEAD} g (float[4, 3, 3] x, int64[3] s, int64[1] t) => ({result} z)
         <int64[3] w = {{4, 3, 3}}> {{ {body} }}"""
     with pytest.raises(FrontendError, match=r"are computed .*make them constants"):

@@ -382,7 +382,7 @@ except FrontendError as error:
     ("make", "operator"),
     [(a_constant_of_2_to_40_elements, "ConstantOfShape"), (an_expansion_to_3_gigabytes, "Expand")],
 )
-def test_what_is_declared_large_takes_neither_time_nor_memory(
+def test_large_declarations_take_neither_time_nor_memory(
     make: Make, operator: str, onnx: Any, tmp_path: Path
 ):
     path = written(onnx, make, tmp_path)

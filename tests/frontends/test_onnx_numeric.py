@@ -243,7 +243,7 @@ COMPILED = ("GridSample", "RoiAlign", "DeformConv", "DFT", "Pad", "BitCast", "De
 
 
 @pytest.mark.parametrize("name", COMPILED)
-def test_what_is_imported_compiles(name: str):
+def test_imported_nodes_compile(name: str):
     row = next(row for row in reversed(ROWS) if row[0] == name)
     model, inputs = model_of(*row)
     expected = expected_of(model, inputs)
@@ -301,7 +301,7 @@ def test_constants_are_computed_as_values_are(row: Row):
     assert_same(run_reference(import_onnx(model), inputs), expected)
 
 
-def test_what_data_decides_is_refused_unless_it_is_constant():
+def test_shapes_by_data_are_refused_unless_it_is_constant():
     x = np.array([2, 1, 1, 3], np.float32)
     with pytest.raises(FrontendError, match="make it a constant"):
         import_onnx(declared(model_of("Unique", 11, [x], {}, ())[0], x))

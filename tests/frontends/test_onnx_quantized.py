@@ -160,7 +160,7 @@ def test_quantize_and_dequantize(dtype: Any, place: str, known: bool):
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
-def test_of_an_axis(dtype: Any, size: int, axis: int):
+def test_scales_along_an_axis(dtype: Any, size: int, axis: int):
     """A vector of one scale is one for all of a tensor, whatever the axis."""
     graph = Graph()
     shape = [3, 3, 3]
@@ -175,7 +175,7 @@ def test_of_an_axis(dtype: Any, size: int, axis: int):
 
 @pytest.mark.parametrize("size", [8, 7])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_of_blocks(axis: int, size: int):
+def test_scales_of_blocks(axis: int, size: int):
     """The last block may be shorter."""
     graph = Graph()
     shape = [size, 3] if axis == 0 else [3, size]

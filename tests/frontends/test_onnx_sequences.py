@@ -96,7 +96,7 @@ def test_sequences_are_lists_while_importing(name: str) -> None:
         ("s = SequenceEmpty() z = Add(s, x)", "float[a, b] z", "a sequence stands where a tensor"),
     ],
 )
-def test_what_a_program_cannot_hold_is_refused(body: str, result: str, message: str) -> None:
+def test_sequences_as_results_are_refused(body: str, result: str, message: str) -> None:
     with pytest.raises(FrontendError, match=message):
         import_onnx(model_of(body, result))
 

@@ -196,7 +196,7 @@ def test_a_size_of_two_numbers_is_refused() -> None:
         ),
     ],
 )
-def test_what_is_refused_names_the_size(body: str, message: str) -> None:
+def test_refusals_name_the_size(body: str, message: str) -> None:
     with pytest.raises(FrontendError, match=message):
         import_onnx(model_of(body), dynamic=True)
 

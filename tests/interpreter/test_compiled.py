@@ -78,7 +78,9 @@ def launch(module: Any, values: Any, push: int, compiled: Compiled | None, **mor
     return buffers[0, 1]
 
 
-def test_what_differs_between_launches(kernel: Any, parse: Any, compilers: list[Compiler]) -> None:
+def test_compiled_code_serves_different_launches(
+    kernel: Any, parse: Any, compilers: list[Compiler]
+) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
     cases = [(2, 7, 2), (1, -3, 2), (4, 0, 5), (3, 1, 2), (2, 9, 5)]
     for groups, push, scale in cases:

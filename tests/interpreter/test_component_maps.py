@@ -170,7 +170,7 @@ def test_listed_shapes_are_known() -> None:
                     assert applies(name, form, target.subgroup), (name, use, component, shape)  # pyright: ignore
 
 
-def test_what_was_not_measured_is_refused() -> None:
+def test_unmeasured_mappings_are_refused() -> None:
     form = CooperativeMatrix(np.dtype(np.float16), 12, 16, Scope.Subgroup)
     with pytest.raises(InterpreterError, match="not known for 12x16"):
         positions("nvidia", form, 32, np.zeros(1, np.int64), np.zeros(1, np.int64))

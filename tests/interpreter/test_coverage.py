@@ -37,7 +37,7 @@ def test_every_other_operation_executes():
 
 
 @pytest.mark.parametrize("name", ["spirv.CL.printf", "spirv.EXT.BitcastExtract"])
-def test_what_does_not_execute_is_refused_by_name(name: str):
+def test_instructions_without_meaning_are_refused_by_name(name: str):
     kind: type[Operation] = OPERATIONS[name]
     operand = kind.create(result_types=[])
     with pytest.raises(InterpreterError, match=f"{name} has no semantics"):

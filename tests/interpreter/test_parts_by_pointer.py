@@ -37,7 +37,7 @@ def test_both_parts(kernel: Any, name: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "second"), [("Modf", "f32"), ("Frexp", "i32")])
-def test_what_is_written_races(kernel: Any, name: str, second: str) -> None:
+def test_written_parts_race(kernel: Any, name: str, second: str) -> None:
     """Nothing else writes the buffer."""
     _split(kernel, name, second, "%zero")
     checks = Checks.of("races")

@@ -178,7 +178,7 @@ def test_a_slice_over_the_edges(kernel: Any, rng: Any, mode: str, offset: list[i
     assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
 
 
-def test_what_robust_memory_does_not_hold_is_zero(kernel: Any) -> None:
+def test_elements_outside_of_robust_memory_are_zero(kernel: Any) -> None:
     """The layout says 8 x 8, the buffer has five rows; checks find nothing wrong with it."""
     source = kernel.buffer("f32", np.arange(1, 41, dtype=np.float32))
     tensors = Tensors(kernel, State(2))

@@ -153,7 +153,7 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def test_nobody_at_an_address(monkeypatch: pytest.MonkeyPatch):
+def test_an_address_without_a_scheduler(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
     for address in (f"tcp://127.0.0.1:{free_port()}", "nonsense:x:y"):
         with pytest.raises(ProgramError, match=f"there is no scheduler at {address}"):

@@ -98,7 +98,7 @@ def test_a_search_begins_before_others_go_on():
     assert order == [0, 1, 10, 2, 3, 4]
 
 
-def test_what_a_worker_had_that_is_gone_goes_elsewhere():
+def test_jobs_of_a_lost_worker_go_elsewhere():
     devices = Devices({"a": 1})
     devices.offer("one", 0)
     devices.end("a")

@@ -120,7 +120,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_no_store_is_refused(tmp_path: Path, what: str):
+def test_other_files_are_refused_as_stores(tmp_path: Path, what: str):
     make, cause = REFUSED[what]
     make(tmp_path / "file")
     with pytest.raises(ProgramError, match=cause):

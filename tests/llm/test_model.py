@@ -208,7 +208,7 @@ def test_a_raw_prompt_may_write_control_tokens():
         ("\udcff", {"raw": True}, "not valid Unicode"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_before_anything_runs(
+def test_impossible_prompts_are_refused_before_anything_runs(
     prompt: str, options: dict[str, Any], cause: str
 ):
     model, session = model_of()

@@ -198,7 +198,7 @@ def test_rows_of_nan_may_be_zero():
 
 
 @pytest.mark.parametrize("change", [{"d": 300}, {"type": "f32", "out": "f32"}], ids=str)
-def test_what_no_matrices_do_goes_by_multiply_adds(change: dict[str, Any]):
+def test_attention_without_matrices_goes_by_multiply_adds(change: dict[str, Any]):
     _, (op,) = formed(replace(SMALL, **change).text(), "lavapipe")
     assert isinstance(choose_attention(op, targets.load("lavapipe")), AttentionLanesAttr)
 

@@ -203,7 +203,7 @@ def test_every_path(target: str, workload: dict[str, Any], fields: str):
         ("v = vectors", "v: vectors, but neighbours along its rows cannot be loaded as one"),
     ],
 )
-def test_what_does_not_fit_is_refused(fields: str, message: str):
+def test_misfits_are_refused(fields: str, message: str):
     with pytest.raises(PassFailedException, match=message):
         compiled(AttentionWorkload(1, 1, 20, 21, 8, 9), "lavapipe", fields)
 

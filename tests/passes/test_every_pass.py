@@ -264,7 +264,7 @@ def fused() -> list[Any]:
 
 
 @pytest.mark.parametrize(("kind", "name", "path"), fused())
-def test_what_is_fused_keeps_its_meaning(kind: str, name: str, path: str, validate: Validate):
+def test_fused_operations_keep_their_meaning(kind: str, name: str, path: str, validate: Validate):
     text, target, shown = (with_epilogue if kind == "epilogue" else with_prologue)(name, path)
     lowering = f"linalg-to-spirv{{target={target}}}"
     _, module = applied(text, lowering)

@@ -75,7 +75,7 @@ def test_capabilities_and_features_are_those_of_the_registry():
         ("vulkan-memory-model", r"spirv\.\w+", "VulkanMemoryModel"),
     ],
 )
-def test_what_the_target_lacks_is_refused(
+def test_features_that_the_target_lacks_are_refused(
     feature: str, operation: str, capability: str, tmp_path: Path
 ):
     message = (
@@ -87,6 +87,6 @@ def test_what_the_target_lacks_is_refused(
 
 
 @pytest.mark.parametrize("feature", ["storage-16-bit", "int8"])
-def test_what_has_a_fallback_or_is_not_needed_is_compiled(feature: str, tmp_path: Path):
+def test_features_with_a_fallback_or_without_use_compile(feature: str, tmp_path: Path):
     program = compile_module(parse_text(ROUNDED, ctx=context()), lacking(feature, tmp_path))
     assert len(program.manifest.kernels) == 1

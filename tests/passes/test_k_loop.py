@@ -153,7 +153,7 @@ def test_a_tile_beyond_k_is_multiplied_behind_a_long_loop(b: str, turned: bool):
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "turned"])
-def test_what_lies_beyond_an_operand_is_packed_as_zeros(turned: bool):
+def test_elements_beyond_an_operand_are_packed_as_zeros(turned: bool):
     """
     K is a multiple of the elements that a workgroup packs, and not of the tile that zeros fill up.
     """
@@ -163,7 +163,7 @@ def test_what_lies_beyond_an_operand_is_packed_as_zeros(turned: bool):
     _check(workload, f"{tile}, a = direct, b = direct", "lavapipe")
 
 
-def test_what_is_read_in_place_of_an_element_outside_does_not_count():
+def test_stand_ins_for_elements_outside_do_not_count():
     workload = Workload(
         "matmul", {"m": 19, "n": 21, "k": 70}, ("m", "k"), ("k", "n"), ("m", "n"), "f16 -> f32"
     )
@@ -241,9 +241,7 @@ COMPONENTS = {
 
 
 @pytest.mark.parametrize(("tile", "n", "accumulate"), COMPONENTS.values(), ids=COMPONENTS)
-def test_what_reaches_beyond_the_result_is_stored_by_components(
-    tile: str, n: int, accumulate: bool
-):
+def test_fragments_beyond_the_result_are_stored_by_components(tile: str, n: int, accumulate: bool):
     sizes = {"m": 21, "n": n, "k": 33}
     operands = ("m", "k"), ("k", "n"), ("m", "n")
     workload = Workload("matmul", sizes, *operands, "f16 -> f32", accumulate=accumulate)
@@ -265,7 +263,7 @@ def test_components_side_by_side_are_stored_together(types: str, n: int, togethe
     _check(workload, schedule, "nvidia-h200")
 
 
-def test_of_a_result_smaller_than_a_tile_no_fragment_is_stored_as_if_it_lay_inside():
+def test_fragments_of_a_result_smaller_than_a_tile_are_guarded():
     sizes = {"m": 8, "n": 64, "k": 16}
     workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"))
     program = _compiled(workload, f"a = {ONE}, b = {ONE}", "lavapipe")
@@ -315,7 +313,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("message", "schedule"), WRONG.items(), ids=WRONG)
-def test_what_does_not_fit_is_refused(message: str, schedule: str):
+def test_misfits_are_refused(message: str, schedule: str):
     sizes = {"m": 21, "n": 39, "k": 48}
     workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"))
     with pytest.raises(PassFailedException, match=message):

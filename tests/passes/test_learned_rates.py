@@ -58,7 +58,7 @@ def test_a_factor_multiplies_what_the_rates_say(name: str, plans: list[Plan]):
         ({"evidence": "none"}, "corrections.factors is missing"),
     ],
 )
-def test_what_a_file_may_say(corrections: dict[str, Any], message: str, tmp_path: Path):
+def test_factors_in_a_file_are_checked(corrections: dict[str, Any], message: str, tmp_path: Path):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({**json.loads(FILE.read_text()), "corrections": corrections}))
     with pytest.raises(TargetError, match=message):

@@ -99,7 +99,7 @@ VECTORS: list[tuple[Any, LoopsAttr, int]] = [
 @pytest.mark.parametrize(
     ("case", "schedule", "width"), VECTORS, ids=lambda c: getattr(c, "name", "")
 )
-def test_what_is_moved_at_a_time(case: Any, schedule: LoopsAttr, width: int):
+def test_elements_moved_at_a_time(case: Any, schedule: LoopsAttr, width: int):
     text = text_of(lowered(case, "lavapipe", schedule, False))
     type = case.arguments[0][1]
     moved = {8: "vector<4xi32>", 4: f"vector<4x{type}>", 1: type}[width]

@@ -281,7 +281,7 @@ def test_accumulators_are_narrowed_as_far_as_their_sums_fit():
         np.testing.assert_array_equal(reference(module, [bytes_])[0], expected)
 
 
-def test_what_does_not_fit_stays_whatever_the_target_has():
+def test_wide_values_stay_on_every_target():
     text = integer_module(
         "%w = arith.extsi %c : i32 to i64\n    %s = arith.muli %w, %w : i64\n"
         "    %z = arith.sitofp %s : i64 to f32\n    %y = arith.bitcast %z : f32 to i32"

@@ -104,7 +104,7 @@ def test_a_weight_is_packed_once():
     assert all(each.passed for each in check(program, inputs, results))
 
 
-def test_who_sees_the_packed_form_depends_on_the_mapping():
+def test_readers_of_the_packed_form_depend_on_the_mapping():
     text = """
 func.func @main(%B: tensor<16x16xf16>) -> tensor<1x2x2x64xf16> {
   %p = schedule.dispatch(%B) : (tensor<16x16xf16>) -> tensor<1x2x2x64xf16> {

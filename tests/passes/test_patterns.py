@@ -76,7 +76,7 @@ def test_a_refusal_ends_the_walk_and_shows_no_module():
     assert not getattr(refused.value, "__notes__", [])
 
 
-def test_what_kernels_compute_is_written_by_patterns():
+def test_kernel_code_is_written_by_patterns():
     """Nothing but a pattern walks a module for collectives."""
     walks = [
         path.name

@@ -175,7 +175,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
-def test_what_is_no_sum_of_shifted_integers_stays(body: Body):
+def test_other_sums_than_of_shifted_integers_stay(body: Body):
     text = generic(body)
     assert str(rewritten(text)) == str(parse_text(text))
 

@@ -47,7 +47,7 @@ def text(size: Size) -> int | str:
     return written(size, lambda each: "mn"[BLOCK.args.index(each.value)])  # pyright: ignore
 
 
-def test_what_is_known_stays_known():
+def test_known_sizes_stay_known():
     row = prod([M, WIDTH])
     assert is_dynamic(row)
     assert is_multiple(row, 8)
@@ -63,7 +63,7 @@ def test_what_is_known_stays_known():
     assert hash(M * N + 1) == hash(1 + N * M)
 
 
-def test_what_holds_for_every_size():
+def test_properties_of_every_size():
     assert surely_below(M - 1, M)
     assert surely_below(M, M + N + 1)
     assert not surely_below(0, M)
@@ -162,9 +162,7 @@ def test_arithmetic_is_that_of_the_values(tree: Any, m: int, n: int):
 
 @settings(deadline=None)
 @given(TREES, TREES, COUNTS, COUNTS, st.integers(1, 70))
-def test_what_is_said_of_every_size_holds_for_each(
-    one: Any, other: Any, m: int, n: int, divisor: int
-):
+def test_properties_of_every_size_hold_for_each(one: Any, other: Any, m: int, n: int, divisor: int):
     a, b = build(one, M, N), build(other, M, N)
     if a == b:
         assert hash(a) == hash(b)
@@ -241,7 +239,7 @@ def test_equations_between_sizes():
         (least(N, 8), arith.MinUIOp),
     ],
 )
-def test_what_may_be_negative_is_computed_with_a_sign(size: Size, kind: type[Operation]):
+def test_sizes_that_may_be_negative_are_computed_with_a_sign(size: Size, kind: type[Operation]):
     written: list[Operation] = []
     SizeCode(written.append).value(size)
     assert kind in map(type, written)

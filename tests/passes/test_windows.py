@@ -201,7 +201,7 @@ def test_right_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any])
 @pytest.mark.parametrize(
     ("width", "padding", "rows"), [(3, 0, 1), (28, 1, 1), (29, 1, 1), (29, 0, 2), (45, 1, 2)]
 )
-def test_what_no_result_needs_is_not_loaded(width: int, padding: int, rows: int):
+def test_elements_that_no_result_needs_are_not_loaded(width: int, padding: int, rows: int):
     """Elements behind a segment's row: none are loaded that all are outside, or not needed."""
     window = Window(1, None, 4, width, (3, 3), 1, 2, padding, ("f16", "f16"), 1, 1, False, False)
     program = compile_module(parse_text(window.text()), "nvidia-h200")

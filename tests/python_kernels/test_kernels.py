@@ -545,7 +545,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_is_refused(case: str):
+def test_mistakes_are_refused(case: str):
     act, cause = REFUSED[case]
     with pytest.raises(k.KernelError) as raised:
         act()

@@ -52,6 +52,6 @@ def text_for_numbers() -> object:
         (text_for_numbers, "no buffer of f32: could not convert"),
     ],
 )
-def test_what_is_no_kernel_is_refused(make: Callable[[], object], cause: str):
+def test_other_functions_are_refused_as_kernels(make: Callable[[], object], cause: str):
     with pytest.raises(KernelError, match=cause):
         make()

@@ -88,7 +88,7 @@ def test_findings_are_shown():
     assert findings[0].rule in findings._repr_html_()  # pyright: ignore[reportPrivateUsage]
 
 
-def test_what_a_notebook_shows_is_short():
+def test_notebooks_show_short_texts():
     program = xs.compile(xs.parse(MATMUL), "lavapipe")
     shown = repr(program)
     assert shown.startswith("<program for lavapipe: main(A: 8x4xf32, B: 4x6xf32) -> 8x6xf32;")

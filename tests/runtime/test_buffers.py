@@ -33,7 +33,7 @@ def test_a_chain_needs_two_buffers():
     assert {b.offset for b in assigned.buffers} == {0, 4096}
 
 
-def test_what_lives_long_is_left_alone():
+def test_buffers_with_long_lives_are_left_alone():
     buffers, dispatches = chain([100, 100, 100, 100])
     dispatches.append(dispatch("t0", "t3"))
     assigned = assign(buffers, dispatches)
@@ -81,7 +81,9 @@ def test_other_buffers_get_no_offset():
         ({"grid": ("n", 1, 1)}, False),
     ],
 )
-def test_what_numbers_of_a_run_change_is_not_computed_once(changes: dict[str, Any], once: bool):
+def test_results_that_depend_on_numbers_of_a_run_are_not_computed_once(
+    changes: dict[str, Any], once: bool
+):
     buffers = [
         Buffer("w", "weight", "f32", (8,)),
         *(Buffer(name, "temporary", "f32", (4,)) for name in ("t", "u")),

@@ -106,7 +106,7 @@ def test_the_driver_s_process(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
         (VulkanError("lost"), 4, "lost"),
     ],
 )
-def test_what_it_ends_with(
+def test_every_failure_ends_with_its_status(
     error: Exception, status: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> int:

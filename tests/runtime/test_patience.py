@@ -14,7 +14,7 @@ LONG = 1000.0
 """Seconds, far beyond the test."""
 
 
-def test_what_does_not_end_is_interrupted():
+def test_endless_code_is_interrupted():
     def run_for_ever() -> None:
         with time_limit(0.01, LateError("it takes more than 0.01 s")):
             while True:

@@ -225,7 +225,7 @@ def test_a_manifest_that_is_none(text: str, saved: Path):
         Program.load(saved)
 
 
-def test_what_a_directory_holds_stays(program: Program, tmp_path: Path):
+def test_contents_of_a_directory_stay(program: Program, tmp_path: Path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "thesis.tex").write_text("x")

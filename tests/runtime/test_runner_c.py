@@ -172,7 +172,7 @@ def test_several_results(runner: Runner, tmp_path: Path):
     np.testing.assert_allclose(s, np.exp(x).sum(1) / 2, 1e-5)
 
 
-def test_what_does_not_fit_is_refused(runner: Runner, tmp_path: Path):
+def test_misfits_are_refused(runner: Runner, tmp_path: Path):
     program = compiled()
     program.save(tmp_path / "program")
     np.save(tmp_path / "x.npy", rows(2))
@@ -241,7 +241,7 @@ OPERATION = {"property": "subgroupSupportedOperations", "bit": "VK_SUBGROUP_FEAT
         (lambda r: r["cooperative_matrices"][0].update(k=7), "no cooperative matrices 8x8x7"),
     ],
 )
-def test_what_the_device_lacks_is_said_before_it_sees_a_kernel(
+def test_missing_features_are_reported_before_the_device_sees_a_kernel(
     runner: Runner, product: Path, damage: Any, cause: str
 ):
     manifest = json.loads((product / "program.json").read_text())

@@ -207,7 +207,7 @@ def _without_features(manifest: Any) -> None:
 
 
 @pytest.mark.long
-def test_what_does_not_fit_is_refused_by_name(runner: Runner, tmp_path: Path):
+def test_inputs_that_do_not_fit_are_refused_by_name(runner: Runner, tmp_path: Path):
     states, matrices, wide = (tmp_path / name for name in ("states", "matrices", "wide"))
     compiled(target="webgpu").save(states)
     matmul("f16", "f32", "lavapipe").save(matrices)

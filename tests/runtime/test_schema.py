@@ -58,7 +58,7 @@ def test_it_is_current(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["fixed", "open", "states"])
-def test_what_is_written_follows_it(name: str, tmp_path: Path):
+def test_written_manifests_follow_it(name: str, tmp_path: Path):
     jsonschema.validate(manifest(name, tmp_path / "p"), SCHEMA)
 
 
@@ -74,7 +74,7 @@ def test_what_is_written_follows_it(name: str, tmp_path: Path):
         lambda m: m["dispatches"][0]["bindings"][0].update(colour="red"),
     ],
 )
-def test_what_does_not_follow_it_is_refused_by_both(damage: Any, tmp_path: Path):
+def test_other_manifests_are_refused_by_both(damage: Any, tmp_path: Path):
     changed = manifest("fixed", tmp_path / "p")
     damage(changed)
     with pytest.raises(jsonschema.ValidationError):

@@ -127,7 +127,7 @@ def test_a_first_value_of_several_numbers_is_kept(tmp_path: Path) -> None:
         (None, {}, "which function"),
     ],
 )
-def test_what_a_run_refuses_changes_nothing(
+def test_a_refused_run_changes_nothing(
     session: Session, function: str | None, inputs: dict[str, Array], message: str
 ) -> None:
     session.run("prefill", x=rows(3), past=0)

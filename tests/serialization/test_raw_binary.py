@@ -78,7 +78,7 @@ BAD_MODULES = {
 
 
 @pytest.mark.parametrize("name", BAD_MODULES)
-def test_what_is_no_module_is_refused(name: str):
+def test_other_files_are_refused_as_modules(name: str):
     data, message = BAD_MODULES[name]
     with pytest.raises(SPIRVDecodeError, match=message):
         decode(data)

@@ -122,7 +122,7 @@ def test_numpy_agrees_on_halves():
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "1e", "0x", "1.2.3", "--1", "0x1.8", "1" * 500])
-def test_what_is_no_number_is_refused(text: str):
+def test_texts_that_are_not_numbers_are_refused(text: str):
     for number in (NumberType(32, True), NumberType(32, False, True)):
         with pytest.raises(ValueError, match=r"."):
             parse_number(text, number)

@@ -123,7 +123,7 @@ def test_every_extended_instruction(name: str, spirv_as: Assemble, spirv_dis: Di
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_the_tools_do_not_know_yet(seed: int):
+def test_names_that_the_tools_do_not_know_yet(seed: int):
     module = sample_module(random.Random(seed), 200)
     assert assemble(disassemble(module, raw_ids=True)).encode() == module.encode()
 
@@ -140,7 +140,7 @@ def test_every_new_instruction():
 
 
 @pytest.mark.parametrize("name", GLSL_NAMES)
-def test_what_glslang_emits(
+def test_assembly_of_glslang_modules(
     name: str, glsl_modules: dict[str, bytes], spirv_as: Assemble, spirv_dis: Disassemble
 ):
     found = {k: v for k, v in glsl_modules.items() if k.split("-")[0] == name}
@@ -174,7 +174,7 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.5, [Shader, Int64, Float16],
 """  # noqa: E501
 
 
-def test_what_mlir_emits(
+def test_assembly_of_mlir_modules(
     mlir_translate: str, tmp_path: Path, spirv_as: Assemble, spirv_dis: Disassemble
 ):
     source, output = tmp_path / "x.mlir", tmp_path / "x.spv"

@@ -102,7 +102,7 @@ def test_a_model_is_converted(
         (("--to", "f16", "--dim", "bath=4"), "no dimension 'bath'"),
     ],
 )
-def test_what_is_missing_is_said_and_nothing_is_written(
+def test_missing_inputs_are_reported_and_nothing_is_written(
     options: tuple[str, ...],
     cause: str,
     folder: Path,

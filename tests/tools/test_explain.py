@@ -205,7 +205,7 @@ def test_the_page_is_whole_and_refers_to_nothing_outside(matmuls: str, tmp_path:
     assert "no cooperative matrices of f32" in page.read_text()
 
 
-def test_what_is_not_supported_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_unsupported_nodes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "sine.mlir"
     path.write_text(SINE)
     assert main(["explain", str(path), "--target", "lavapipe"]) == 1

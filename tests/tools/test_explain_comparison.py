@@ -72,7 +72,7 @@ def test_layers_that_share_a_node_are_a_pair():
     ("a", "b", "measure"),
     [(None, None, "roofline"), ("x", None, "roofline"), ("x", "y", "measured")],
 )
-def test_what_both_sides_have_is_compared(a: str | None, b: str | None, measure: str):
+def test_common_layers_are_compared(a: str | None, b: str | None, measure: str):
     sides = [replace(side, device=device) for side, device in ((FUSED, a), (SPLIT, b))]
     assert comparison_of(*sides).measure == measure
     without = tuple(replace(entry, roofline_seconds=None) for entry in FUSED.layers)

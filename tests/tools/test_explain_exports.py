@@ -198,9 +198,7 @@ def test_phases_that_are_none(
     assert message in capsys.readouterr().err
 
 
-def test_what_has_no_times_has_no_trace(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_no_trace_without_times(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source = str(folder.parent / "x.mlir")
     trace = str(tmp_path / "trace.json")
     assert main(["explain", source, "--target", "amd-rdna3", "--chrome-trace", trace]) == 1

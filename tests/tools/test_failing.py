@@ -79,7 +79,7 @@ def test_mistakes_of_the_user_are_said_to_be(
     assert [path.name for path in tmp_path.iterdir()] == ["x.mlir"]
 
 
-def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+def test_special_files_are_written_to(tmp_path: Path) -> None:
     """A pipe is not replaced by a file, and a link stays a link."""
     (tmp_path / "x.mlir").write_text(MODULE)
     os.mkfifo(tmp_path / "pipe")
@@ -167,7 +167,7 @@ def test_a_reader_that_has_read_enough(tmp_path: Path) -> None:
     ("error", "status"),
     [(KeyboardInterrupt, 130), (failing.Terminated, 143), (MemoryError, 3)],
 )
-def test_what_comes_while_options_are_declared_has_a_status(
+def test_signals_while_options_are_declared_have_a_status(
     error: type[BaseException], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are declared by modules that take a while to load."""

@@ -43,7 +43,7 @@ def test_a_corpus_has_readers():
 
 
 @pytest.mark.parametrize("name", [n for n in READERS if n not in ("printed", "passes")])
-def test_what_reached_more_lines(name: str, fuzz: Any):
+def test_inputs_that_reached_more_lines(name: str, fuzz: Any):
     if name == "onnx":
         pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     paths = sorted((CORPUS / READERS[name].seeds).glob("*.bin"))[::QUICK]

@@ -185,7 +185,7 @@ def test_ctrl_c_ends_the_answer(model: str, compiled: Compiled, capsys: pytest.C
         (("--prompt", "x", "--jobs", "0"), "--jobs 0"),
     ],
 )
-def test_what_cannot_work_is_refused_before_it_compiles(
+def test_impossible_requests_are_refused_before_compiling(
     options: tuple[str, ...],
     said: str,
     model: str,

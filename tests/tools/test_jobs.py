@@ -90,7 +90,7 @@ def test_a_scheduler_that_cannot_be(scheduler: str, device: str | None, message:
         open_engine(scheduler, 1, device)
 
 
-def test_what_a_device_means():
+def test_the_meaning_of_device():
     gpus = [Place("vulkan:a", "A", "1", "vulkan:0"), Place("vulkan:b", "B", "1", "vulkan:1")]
     with Here(1, gpus[:1]) as engine:
         assert resource(engine, None) == "lavapipe"

@@ -64,7 +64,7 @@ def test_other_sizes(picture: str, size: str):
         (FLOATS.replace("std=2", "std=1/2"), "one of each of 3 channels"),
     ],
 )
-def test_what_is_not_said_is_asked_for(picture: str, image: str | None, message: str):
+def test_missing_settings_are_asked_for(picture: str, image: str | None, message: str):
     with pytest.raises(ProgramError, match=message):
         read(picture, (1, 3, 4, 6), image)
 

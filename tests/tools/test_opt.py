@@ -49,7 +49,7 @@ def test_passes_and_targets_take_it(file: Path, capsys: pytest.CaptureFixture[st
     assert "OpIAdd" not in printed
 
 
-def test_what_is_no_module_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_other_files_are_refused_as_modules(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "x.spv").write_bytes(b"\x03\x02#\x07")
     (tmp_path / "x.spvasm").write_text("OpCapability\n  Nonsense\n")
     assert main(["opt", str(tmp_path / "x.spv")]) == 1

@@ -75,7 +75,7 @@ def test_stages_say_how_far_they_are(heard: Listener):
     ]
 
 
-def test_what_is_quick_says_nothing(heard: Listener):
+def test_quick_stages_print_nothing(heard: Listener):
     for _ in noted("reading", ["a", "b"]):
         heard.wait(0.5)
     assert heard == []
@@ -187,7 +187,7 @@ def compile_in_a_driver(heard: Listener, monkeypatch: pytest.MonkeyPatch) -> Non
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_is_silent_for_long_is_said_to_last(
+def test_long_silent_stages_are_reported(
     run: Any, said: str, heard: Listener, monkeypatch: pytest.MonkeyPatch
 ):
     run(heard, monkeypatch)

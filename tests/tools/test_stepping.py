@@ -114,7 +114,7 @@ def test_the_saved_pipeline_does_the_same(session: Session):
     "command",
     ["test-breaks", "fold-constants,test-breaks", "test-spoils", "nobody", "fold-constants{x=1}"],
 )
-def test_what_fails_leaves_everything(command: str, session: Session):
+def test_a_failure_changes_nothing(command: str, session: Session):
     session.load("own-results,fold-constants,form-dispatches")
     session.jump("2")
     session.undo()

@@ -62,7 +62,7 @@ def folder(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_what_was_meant_is_said(command: str, said: str, capsys: pytest.CaptureFixture[str]):
+def test_the_likely_name_is_suggested(command: str, said: str, capsys: pytest.CaptureFixture[str]):
     try:
         status = main(command.split())
     except SystemExit as end:
@@ -74,7 +74,7 @@ def test_what_was_meant_is_said(command: str, said: str, capsys: pytest.CaptureF
     assert re.search(said, text.partition("did you mean")[2] if "--" not in said else text)
 
 
-def test_nothing_is_suggested_for_what_is_like_nothing():
+def test_nothing_is_suggested_for_unlike_names():
     assert did_you_mean("zebra", ["lavapipe", "nvidia-h200"], "name one") == "name one"
     assert did_you_mean("Lavapipe", ["lavapipe"]) == "did you mean 'lavapipe'?"
     assert did_you_mean("ad", ["nvidia-ada"], "name one") == "name one"

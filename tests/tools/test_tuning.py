@@ -88,7 +88,7 @@ def test_a_broken_table_is_named(content: str, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("text", ["#schedule.nothing", "1 : i32", "no"])
-def test_what_is_no_schedule_is_refused(text: str):
+def test_other_texts_are_refused_as_schedules(text: str):
     with pytest.raises(TargetError, match="schedule"):
         parse_schedule(text)
 

@@ -176,7 +176,7 @@ def test_exact_results_are_those_of_a_right_default(measured: Any, data: dict[st
     assert wrong["digests"] != kinds.expect(data)
 
 
-def test_what_the_driver_reports_prunes(measured: Any):
+def test_the_drivers_report_prunes(measured: Any):
     spilling = {"Register Count": 255.0, "Local Memory Size": 64.0}
     works: list[Any] = [(5.0, 0.0, FINE), (3.0, 0.0, spilling)]
     device = Played(list(works))
@@ -239,6 +239,6 @@ def test_a_step_is_prepared_on_cores(
     assert bench.propose(kinds.source_of(data), [], [], 3, 3) is bench.first
 
 
-def test_what_cannot_be_compiled_is_refused(data: dict[str, Any]):
+def test_candidates_that_do_not_compile_are_refused(data: dict[str, Any]):
     with pytest.raises(ProgramError):
         kinds.compile_candidate({**data, "schedule": data["schedule"].replace("8x8x8", "7x7x7")})

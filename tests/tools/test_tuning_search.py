@@ -160,7 +160,7 @@ def test_halving_finds_the_best_with_a_fraction_of_the_measurements(world: str):
     assert 10 * bench.runs < 20 * len(bench.truth)
 
 
-def test_those_far_behind_get_few_runs():
+def test_candidates_far_behind_get_few_runs():
     bench = Invented(0, "e")
     outcomes, _ = searched(bench)
     assert ladder(20) == [3, 7, 20]
@@ -379,7 +379,7 @@ def test_a_search_is_replayed_from_a_store(
     assert "no measurement of such a target and device" in capsys.readouterr().err
 
 
-def test_what_is_known_has_one_device_and_one_clock(stored: Path, source: Source):
+def test_known_results_have_one_device_and_one_clock(stored: Path, source: Source):
     with Store(stored) as store:
         known = Known.of(store.records(MEASURE), "invented", "1")
         other = Known.of(store.records(MEASURE), "invented", "2")

@@ -221,7 +221,7 @@ def test_agrees_with_the_formal_model(litmus: Litmus, parse: Any) -> None:
     assert verdict == expected, f"{module_of(litmus)}\n{checks.report}"
 
 
-def test_what_did_not_synchronize_is_named(parse: Any) -> None:
+def test_the_missing_synchronization_is_named(parse: Any) -> None:
     """Memory barriers of workgroups between two workgroups."""
     (litmus,) = (program for program in PROGRAMS if program.name == "fencefencebroken")
     (finding,) = find_races(litmus, parse).report

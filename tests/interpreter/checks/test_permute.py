@@ -229,7 +229,7 @@ def run_seed(new_kernel: Any, seed: int) -> bytes:
     return kernel.run((4, 1, 1), schedule=Schedule(seed), **TWO)[1].tobytes()
 
 
-def test_who_waits_for_another_lets_it_run(new_kernel: Any) -> None:
+def test_waiting_invocations_let_others_run(new_kernel: Any) -> None:
     """One invocation waits in a loop for a flag that another one sets."""
     kernel = new_kernel()
     kernel.intended = None
@@ -264,7 +264,7 @@ def test_who_waits_for_another_lets_it_run(new_kernel: Any) -> None:
         assert result[0] == 1
 
 
-def test_what_a_schedule_cannot_be_combined_with() -> None:
+def test_options_that_exclude_a_schedule() -> None:
     with pytest.raises(InterpreterError, match="without checks"):
         Options(schedule=Schedule(0), checks=Checks.all())
     with pytest.raises(InterpreterError, match="seed"):

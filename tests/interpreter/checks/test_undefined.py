@@ -354,7 +354,7 @@ def test_poison(kernel: Any, find: Any) -> None:
     find(kernel)
 
 
-def test_what_nobody_looks_at_is_no_finding(kernel: Any, clean: Any) -> None:
+def test_unused_undefined_values_are_not_findings(kernel: Any, clean: Any) -> None:
     undefined = kernel.op("spirv.Undef : i32")
     low = kernel.op("spirv.IEqual %lane, %zero : i32")
     quotient = kernel.op("spirv.UDiv %one, %lane : i32")

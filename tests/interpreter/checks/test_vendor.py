@@ -298,7 +298,7 @@ def unchecked() -> set[str]:
     }
 
 
-def test_what_has_no_check_is_documented() -> None:
+def test_unchecked_instructions_are_documented() -> None:
     """The table of docs/checks.md names all of them, and nothing else."""
     text = (DOCS / "checks.md").read_text()
     table = text.partition("<!-- unchecked -->")[2].partition("<!-- end unchecked -->")[0]

@@ -140,7 +140,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "environment", "optimize", "way"), CASES)
-def test_who_waits_lets_others_run(name: str, environment: str, optimize: bool, way: str) -> None:
+def test_a_waiting_batch_lets_others_run(
+    name: str, environment: str, optimize: bool, way: str
+) -> None:
     buffers, number, look, expected = ENDING[name]()
     checks = run(module(name, environment, optimize), buffers, WAYS[way]())
     np.testing.assert_array_equal(look(buffers[number]), expected)
@@ -172,7 +174,7 @@ def test_a_livelock_is_found_soon_and_explained(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
-def test_who_gives_up_in_the_end_does_not_wait_for_ever(way: str) -> None:
+def test_a_loop_that_gives_up_does_not_wait_for_ever(way: str) -> None:
     """The value read stays the same for 2000 rounds, but they are counted."""
     buffers = [zeros(1), zeros(GROUPS * 32)]
     run(module("gives_up", "vulkan1.3", True), buffers, WAYS[way]())
@@ -180,7 +182,7 @@ def test_who_gives_up_in_the_end_does_not_wait_for_ever(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
-def test_who_gives_up_by_the_clock_does_not_wait_for_ever(way: str) -> None:
+def test_a_loop_that_gives_up_by_the_clock_does_not_wait_for_ever(way: str) -> None:
     """Nothing but the clock changes from round to round."""
     buffers = [zeros(1), zeros(GROUPS * 32)]
     run(module("times_out", "vulkan1.3", False), buffers, WAYS[way]())

@@ -70,7 +70,7 @@ def run(module: ModuleOp, length: int = 128) -> Report:
 
 
 @pytest.mark.parametrize("option", ["-g", "-gVS"])
-def test_what_is_behind_a_selection_on_one_line(option: str, compile_source: Compile):
+def test_lines_behind_a_selection_on_one_line(option: str, compile_source: Compile):
     """glslang states no line for the store of `x = c ? a : b`: it has stated this line before."""
     chosen = REDUCE.replace("= x[i];", "= i < 100 ? x[i] : 0.0;")
     files = {**FILES, "reduce.comp": chosen}

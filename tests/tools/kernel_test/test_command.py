@@ -187,7 +187,7 @@ def test_one_of_several_findings_may_be_expected(racy: Path, capsys: pytest.Capt
     assert main(["test", str(racy)]) == 1
 
 
-def test_what_is_allowed_is_noted(racy: Path, capsys: pytest.CaptureFixture[str]):
+def test_allowed_findings_are_noted(racy: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["test", str(racy), "--allow", "RACE-01:tile"]) == 0
     assert "note: allowed: RACE-01: a read and an earlier write" in capsys.readouterr().out
     assert main(["test", str(racy), "--allow", "RACE-01:elsewhere", "--allow", "RACE-02"]) == 1

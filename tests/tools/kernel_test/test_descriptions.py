@@ -208,7 +208,7 @@ def test_buffers_that_are_too_large_are_not_allocated(run_glsl: Run):
     assert "but tests may take" in outcome.misuse
 
 
-def test_what_is_missing_can_be_pasted(run_glsl: Run):
+def test_missing_settings_can_be_pasted(run_glsl: Run):
     head = WHOLE[: WHOLE.index("[buffers.Input]")]
     (outcome,) = run_glsl(SCALE, head)
     pasted = outcome.misuse.partition("describe it:\n")[2]

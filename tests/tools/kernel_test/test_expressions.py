@@ -95,7 +95,7 @@ def test_values(text: str, want: Any):
         "reshape(x, (4, 4))",
     ],
 )
-def test_what_is_refused(text: str):
+def test_forbidden_expressions_are_refused(text: str):
     with pytest.raises(Misuse, match="expect:"):
         value(text)
 
@@ -168,7 +168,7 @@ def test_nothing_grows_without_bound(text: str):
         "pad(reshape(long, (1000, 100)), 1, 'edge')",
     ],
 )
-def test_what_kernels_compute_is_within_the_bounds(text: str):
+def test_expressions_of_kernels_are_within_the_bounds(text: str):
     assert np.size(value(text))
 
 

@@ -62,7 +62,7 @@ def test_errors_of_glslang_have_places(run_glsl: Run, tmp_path: Path):
         ("x.mlir", b"builtin.module {}", "there is no spirv.module"),
     ],
 )
-def test_what_is_no_kernel_fails(name: str, data: bytes, said: str, tmp_path: Path):
+def test_other_files_fail_as_kernels(name: str, data: bytes, said: str, tmp_path: Path):
     (tmp_path / name).write_bytes(data)
     path = tmp_path / "x.kernel.toml"
     path.write_text(f'kernel = "{name}"\ngrid = 1\n')
@@ -122,7 +122,7 @@ def test_a_reader_that_stops_early_is_no_error(saxpy: Path):
     process.wait()
 
 
-def test_what_is_no_file_is_not_opened(saxpy: Path):
+def test_special_files_are_not_opened(saxpy: Path):
     os.mkfifo(saxpy.with_name("pipe.spv"))
     os.mkfifo(saxpy.with_name("pipe.npy"))
     os.mkfifo(saxpy.with_name("pipe.kernel.toml"))

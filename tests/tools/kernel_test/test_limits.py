@@ -126,7 +126,7 @@ def test_capabilities(run_glsl: Run):
     assert "declares Float64, which arm-mali does not have" in outcome.problems[0].text
 
 
-def test_what_a_target_file_has_no_word_for():
+def test_limits_that_a_target_file_cannot_give():
     target = load("lavapipe")
     assert has_capability(target, "Shader") is True
     assert has_capability(target, "Float16") is True
