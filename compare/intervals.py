@@ -88,6 +88,9 @@ class Intervals:
             contraction = _contraction(op)
             if contraction is not None:
                 return [self._contract(contraction, operands)]
+            if reduces(op) and not in_any_order(op) and all(item.is_point for item in operands):
+                # Nobody may reorder it, so it has one result.
+                return self._moved(op, operands, {v: x.low for v, x in env.items()})
             return [self._structured(op, operands, env)]
         if not all(isinstance(v.type, TensorType) for v in op.results) and any(
             not operand.is_point for operand in operands
@@ -157,6 +160,8 @@ class Intervals:
         parallel = all(kind == "parallel" for kind in kinds)
         if not parallel and _adds_up(op):
             return self._added_up(op, operands)
+        if not parallel and _multiplies_up(op):
+            return self._multiplied_up(op, operands)
         if not parallel and _is_monotone(op):
             return self._extreme(op, operands)
         if not parallel and _adds_up_computed(op):
@@ -190,6 +195,25 @@ class Intervals:
         )
         bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
         return spread(middle, off + bound.evaluate(middle, size), dtype)
+
+    def _multiplied_up(
+        self, op: LinalgStructuredOperation, operands: Sequence[Interval]
+    ) -> Interval:
+        """A product of floats, in any order, each factor as far from its middle as it may be."""
+        dtype = _dtype(op.results[0].type)
+        middle, size, greatest = (
+            np.asarray(self.host.evaluate(op, [np.asarray(item, np.float64) for item in values])[0])
+            for values in (
+                [item.middle for item in operands],
+                [item.magnitude for item in operands],
+                [np.maximum(item.magnitude, 1) for item in operands],
+            )
+        )
+        bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
+        # Part of the product may be this large on the way, whatever the whole is: what it lost
+        # below the smallest number is as much larger, and beyond the largest nothing holds.
+        off = size - np.abs(middle) + bound.evaluate(middle, size) + bound.absolute * greatest
+        return spread(middle, np.where(greatest < bound.largest, off, np.inf), dtype)
 
     def _added_up_computed(
         self,
@@ -251,6 +275,16 @@ EXTREMES = (
 NAMES = {2: "f16", 4: "f32", 8: "f64"}
 
 
+def reduces(op: LinalgStructuredOperation) -> bool:
+    """Whether an operation combines several elements to one."""
+    return any(str(kind.data) != "parallel" for kind in op.get_iterator_types())
+
+
+def in_any_order(op: LinalgStructuredOperation) -> bool:
+    """Whether a reduction rounds, and so gives another result in another order."""
+    return reduces(op) and (_adds_up(op) or _adds_up_computed(op) or _multiplies_up(op))
+
+
 def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...]) -> bool:
     """Whether a reduction combines its first operand by such an operation alone."""
     block, outputs = op.body.block, len(op.outputs)
@@ -264,8 +298,16 @@ def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...
 
 def _adds_up(op: LinalgStructuredOperation) -> bool:
     """Whether a reduction adds its first operand to floats (a second one may say the window)."""
-    named = str(op.body.block.args[-1].type) in ("f16", "f32", "f64")
-    return named and _reduces_by(op, (arith.AddfOp,))
+    return _is_of_floats(op) and _reduces_by(op, (arith.AddfOp,))
+
+
+def _multiplies_up(op: LinalgStructuredOperation) -> bool:
+    """Whether a reduction multiplies floats by its first operand."""
+    return _is_of_floats(op) and _reduces_by(op, (arith.MulfOp,))
+
+
+def _is_of_floats(op: LinalgStructuredOperation) -> bool:
+    return str(op.body.block.args[-1].type) in ("f16", "f32", "f64")
 
 
 def _adds_up_computed(op: LinalgStructuredOperation) -> bool:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_spirv import __version__
 from xdsl_spirv.compiler.host import (
@@ -71,12 +71,26 @@ from xdsl_spirv.upstream.passes_on_demand import run
 DISTRIBUTION = "xdsl-spirv"
 
 
+class RefusedError(ProgramError, PassFailedException):
+    """A pass refuses the program: a `ProgramError`, and the error that the pass raised."""
+
+
 class UnknownLayerError(ProgramError):
     """`--only` or `--except` names a layer that there is not."""
 
 
+@contextmanager
+def _refusing() -> Generator[None]:
+    """What a pass refuses, as a program's error."""
+    try:
+        yield
+    except PassFailedException as error:
+        raise RefusedError(str(error)) from error
+
+
 @without_collection()
 @stage("compiling")
+@_refusing()
 def compile_module(
     source: ModuleOp | str | os.PathLike[str],
     target: str,
@@ -99,8 +113,8 @@ def compile_module(
     called before the first pass and after each one, with its name and the module. With `jobs` above
     1, kernels are lowered by so many processes (on Linux, if there is no observer).
 
-    Raises `ProgramError` for a module that no program can hold, `TargetError` for an unknown
-    target, and xDSL's errors for invalid IR and for operations that a pass refuses.
+    Raises `ProgramError` for a module that no program can hold and for what a pass refuses,
+    `TargetError` for an unknown target, and xDSL's errors for invalid IR.
     """
     device = load(target)
     ctx = context()

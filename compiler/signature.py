@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
@@ -27,10 +28,18 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from xdsl_spirv.compiler.size_limits import limits_of, listed
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import NAME, SIZES, TYPE, VALUE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
-from xdsl_spirv.passes.analysis.sizes import extent, is_size_check, number
+from xdsl_spirv.passes.analysis.sizes import (
+    computed_extent,
+    extent,
+    extents,
+    is_size_check,
+    kept_dimensions,
+    number,
+)
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, is_name, written
 from xdsl_spirv.runtime.program import Equation, Limit
@@ -194,10 +203,7 @@ def names_of(function: FuncOp) -> Names:
         if pair[0] != pair[1] and pair not in seen:
             seen.add(pair)
             names.equations.append(Equation(*pair, because=place(op)))
-    if scalars:
-        from xdsl_spirv.compiler.size_limits import limits_of
-
-        names.limits = limits_of(function, names.name)
+    names.limits = limits_of(function, names.name)
     return names
 
 
@@ -288,6 +294,32 @@ def _equal_sizes(function: FuncOp) -> Iterator[tuple[Size, Size, Operation]]:
                 for dimension in range(len(_shape(value))):
                     if dimension != axis:
                         yield extent(op.inputs[0], dimension), extent(value, dimension), op
+        for left, right in _of_type(op):
+            if left != right and _are_given(left) and _are_given(right):
+                yield left, right, op
+
+
+def _of_type(op: Operation) -> Iterator[tuple[Size, Size]]:
+    """What an operation computes a size to, and what the types or the sizes of its result say."""
+    if isinstance(op, tensor.CastOp | tensor.CollapseShapeOp | tensor.ConcatOp | tensor.PadOp):
+        for dimension, size in enumerate(_shape(op.results[0])):
+            if size != DYNAMIC_INDEX:
+                yield size, computed_extent(op.results[0], dimension)
+    if isinstance(op, tensor.ExpandShapeOp):
+        sizes = extents(op.result)
+        for dimension, group in enumerate(op.reassociation.data):
+            split = prod(sizes[axis.value.data] for axis in group.data)
+            yield extent(op.src, dimension), split
+    if isinstance(op, tensor.InsertSliceOp):
+        sizes = listed(op.static_sizes.get_values(), op.sizes)
+        for dimension, kept in enumerate(kept_dimensions(sizes, _shape(op.source))):
+            yield extent(op.source, dimension), sizes[kept]
+
+
+def _are_given(size: Size) -> bool:
+    """Whether a size is a number, or follows from those of arguments."""
+    extents = size.extents if is_dynamic(size) else ()
+    return all(isinstance(extent.value, BlockArgument) for extent in extents)
 
 
 def _of_loops(op: LinalgStructuredOperation) -> Iterator[tuple[Size, Size, Operation]]:

@@ -1,10 +1,9 @@
 """
-Derives limits of sizes that follow from a caller's numbers, so that operations stay inside tensors.
+Derives limits of sizes that are known only at run time, so that operations stay inside tensors.
 
     tensor.insert_slice %new into %cache[0, %past] [8, %n]     past + n <= 2048
 
-Conditions that hold for all numbers are left out; the rest is checked before a program runs. Sizes
-of tensors alone need no such check: they are the sizes of existing arrays.
+Conditions that hold for all numbers are left out; the rest is checked before a program runs.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import arith, cf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, surely_below
@@ -27,11 +26,14 @@ AtMost = tuple[Size, Size, Operation]
 
 
 def limits_of(function: FuncOp, name: Callable[[Extent], Number]) -> list[Limit]:
-    """The limits of sizes that follow from a function's numbers, by the names of those."""
+    """The limits of sizes that follow from a function's sizes and numbers, by their names."""
     limits: dict[tuple[Number, Number], Limit] = {}
     for size, most, op in _needed(function):
-        given = [extent.value.type for s in (size, most) if is_dynamic(s) for extent in s.extents]
-        if any(isinstance(type, IndexType) for type in given) and not surely_below(size, most + 1):
+        given = [extent.value for s in (size, most) if is_dynamic(s) for extent in s.extents]
+        if not all(isinstance(value, BlockArgument) for value in given):
+            # A program whose sizes depend on what kernels compute is refused where it is read.
+            continue
+        if not surely_below(size, most + 1):
             pair = written(size, name), written(most, name)
             limits.setdefault(pair, Limit(*pair, because=place(op)))
     return list(limits.values())
@@ -56,8 +58,8 @@ def _of_slice(
     op: tensor.ExtractSliceOp | tensor.InsertSliceOp, whole: SSAValue
 ) -> Iterator[AtMost]:
     """A slice begins and ends inside."""
-    offsets = _listed(op.static_offsets.get_values(), op.offsets)
-    sizes = _listed(op.static_sizes.get_values(), op.sizes)
+    offsets = listed(op.static_offsets.get_values(), op.offsets)
+    sizes = listed(op.static_sizes.get_values(), op.sizes)
     strides = op.static_strides.get_values()
     for axis, (offset, size, stride) in enumerate(zip(offsets, sizes, strides, strict=True)):
         yield 0, offset, op
@@ -65,7 +67,8 @@ def _of_slice(
         yield offset + size * stride - (stride - 1), extent(whole, axis), op
 
 
-def _listed(static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Size]:
+def listed(static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Size]:
+    """Numbers of an operation, the dynamic ones as what its operands are made of."""
     left = iter(dynamic)
     return [number(next(left)) if n == DYNAMIC_INDEX else n for n in static]
 

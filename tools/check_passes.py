@@ -16,7 +16,10 @@ from xdsl_spirv.tools.report import note
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Exit status 1 if a pass changes a result beyond its legal interval, or none was compared."""
+    """
+    Exit status 1 if a pass changes a result beyond its legal interval, or nothing was compared: no
+    set of inputs ran, or no pass changed the module.
+    """
     if arguments.inputs < 1:
         raise ProgramError(f"--inputs {arguments.inputs} compares nothing", "", "give at least 1")
     if arguments.output is not None:
@@ -40,7 +43,10 @@ def check(arguments: argparse.Namespace) -> int:
     note(
         inputs=report.inputs,
         skipped=report.skipped,
-        passes=[{"pass": name, "share": share} for name, share in report.shares.items()],
+        passes=[
+            {"pass": name, "changed": share is not None, "share": share}
+            for name, share in report.shares.items()
+        ],
         finding=wrong,
     )
     if report.finding is None and not report.inputs:
@@ -51,7 +57,7 @@ def check(arguments: argparse.Namespace) -> int:
         )
     if report.finding is not None and arguments.output is not None:
         _save(arguments.output, report.finding)
-    return 0 if report.finding is None else 1
+    return 0 if report.finding is None and not report.compares_nothing else 1
 
 
 def _save(path: str, finding: Finding) -> None:

@@ -1,10 +1,11 @@
 """
 Determines the legal results: an interval around the source module's results on the same inputs.
 
-A module without contractions has one legal result: each of its operations is rounded by itself, and
-a pass keeps every rounding. A contraction leaves order and precision to the device (CM-25), and its
-interval is docs/numerics.md's; with other operations around it, it is carried on as an interval for
-every element. On integers that all partial sums can represent, every order gives
+A module without contractions and sums has one legal result: each of its operations is rounded by
+itself, and a pass keeps every rounding. A sum or product of floats may be taken in any order. A
+contraction leaves order and precision to the device (CM-25), and its interval is
+docs/numerics.md's; with other operations around it, it is carried on as an interval for every
+element. On integers that all partial sums can represent, every order gives
 the same, so there the interval is a point again.
 """
 
@@ -19,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
 from xdsl_spirv.compare.bounds import EXACT, Bound, chained, contraction_bound, contractions
-from xdsl_spirv.compare.intervals import Intervals, tolerance
+from xdsl_spirv.compare.intervals import Intervals, in_any_order, tolerance
 from xdsl_spirv.compare.translation.report import Wrong
 from xdsl_spirv.compare.translation.subjects import HostSubject, Subject
 from xdsl_spirv.dialects.schedule import AttentionOp
@@ -139,7 +140,8 @@ def _bounded(module: ModuleOp) -> list[Contraction]:
     """
     ops = [op for op in module.walk() if isinstance(op, LinalgStructuredOperation)]
     attends = any(isinstance(op, AttentionOp) for op in module.walk())
-    return contractions(module) if attends or any(map(_is_contraction, ops)) else []
+    free = any(_is_contraction(op) or in_any_order(op) for op in ops)
+    return contractions(module) if attends or free else []
 
 
 def _is_contraction(op: LinalgStructuredOperation) -> bool:

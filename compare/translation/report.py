@@ -84,17 +84,29 @@ class Report:
     """
     Reasons why sets of inputs were left out: the program has no meaning on it before any pass.
     """
-    shares: dict[str, float] = field(default_factory=dict[str, float])
+    shares: dict[str, float | None] = field(default_factory=dict[str, float | None])
+    """By stage; None for a pass that changed nothing, for which nothing was compared."""
     finding: Finding | None = None
 
     def __str__(self) -> str:
-        lines = [
-            f"{stage}: {self.inputs} sets of inputs, results "
-            + ("equal" if share == 0 else f"within the bound ({share:.2%} of it at most)")
-            for stage, share in self.shares.items()
-        ]
+        lines = [f"{stage}: {self._verdict(share)}" for stage, share in self.shares.items()]
         if self.skipped:
             lines.append(f"{len(self.skipped)} sets of inputs left out: {self.skipped[0]}")
         if self.finding is not None:
             lines.append(str(self.finding))
+        if self.compares_nothing:
+            lines.append(
+                "no pass changed the module, so nothing is shown: give one that they match"
+            )
         return "\n".join(lines)
+
+    @property
+    def compares_nothing(self) -> bool:
+        """Whether no pass changed the module, so that no result says anything of any of them."""
+        return self.finding is None and all(share is None for share in self.shares.values())
+
+    def _verdict(self, share: float | None) -> str:
+        if share is None:
+            return "changed nothing, so nothing was compared"
+        within = "equal" if share == 0 else f"within the bound ({share:.2%} of it at most)"
+        return f"{self.inputs} sets of inputs, results {within}"

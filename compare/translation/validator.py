@@ -86,14 +86,17 @@ def check_passes(
     for current in noted("checking passes", passes, lambda p: p.name):
         before = module.clone()
         current.apply(ctx, module)
-        finding = broken(before, module)
-        if finding is None and not is_same(before, module):
+        finding, changed = broken(before, module), not is_same(before, module)
+        if finding is None and changed:
             finding = _changed(subject, judge, before, module, cases, shrinking_runs)
         if finding is not None:
             report.finding = replace(finding, stage=str(current.pipeline_pass_spec()))
             return report
-        worst = max((case.legal.worst(case.results)[0] for case in cases), default=0.0)
-        report.shares[str(current.pipeline_pass_spec())] = worst
+        stage = str(current.pipeline_pass_spec())
+        report.shares.setdefault(stage, None)
+        if changed:
+            worst = max((case.legal.worst(case.results)[0] for case in cases), default=0.0)
+            report.shares[stage] = worst
     return report
 
 

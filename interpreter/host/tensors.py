@@ -36,6 +36,13 @@ def _numbers(static: Sequence[int], dynamic: Any) -> tuple[int, ...]:
     return tuple(int(next(dynamic)) if n == DYNAMIC_INDEX else int(n) for n in static)
 
 
+def _reshaped(op: Operation, array: Array, shape: tuple[int, ...]) -> Array:
+    if prod(shape) != array.size:
+        given, wanted = ("x".join(map(str, sizes)) for sizes in (array.shape, shape))
+        raise InterpreterError(f"{op.name} of {given} elements to {wanted}: they do not fit", op)
+    return array.reshape(shape)
+
+
 def _place(indexes: Sequence[Array]) -> tuple[int, ...]:
     return tuple(int(index) for index in indexes)
 
@@ -58,11 +65,11 @@ on_arrays(bufferization.ToBufferOp, bufferization.ToTensorOp, bufferization.Clon
     lambda op, array, *_: array.copy()
 )
 on_arrays(bufferization.MaterializeInDestinationOp, memref.CopyOp)(lambda op, source, _: source)
-on_arrays(memref.CastOp, tensor.CastOp, memref.MemorySpaceCastOp)(lambda op, array: array)
+on_arrays(memref.MemorySpaceCastOp)(lambda op, array: array)
 on_arrays(tensor.ExpandShapeOp, memref.ExpandShapeOp)(
-    lambda op, array, *sizes: array.reshape(_shaped(op.results[0].type, sizes)[0])
+    lambda op, array, *sizes: _reshaped(op, array, _shaped(op.results[0].type, sizes)[0])
 )
-on_arrays(tensor.ReshapeOp)(lambda op, array, shape: array.reshape(_place(shape)))
+on_arrays(tensor.ReshapeOp)(lambda op, array, shape: _reshaped(op, array, _place(shape)))
 on_arrays(tensor.DimOp, memref.DimOp)(
     lambda op, array, axis: np.asarray(array.shape[int(axis)], np.int64)
 )
@@ -70,6 +77,18 @@ on_arrays(tensor.ExtractOp, memref.LoadOp)(
     lambda op, array, *indexes: np.asarray(array[_place(indexes)])
 )
 on_arrays(tensor.ConcatOp)(lambda op, *arrays: np.concatenate(arrays, axis=op.dim.value.data))
+
+
+@on_arrays(memref.CastOp, tensor.CastOp)
+def cast(op: memref.CastOp | tensor.CastOp, array: Array) -> Array:
+    """The same elements. Raises `InterpreterError` where the sizes are not those of the type."""
+    type = op.results[0].type
+    if isinstance(type, TensorType | MemRefType):
+        sizes = zip(type.get_shape(), array.shape, strict=True)
+        if any(size not in (DYNAMIC_INDEX, given) for size, given in sizes):
+            shape = "x".join(map(str, array.shape))
+            raise InterpreterError(f"{op.name} of {shape} elements to {type}: they do not fit", op)
+    return array
 
 
 @on_arrays(bufferization.AllocTensorOp)
@@ -115,13 +134,28 @@ def from_elements(op: Operation, *elements: Array) -> Array:
     return np.array(elements, dtype).reshape(shape)
 
 
-def _slices(op: Any, operands: Sequence[Array]) -> tuple[tuple[slice, ...], tuple[int, ...]]:
-    """The slice of each dimension, and the sizes, of an extract_slice or insert_slice."""
+def _slices(
+    op: Any, operands: Sequence[Array], whole: Array
+) -> tuple[tuple[slice, ...], tuple[int, ...]]:
+    """
+    The slice of each dimension, and the sizes, of an extract_slice or insert_slice.
+
+    Raises `InterpreterError` for a slice that leaves the whole.
+    """
     dynamic = iter(operands)
     offsets, sizes, strides = (
         _numbers(static.get_values(), dynamic)
         for static in (op.static_offsets, op.static_sizes, op.static_strides)
     )
+    for axis, (o, n, s) in enumerate(zip(offsets, sizes, strides, strict=True)):
+        # Of no elements there is none outside; the slice still begins inside or at the end.
+        last = o + (n - 1) * s if n else o - 1
+        if min(o, n, last + 1) < 0 or last >= whole.shape[axis]:
+            raise InterpreterError(
+                f"{op.name} takes elements {o} to {last} of dimension {axis}, which has "
+                f"{whole.shape[axis]}: it leaves the tensor",
+                op,
+            )
     return tuple(
         slice(o, o + (n - 1) * s + 1 if n else o, s)
         for o, n, s in zip(offsets, sizes, strides, strict=True)
@@ -131,7 +165,7 @@ def _slices(op: Any, operands: Sequence[Array]) -> tuple[tuple[slice, ...], tupl
 @on_arrays(memref.SubviewOp, tensor.ExtractSliceOp)
 def part(op: Operation, array: Array, *operands: Array) -> Array:
     """Part of the memory, or of a tensor; unit dimensions dropped as the result's type has it."""
-    slices, _ = _slices(op, operands)
+    slices, _ = _slices(op, operands, array)
     view, shape = array[slices], op.results[0].type.get_shape()  # pyright: ignore
     if len(shape) != view.ndim:
         view = view.reshape([-1 if size == DYNAMIC_INDEX else size for size in shape])
@@ -141,9 +175,9 @@ def part(op: Operation, array: Array, *operands: Array) -> Array:
 @on_arrays(tensor.InsertSliceOp)
 def insert_slice(op: Operation, source: Array, target: Array, *operands: Array) -> Array:
     """The second tensor with part of it replaced by the first."""
-    slices, sizes = _slices(op, operands)
+    slices, sizes = _slices(op, operands, target)
     result = target.copy()
-    result[slices] = source.reshape(sizes)
+    result[slices] = _reshaped(op, source, sizes)
     return result
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ShapedType
+from xdsl.dialects.builtin import ShapedType, VectorType
 from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter import elementwise as ew
@@ -19,22 +19,45 @@ from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.semantics import Function, constant, value, value_table
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
+_INTEGERS: dict[type[Operation], Function] = {
+    arith.AddiOp: np.add,
+    arith.SubiOp: np.subtract,
+    arith.MuliOp: np.multiply,
+    arith.DivSIOp: ew.divide_signed,
+    arith.DivUIOp: ew.divide_unsigned,
+    arith.RemSIOp: ew.remainder_signed,
+    arith.RemUIOp: ew.remainder_unsigned,
+    arith.FloorDivSIOp: np.floor_divide,
+    arith.CeilDivSIOp: ew.ceiling_divide_signed,
+    arith.CeilDivUIOp: ew.ceiling_divide_unsigned,
+    arith.MinSIOp: np.minimum,
+    arith.MaxSIOp: np.maximum,
+    arith.MinUIOp: ew.on_unsigned(np.minimum),
+    arith.MaxUIOp: ew.on_unsigned(np.maximum),
+}
+"""On more than one bit."""
+
+_OF_ONE_BIT: dict[type[Operation], Function] = {
+    arith.AddiOp: np.logical_xor,
+    arith.SubiOp: np.logical_xor,
+    # As a signed number true is -1, which is less than 0.
+    arith.MinSIOp: np.logical_or,
+    arith.MaxSIOp: np.logical_and,
+}
+"""What differs from it on one bit, which numpy has as truth values."""
+
+
+@value(*_INTEGERS)
+def integers(op: Operation, context: Context) -> Function:
+    """Arithmetic of integers, modulo 2 on one bit."""
+    type_ = op.results[0].type
+    if scalar_dtype(type_.element_type if isinstance(type_, VectorType) else type_) == numbers.BOOL:
+        return _OF_ONE_BIT.get(type(op), _INTEGERS[type(op)])
+    return _INTEGERS[type(op)]
+
+
 value_table(
     {
-        arith.AddiOp: np.add,
-        arith.SubiOp: np.subtract,
-        arith.MuliOp: np.multiply,
-        arith.DivSIOp: ew.divide_signed,
-        arith.DivUIOp: ew.divide_unsigned,
-        arith.RemSIOp: ew.remainder_signed,
-        arith.RemUIOp: ew.remainder_unsigned,
-        arith.FloorDivSIOp: np.floor_divide,
-        arith.CeilDivSIOp: ew.ceiling_divide_signed,
-        arith.CeilDivUIOp: ew.ceiling_divide_unsigned,
-        arith.MinSIOp: np.minimum,
-        arith.MaxSIOp: np.maximum,
-        arith.MinUIOp: ew.on_unsigned(np.minimum),
-        arith.MaxUIOp: ew.on_unsigned(np.maximum),
         arith.AndIOp: np.bitwise_and,
         arith.OrIOp: np.bitwise_or,
         arith.XOrIOp: np.bitwise_xor,

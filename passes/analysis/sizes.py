@@ -58,7 +58,7 @@ def extent(value: SSAValue, dimension: int) -> Size:
     type = value.type
     assert isinstance(type, TensorType | MemRefType)
     size = type.get_shape()[dimension]
-    return size if size != DYNAMIC_INDEX else _computed_extent(value, dimension)
+    return size if size != DYNAMIC_INDEX else computed_extent(value, dimension)
 
 
 def extents(value: SSAValue) -> tuple[Size, ...]:
@@ -68,7 +68,8 @@ def extents(value: SSAValue) -> tuple[Size, ...]:
     return tuple(extent(value, dimension) for dimension in range(type.get_num_dims()))
 
 
-def _computed_extent(value: SSAValue, dimension: int) -> Size:
+def computed_extent(value: SSAValue, dimension: int) -> Size:
+    """The size that the operation gives a dimension, whatever the value's type says of it."""
     if isinstance(value, BlockArgument):
         return symbol(Extent(value, dimension))
     match value.owner:
@@ -93,7 +94,7 @@ def _computed_extent(value: SSAValue, dimension: int) -> Size:
             return extent(op.operands[0], dimension)
         case tensor.ExtractSliceOp() | memref.SubviewOp() as op:
             static = [int(size) for size in op.static_sizes.get_values()]
-            kept = _kept(static, extents_type(value))
+            kept = kept_dimensions(static, extents_type(value))
             return _listed(static, op.sizes, kept[dimension])
         case tensor.ConcatOp() as op:
             parts = [extent(part, dimension) for part in op.inputs]
@@ -116,11 +117,13 @@ def _computed_extent(value: SSAValue, dimension: int) -> Size:
     return symbol(Extent(value, dimension))
 
 
-def _kept(sizes: list[int], shape: tuple[Size, ...]) -> list[int]:
+def kept_dimensions(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
     """The dimensions that are left when some of size 1 are dropped to give `shape`."""
     kept: list[int] = []
     for axis, size in enumerate(sizes):
-        if len(kept) < len(shape) and size == shape[len(kept)]:
+        left = len(shape) - len(kept)
+        is_droppable = size == 1 and len(sizes) - axis > left
+        if not is_droppable or (left and shape[len(kept)] == 1):
             kept.append(axis)
     return kept
 
@@ -300,7 +303,9 @@ def is_given(value: SSAValue) -> bool:
     block = value.owner
     if not isinstance(block, Block) or not isinstance(value.type, IndexType):
         return False
-    return isinstance(block.parent_op(), FuncOp | DispatchOp | gpu.FuncOp)
+    # A kernel's body is made before its function.
+    parent = block.parent_op()
+    return parent is None or isinstance(parent, FuncOp | DispatchOp | gpu.FuncOp)
 
 
 def is_size(value: SSAValue) -> bool:

@@ -40,6 +40,9 @@ from xdsl_spirv.passes.analysis.sizes import number as size_of
 MOST_NODES = 400
 """A formula longer than that is not part of a pattern."""
 
+MOST_DEEP = 64
+"""Nor is one of more operations that each read the one before: it is not walked to its end."""
+
 
 class NotTraced(ValueError):
     """An element has no form as a tree."""
@@ -235,13 +238,19 @@ class Trees:
         self.reduced, self.normal = reduced, normal
         self.visited: set[Operation] = set()
         self._known: dict[tuple[SSAValue, Place], Node] = {}
-        self._count = 0
+        self._count = self._deep = 0
 
     def element(self, value: SSAValue, place: Place) -> Node:
         """The element of a tensor at a place."""
         key = value, place
         if key not in self._known:
-            node = self._element(value, place)
+            if self._deep == MOST_DEEP:
+                raise NotTraced("the formula is too long")
+            self._deep += 1
+            try:
+                node = self._element(value, place)
+            finally:
+                self._deep -= 1
             self._known[key] = replace(node, value=value, place=place)
         return self._known[key]
 

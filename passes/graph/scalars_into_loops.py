@@ -6,9 +6,10 @@ Scalars that a host function takes out of tensors and computes with, moved to th
     linalg.generic ins(%x, %h)                     ...
 
 A program's host computes nothing: a scale or a zero point that is an input is a tensor of one
-element like any other, and the divisor of a mean follows from the sizes of arguments. Computing
-such a scalar for every element costs little. The host does not check anything either: an importer's
-assertions about such scalars are dropped.
+element like any other, and the divisor of a mean follows from the sizes of arguments. A scalar
+argument of a function becomes a tensor of no dimension. Computing such a scalar for every element
+costs little. The host does not check anything either: an importer's assertions about such scalars
+are dropped.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
 )
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -38,9 +41,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.passes.analysis.pointwise import empty_like
+from xdsl_spirv.passes.analysis.pointwise import empty_like, generalized
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused, operands_of
+from xdsl_spirv.passes.graph.computable import refuse_types
 from xdsl_spirv.passes.graph.grouping import is_computed
 
 
@@ -52,8 +56,24 @@ class ScalarsIntoLoopsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions_of(op):
+            refuse_types(function, self.name)
+            _take_in_tensors(function)
             for block in function.body.blocks:
                 move_scalars(block)
+
+
+def _take_in_tensors(function: FuncOp) -> None:
+    """Take scalar arguments in tensors of no dimension; sizes (`index`) stay numbers."""
+    block = function.body.block
+    for argument in block.args:
+        if not isinstance(argument.type, AnyFloat | IntegerType):
+            continue
+        inside = tensor.ExtractOp(argument, [], argument.type)
+        argument.replace_all_uses_with(inside.result)
+        inside.operands[0] = argument
+        Rewriter.replace_value_with_new_type(argument, TensorType(argument.type, []))
+        Rewriter.insert_op(inside, InsertPoint.at_start(block))
+    function.update_function_type()
 
 
 def move_scalars(block: Block) -> None:
@@ -64,6 +84,8 @@ def move_scalars(block: Block) -> None:
             op = _filled(op) or op
         if isinstance(op, tensor.PadOp):
             op = _padded(op) or op
+        if isinstance(op, ElementwiseOperation) and any(map(is_computed, op.inputs)):
+            op = generalized(op) or op
         if isinstance(op, linalg.ops.GenericOp):
             scalars = [value for value in operands_of(op) if is_computed(value)]
             if scalars and all(_is_movable(value) for value in scalars):

@@ -53,6 +53,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
@@ -153,13 +154,12 @@ class OutlineDispatchesPass(ModulePass):
         self, dispatch: DispatchOp, loops: LoopsAttr, target: Target, kernels: _Kernels
     ) -> None:
         from xdsl_spirv.passes.loops.body import LoopsBody, loops_name
-        from xdsl_spirv.passes.schedule.loops_schedule import busy_workgroups
 
         try:
             body = LoopsBody(dispatch, loops)
-        except Unplaced as error:
+            grid = (least(body.workgroups(loops, target), loops.grid[0]), 1, 1)
+        except (Unplaced, NotLoops) as error:
             refuse(self.name, error.op, str(error))
-        grid = (least(busy_workgroups(dispatch, loops, target), loops.grid[0]), 1, 1)
         _launch(dispatch, body, loops_name(dispatch), _Shape(grid, loops.block), kernels)
 
     def _enclose(self, root: Operation) -> None:

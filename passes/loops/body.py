@@ -17,6 +17,7 @@ from xdsl.dialects import arith, bufferization, linalg, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
+    IndexType,
     IntegerType,
     MemRefType,
     StridedLayoutAttr,
@@ -29,8 +30,17 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, pads_with_zeros
-from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, number
+from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
+from xdsl_spirv.passes.analysis.sizes import (
+    extent,
+    extents,
+    is_size_op,
+    kept_dimensions,
+    number,
+)
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
+from xdsl_spirv.passes.schedule.loops_schedule import busy_workgroups
+from xdsl_spirv.targets import Target
 
 
 class LoopsBody(KernelBody):
@@ -54,6 +64,17 @@ class LoopsBody(KernelBody):
         for op in self.block.ops:
             if isinstance(op, CollectiveOp) and schedule is not None:
                 op.attributes[SCHEDULE] = schedule
+
+    def workgroups(self, schedule: LoopsAttr, target: Target) -> Size:
+        """The workgroups that have something to do, from the sizes of the dispatch's operands."""
+        code = next(op for op in self.block.ops if isinstance(op, CollectiveOp))
+        _, results = results_of_collective(code.body.block)
+        count = busy_workgroups(results, schedule, target)
+        if not is_dynamic(count):
+            return count
+        origins = {argument: value for (value, _), argument in self._arguments.items()}
+        origins |= zip(self.results, self.dispatch.yielded, strict=True)
+        return count.replaced({e: _size_of(origins[e.value], e.dimension) for e in count.extents})
 
     def _convert(self, op: Operation) -> None:
         match op:
@@ -143,7 +164,7 @@ class LoopsBody(KernelBody):
                 start = None
             else:
                 start += offset * (step or 0)
-        kept = _kept(sizes, sizes if shape is None else shape)
+        kept = kept_dimensions(sizes, sizes if shape is None else shape)
         taken = [steps[axis] for axis in kept]
         result = MemRefType(
             source.element_type,
@@ -202,6 +223,11 @@ class LoopsBody(KernelBody):
         self._copy(source, self._subview(place, low, sizes, [1] * len(sizes)))
 
 
+def _size_of(value: SSAValue, dimension: int) -> Size:
+    """The size of a dimension, or a number itself."""
+    return number(value) if isinstance(value.type, IndexType) else extent(value, dimension)
+
+
 def _space(memory: SSAValue):
     assert isinstance(memory.type, MemRefType)
     return memory.type.memory_space
@@ -242,19 +268,6 @@ def _strides(type: MemRefType) -> list[int | None]:
         None if DYNAMIC_INDEX in shape[axis + 1 :] else prod(shape[axis + 1 :])
         for axis in range(len(shape))
     ]
-
-
-def _kept(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
-    """The dimensions that stay when others of size 1 are dropped to give `shape`."""
-    kept: list[int] = []
-    left = list(shape)
-    for axis, size in enumerate(sizes):
-        both_dynamic = left and is_dynamic(size) and is_dynamic(left[0])
-        if left and (both_dynamic or size == left[0]):
-            kept.append(axis)
-            del left[0]
-    assert not left
-    return kept
 
 
 def loops_name(dispatch: DispatchOp) -> str:

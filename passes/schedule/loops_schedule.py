@@ -27,7 +27,7 @@ from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.combinations import UNROLLED as KEPT
 from xdsl_spirv.passes.analysis.combinations import UNROLLED_BESIDE, combinations_of
 from xdsl_spirv.passes.analysis.loops_access import crossing, fast_loops, is_run, tile_grid
-from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops, Stored
+from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops, Result, Stored
 from xdsl_spirv.passes.analysis.loops_nests import (
     Nest,
     dimensions_along_rows,
@@ -353,12 +353,13 @@ def _groups(units: int, size: int, target: Target) -> int:
     return max(1, min(-(-units // size), target.max_grid[0], MOST_INVOCATIONS // size))
 
 
-def busy_workgroups(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> Size:
+def busy_workgroups(results: Sequence[Result], schedule: LoopsAttr, target: Target) -> Size:
     """
     Workgroups that have something to do: those that are launched where all sizes are known, fewer
     where dynamic ones are small.
+
+    `results` are those of the kernel's own code: its loops over elements are counted here.
     """
-    _, results = results_of_dispatch(dispatch)
     total: Size = 0
     for nest in nests_of(results):
         columns = dimensions_along_rows(nest)

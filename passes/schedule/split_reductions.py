@@ -57,6 +57,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     element_type,
     shape_of,
 )
+from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
@@ -198,15 +199,10 @@ def _is_plain(value: SSAValue) -> bool:
 
 
 def _reduced(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
-    """The loops that are summed over, with their sizes."""
-    maps = [attribute.data for attribute in op.get_indexing_maps()]
-    for loop, kind in enumerate(op.iterator_types):
-        if kind == IteratorTypeAttr.reduction():
-            for value, map in zip(op.operands, maps, strict=True):
-                if (dim := _dimension(map, loop)) is not None:
-                    (size,) = static([shape_of(value)[dim]])
-                    yield loop, size
-                    break
+    """The loops that are summed over whose sizes are known, from any operand, with these."""
+    for loop, (kind, size) in enumerate(zip(op.iterator_types, loop_extents(op), strict=True)):
+        if kind == IteratorTypeAttr.reduction() and size is not None and not is_dynamic(size):
+            yield loop, size
 
 
 def _dimension(map: AffineMap, loop: int) -> int | None:
@@ -424,8 +420,8 @@ def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int,
     indices = (i for i in source.body.block.ops if isinstance(i, linalg.ops.IndexOp))
     if any(index.dim.value.data == dim for index in indices):
         return []
-    (size,) = static([shape_of(op.inputs[operand])[dim]])
-    return [(size, first)]
+    size = shape_of(op.inputs[operand])[dim]
+    return [] if is_dynamic(size) else [(size, first)]
 
 
 def _with_loop_cut(value: SSAValue, dim: int, parts: int) -> list[Operation]:

@@ -288,8 +288,9 @@ def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
 
 
 HANDLERS: dict[type[Operation], Compute] = {
-    arith.AddiOp: one_to_one(arithmetic.IAddOp),
-    arith.SubiOp: one_to_one(arithmetic.ISubOp),
+    # Modulo 2 a sum and a difference are whether two differ.
+    arith.AddiOp: by_kind(logic.LogicalNotEqualOp, arithmetic.IAddOp),
+    arith.SubiOp: by_kind(logic.LogicalNotEqualOp, arithmetic.ISubOp),
     arith.MuliOp: by_kind(logic.LogicalAndOp, arithmetic.IMulOp),
     arith.DivSIOp: one_to_one(arithmetic.SDivOp),
     arith.DivUIOp: one_to_one(arithmetic.UDivOp),

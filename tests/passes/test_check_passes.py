@@ -8,6 +8,7 @@ instead of elements is the classic of the family. Each is here as a pass that br
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i16, i32
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -303,6 +304,64 @@ def test_a_truncated_instruction_is_found(report_of: ReportOf, monkeypatch: pyte
     report = report_of(MODULES["f16-f32"], [*linalg_to_spirv("lavapipe"), Nothing()])
     assert report.finding is not None
     assert "broken SPIR-V" in report.finding.failure
+
+
+SUM = """
+func.func @main(%a: tensor<4x{k}xf32>) -> tensor<4xf32> {{
+  %one = arith.constant {start} : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %i = linalg.fill ins(%one : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %r = linalg.generic {{indexing_maps = [affine_map<(m, k) -> (m, k)>,
+      affine_map<(m, k) -> (m)>], iterator_types = ["parallel", "reduction"]}}
+      ins(%a : tensor<4x{k}xf32>) outs(%i : tensor<4xf32>) {{
+  ^bb0(%x: f32, %o: f32):
+    %s = arith.{by} %o, %x : f32
+    linalg.yield %s : f32
+  }} -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("by", "start", "k"), [("addf", "0.0", 200), ("mulf", "1.0", 32), ("maximumf", "0.0", 32)]
+)
+def test_a_reduction_may_be_taken_in_any_order(report_of: ReportOf, by: str, start: str, k: int):
+    text = SUM.format(k=k, by=by, start=start)
+    report = report_of(text, "linalg-to-spirv{target=lavapipe}", inputs=8)
+    assert report.finding is None, str(report)
+
+
+def test_a_sum_that_lacks_an_element_is_found(report_of: ReportOf):
+    class Shorter(ModulePass):
+        """Adds one element twice and leaves another out."""
+
+        name = "shorter"
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            for each in op.walk():
+                if isinstance(each, memref.LoadOp):
+                    each.operands[1] = each.operands[1].owner.operands[0]  # pyright: ignore
+                    return
+
+    lowered = [*linalg_to_spirv("lavapipe")]
+    cut = next(i for i, each in enumerate(lowered) if each.name == "kernel-to-spirv")
+    report = report_of(SUM.format(k=8, by="addf", start="0.0"), [*lowered[:cut], Shorter()])
+    assert report.finding is not None
+
+
+def test_a_pass_that_changes_nothing_shows_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], report_of: ReportOf
+):
+    report = report_of(MODULES["f16-f32"], "fold-constants,linalg-to-contraction")
+    assert report.shares["fold-constants"] is None
+    assert not report.compares_nothing
+    assert "fold-constants: changed nothing" in str(report)
+    source = tmp_path / "x.mlir"
+    source.write_text(MODULES["f16-f32"])
+    assert main(["check-passes", str(source), "-p", "fold-constants", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["passes"][0]["changed"] is False
+    assert main(["check-passes", str(source), "-p", "fold-constants"]) == 1
+    assert "no pass changed the module" in capsys.readouterr().out
 
 
 def test_a_pass_of_a_kernel_alone_is_checked(report_of: ReportOf):

@@ -1,0 +1,46 @@
+"""
+Which types a host function may compute in: those that kernels have, and memory has room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ComplexType, IndexType, IntegerType, MemRefType, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.passes import refuse
+
+WIDTHS = (1, 8, 16, 32, 64)
+"""Of integers."""
+
+
+def refuse_types(function: FuncOp, pass_name: str) -> None:
+    """Refuse the first operation that makes or takes what no kernel computes in."""
+    for op in function.walk():
+        for value in _values(op):
+            if (remedy := _remedy(value.type)) is not None:
+                refuse(pass_name, op, f"no kernel computes in {value.type}: {remedy}")
+
+
+def _values(op: Operation) -> Iterator[SSAValue]:
+    yield from op.results
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.args
+
+
+def _remedy(type: Attribute) -> str | None:
+    """What to use instead of a type; None of one that there is."""
+    is_shaped = isinstance(type, TensorType | MemRefType)
+    match type.element_type if is_shaped else type:
+        case IntegerType() as element if element.width.data not in WIDTHS:
+            wider = next((w for w in WIDTHS[1:] if w >= element.width.data), None)
+            return f"use i{wider}" if wider else f"use integers of {WIDTHS[-1]} bits or fewer"
+        case IndexType() if is_shaped:
+            return "use i32 or i64, and arith.index_cast in bodies"
+        case ComplexType():
+            return "give the real and the imaginary parts in tensors of their own"
+        case _:
+            return None

@@ -1,0 +1,131 @@
+"""
+Sizes that are known only when a program runs, where kernels end: borders, casts, slices, sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.interpreter import InterpreterError, interpret
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import parse_text
+
+MEANS = """
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x5x3xf32>
+  %z = arith.constant 0.0 : f32
+  %room = tensor.empty(%n) : tensor<?x5xf32>
+  %first = linalg.fill ins(%z : f32) outs(%room : tensor<?x5xf32>) -> tensor<?x5xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>,
+      affine_map<(a, b, c) -> (a, b)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<?x5x3xf32>) outs(%first : tensor<?x5xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %y = arith.addf %o, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<?x5xf32>
+  %whole = tensor.empty(%n) : tensor<?x5x3xf32>
+  %less = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b)>,
+      affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b, c)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%sum, %x : tensor<?x5xf32>, tensor<?x5x3xf32>) outs(%whole : tensor<?x5x3xf32>) {
+  ^bb0(%s: f32, %v: f32, %o: f32):
+    %y = arith.subf %v, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<?x5x3xf32>
+"""
+
+PADDED = f"""
+func.func @main(%x: tensor<?x5x3xf32>) -> tensor<?x9x5xf32> {{
+{MEANS}
+  %border = arith.constant 1.5 : f32
+  %r = tensor.pad %less low[1, 2, 2] high[2, 2, 0] {{
+  ^bb0(%i: index, %j: index, %k: index):
+    tensor.yield %border : f32
+  }} : tensor<?x5x3xf32> to tensor<?x9x5xf32>
+  return %r : tensor<?x9x5xf32>
+}}"""
+
+
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
+@pytest.mark.parametrize("rows", [1, 4, 40])
+def test_all_of_a_border_is_written(target: str, rows: int):
+    """A border has more elements than what it surrounds has rows: workgroups count both."""
+    program = compile_module(parse_text(PADDED), target)
+    x = np.random.default_rng(rows).integers(-9, 9, (rows, 5, 3)).astype(np.float32)
+    (result,) = run(program, {"x": x}).values()
+    less = x - x.sum(axis=2, keepdims=True)
+    expected = np.pad(less, [(1, 2), (2, 2), (2, 0)], constant_values=1.5)
+    np.testing.assert_array_equal(result, expected)
+
+
+def doubled(moved: str, result: str) -> str:
+    return f"""
+    func.func @main(%x: tensor<?xf32>) -> {result} {{
+      %c0 = arith.constant 0 : index
+      %n = tensor.dim %x, %c0 : tensor<?xf32>
+      %two = arith.constant 2 : index
+      %half = arith.divui %n, %two : index
+      %e = tensor.empty(%n) : tensor<?xf32>
+      %d = linalg.add ins(%x, %x : tensor<?xf32>, tensor<?xf32>) outs(%e : tensor<?xf32>)
+          -> tensor<?xf32>
+      %r = {moved}
+      return %r : {result}
+    }}"""
+
+
+UNFIT = {
+    "cast": (doubled("tensor.cast %d : tensor<?xf32> to tensor<4xf32>", "tensor<4xf32>"), 4, 6),
+    "slice": (
+        doubled("tensor.extract_slice %d[2] [4] [1] : tensor<?xf32> to tensor<4xf32>",
+                "tensor<4xf32>"),
+        6, 5,
+    ),
+    "split": (
+        doubled("tensor.expand_shape %d [[0, 1]] output_shape [%half, 2] : "
+                "tensor<?xf32> into tensor<?x2xf32>", "tensor<?x2xf32>"),
+        8, 9,
+    ),
+}  # fmt: skip
+"""A program, a size that fits what it says of its result, and one that does not."""
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_size_that_does_not_fit_is_refused(name: str):
+    text, fits, unfit = UNFIT[name]
+    program = compile_module(parse_text(text), "lavapipe")
+    x = np.arange(9, dtype=np.float32)
+    (result,) = run(program, {"x": x[:fits]}).values()
+    np.testing.assert_array_equal(result, *interpret(parse_text(text), [x[:fits]]))
+    with pytest.raises(ProgramError):
+        run(program, {"x": x[:unfit]})
+    with pytest.raises(InterpreterError):
+        interpret(parse_text(text), [x[:unfit]])
+
+
+OUTER = """
+func.func @main(%x: tensor<?x3xf32>, %w: tensor<1x4xf32>) -> tensor<3x4xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x4xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<3x4xf32>) -> tensor<3x4xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (k, m)>,
+      affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<?x3xf32>, tensor<1x4xf32>) outs(%i : tensor<3x4xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<3x4xf32>
+  return %r : tensor<3x4xf32>
+}"""
+
+
+def test_a_sum_whose_size_one_operand_alone_knows():
+    program = compile_module(parse_text(OUTER), "lavapipe")
+    x, w = (np.arange(1, n, dtype=np.float32)[None] for n in (4, 5))
+    np.testing.assert_array_equal(*run(program, {"x": x, "w": w}).values(), x.T @ w)
+    with pytest.raises(ProgramError, match="should be 1x3"):
+        run(program, {"x": np.ones((2, 3), np.float32), "w": w})

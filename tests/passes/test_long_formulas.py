@@ -1,0 +1,82 @@
+"""Chains of operations of any length compile: none is walked deeper than Python recurses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import parse_text
+
+ID = "affine_map<(a, b) -> (a, b)>"
+ROW = "affine_map<(a, b) -> (a)>"
+
+
+def softmax_behind(chain: int) -> str:
+    """A product with a softmax whose scores come from so many operations, one after another."""
+    both = 'iterator_types = ["parallel", "parallel"]'
+    steps = "\n".join(
+        f"""
+  %x{i + 1} = linalg.generic {{indexing_maps = [{ID}, {ID}], {both}}}
+      ins(%x{i} : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {{
+  ^bb0(%v: f32, %o: f32):
+    %y = math.sin %v : f32
+    linalg.yield %y : f32
+  }} -> tensor<4x4xf32>"""
+        for i in range(chain)
+    )
+
+    def reduced(result: str, source: str, start: str, by: str) -> str:
+        return f"""
+  {result} = linalg.generic {{indexing_maps = [{ID}, {ROW}],
+      iterator_types = ["parallel", "reduction"]}}
+      ins({source} : tensor<4x4xf32>) outs({start} : tensor<4xf32>) {{
+  ^bb0(%v: f32, %o: f32):
+    %y = arith.{by} %o, %v : f32
+    linalg.yield %y : f32
+  }} -> tensor<4xf32>"""
+
+    def rowwise(result: str, source: str, row: str, body: str) -> str:
+        return f"""
+  {result} = linalg.generic {{indexing_maps = [{ID}, {ROW}, {ID}], {both}}}
+      ins({source}, {row} : tensor<4x4xf32>, tensor<4xf32>) outs(%e : tensor<4x4xf32>) {{
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    {body}
+    linalg.yield %y : f32
+  }} -> tensor<4x4xf32>"""
+
+    exponential = "%d = arith.subf %v, %w : f32\n    %y = math.exp %d : f32"
+    return f"""
+func.func @main(%x0: tensor<4x4xf32>, %values: tensor<4x8xf32>) -> tensor<4x8xf32> {{
+  %lowest = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x4xf32>
+  %row = tensor.empty() : tensor<4xf32>
+  %out = tensor.empty() : tensor<4x8xf32>
+  %from = linalg.fill ins(%lowest : f32) outs(%row : tensor<4xf32>) -> tensor<4xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%row : tensor<4xf32>) -> tensor<4xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%out : tensor<4x8xf32>) -> tensor<4x8xf32>
+{steps}{reduced("%most", f"%x{chain}", "%from", "maximumf")}{
+        rowwise("%power", f"%x{chain}", "%most", exponential)
+    }{reduced("%total", "%power", "%none", "addf")}{
+        rowwise("%share", "%power", "%total", "%y = arith.divf %v, %w : f32")
+    }
+  %r = linalg.matmul ins(%share, %values : tensor<4x4xf32>, tensor<4x8xf32>)
+      outs(%init : tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}}"""
+
+
+@pytest.mark.parametrize("chain", [250])
+def test_scores_of_a_long_chain(chain: int):
+    program = compile_module(parse_text(softmax_behind(chain)), "lavapipe")
+    rng = np.random.default_rng(1)
+    x, values = (rng.standard_normal(s).astype(np.float32) for s in ((4, 4), (4, 8)))
+    (result,) = run(program, {"x0": x, "values": values}).values()
+    scores = x
+    for _ in range(chain):
+        scores = np.sin(scores)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    expected = powers / powers.sum(axis=1, keepdims=True) @ values
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
