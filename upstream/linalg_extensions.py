@@ -46,6 +46,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from xdsl_spirv.upstream import linalg_elementwise, linalg_packing
+from xdsl_spirv.upstream.linalg_elementwise import ElementwiseKindAttr
 from xdsl_spirv.upstream.on_demand import Declaration, DialectOnDemand
 
 CONTRACTIONS: dict[str, tuple[str, str, str, str]] = {
@@ -589,12 +591,12 @@ class ExtendedLinalg(DialectOnDemand):
 
     def __init__(self, dialect: Dialect):
         mapped = {f"linalg.{n}": partial(_mapped, n, line) for n, line in MAPPED.items()}
-        self.makers = {**mapped, **NAMED}
+        added = (linalg_elementwise.MAKERS, linalg_packing.MAKERS)
+        self.makers = {**mapped, **NAMED, **added[0], **added[1]}
         replaced = {GenericOp.name, *self.makers}
         others = [op for op in dialect.operations if op.name not in replaced]
-        super().__init__(
-            dialect.name, [*others, GenericOp], [*dialect.attributes, TypeFunctionAttr]
-        )
+        attributes = [*dialect.attributes, TypeFunctionAttr, ElementwiseKindAttr]
+        super().__init__(dialect.name, [*others, GenericOp], attributes)
 
     @property
     def operations(self) -> Iterator[type[Operation]]:

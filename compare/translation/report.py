@@ -95,9 +95,7 @@ class Report:
         if self.finding is not None:
             lines.append(str(self.finding))
         if self.compares_nothing:
-            lines.append(
-                "no pass changed the module, so nothing is shown: give one that they match"
-            )
+            lines.append("no pass changed the module: nothing is shown. Give one that they match")
         return "\n".join(lines)
 
     @property

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects import arith, cf, linalg, tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -32,6 +33,7 @@ from xdsl_spirv.interpreter.kernel.control_flow import body_of
 from xdsl_spirv.interpreter.kernel.memref import gathered
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.upstream.linalg_packing import PackOp, SoftmaxOp, UnpackOp
 
 PARALLEL = "parallel"
 
@@ -67,6 +69,60 @@ def structured(machine: Host, op: LinalgStructuredOperation, operands: Sequence[
         body = body_for(machine, op.body.block)
         results = reduce_points(body.bound(machine), arrays, maps, kinds, sizes, count)
     return results
+
+
+@on_arrays(SoftmaxOp)
+def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
+    """Exponentials of what is taken from the largest, divided by their sum; rounded once."""
+    axis = op.dimension.value.data
+    with np.errstate(invalid="ignore"):
+        wide = np.exp(x.astype(F64) - x.astype(F64).max(axis=axis, keepdims=True))
+        return (wide / wide.sum(axis=axis, keepdims=True)).astype(x.dtype)
+
+
+def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:
+    """Where each dimension of the packed tensor comes from: (outer, inner) pairs in a row."""
+    inner = [2 * position + 1 for position in op.positions]
+    return [2 * axis for axis in op.order(rank)] + inner
+
+
+def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int]:
+    """The tile of each dimension of the tensor that is not packed; 1 where there is none."""
+    left, tiles = iter(given), [1] * rank
+    for position, tile in zip(op.positions, op.tiles, strict=True):
+        tiles[position] = int(next(left)) if tile == DYNAMIC_INDEX else tile
+    return tiles
+
+
+@on_arrays(PackOp)
+def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
+    """Tiles behind the dimensions of the tiles; what a last tile lacks is the padding."""
+    padding, given = (rest[0], rest[1:]) if op.padding_value is not None else (None, rest)
+    tiles, order = _tiles(op, x.ndim, given), _split(op, x.ndim)
+    lacking = [(0, -size % tile) for size, tile in zip(x.shape, tiles, strict=True)]
+    if padding is None and any(high for _, high in lacking):
+        raise InterpreterError("a tile is not full, and there is no padding_value", op)
+    whole = np.pad(x, lacking, constant_values=0 if padding is None else padding.item())
+    pairs = [n for size, t in zip(whole.shape, tiles, strict=True) for n in (size // t, t)]
+    return whole.reshape(pairs).transpose([*order, *_of_one(order, x.ndim)]).reshape(dest.shape)
+
+
+@on_arrays(UnpackOp)
+def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
+    """The tiles side by side again, without what pads the last ones."""
+    tiles, order = _tiles(op, dest.ndim, given), _split(op, dest.ndim)
+    order = [*order, *_of_one(order, dest.ndim)]
+    pairs = [0] * 2 * dest.ndim
+    for at, size in zip(order, [*x.shape, *[1] * len(order)], strict=False):
+        pairs[at] = size
+    apart = x.reshape([pairs[at] for at in order]).transpose(np.argsort(order))
+    whole = apart.reshape([n * t for n, t in zip(pairs[::2], tiles, strict=True)])
+    return whole[tuple(slice(size) for size in dest.shape)].copy()
+
+
+def _of_one(order: Sequence[int], rank: int) -> list[int]:
+    """The tiles of 1 that stand for dimensions without one."""
+    return [at for at in range(1, 2 * rank, 2) if at not in order]
 
 
 Evaluate: TypeAlias = Callable[[Points, Sequence[Array]], list[Array]]

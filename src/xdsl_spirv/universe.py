@@ -38,6 +38,7 @@ PASSES: dict[str, str] = {
     "fold-constants": "compiler.fold:FoldConstantsPass",
     "note-ranges": "compiler.weights:NoteRangesPass",
     "own-results": "passes.graph.own_results:OwnResultsPass",
+    "decompose-linalg": "passes.graph.decompose_linalg:DecomposeLinalgPass",
     "unroll-host-loops": "passes.graph.unroll_host_loops:UnrollHostLoopsPass",
     "attention-to-cooperative-matrix": (
         "passes.kernel.attention_to_cooperative_matrix:AttentionToCooperativeMatrixPass"
@@ -99,6 +100,7 @@ PASSES: dict[str, str] = {
 NEEDS: dict[str, tuple[str, ...]] = {
     "lift-weights": ("dense", "dense_resource"),
     "note-ranges": ("program.value",),
+    "decompose-linalg": ("linalg.softmax", "linalg.pack", "linalg.unpack"),
     "unroll-host-loops": ("scf.for", "scf.if"),
     "linalg-quantized-to-contraction": ("integer_type",),
     "narrow-to-32-bits": ("i64", "f64"),

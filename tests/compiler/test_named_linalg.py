@@ -1,0 +1,170 @@
+"""`linalg`'s named operations as MLIR 22 has them, scalar arguments, and types without kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.linalg import ops
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import DiagnosticException
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import context, parse_text
+
+F = "tensor<8xf32>"
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "abs": np.abs, "ceil": np.ceil, "floor": np.floor, "negf": np.negative, "square": np.square,
+    "reciprocal": np.reciprocal, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh,
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
+}  # fmt: skip
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "powf": np.power,
+    "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
+SIGNED = {"max": "max_signed", "min": "min_signed"}
+"""What `linalg.elementwise` calls them."""
+
+
+def all_kinds() -> str:
+    """A function with a result for each operation, by name and by kind in turns."""
+    lines: list[str] = []
+    for number, name in enumerate([*UNARY, *BINARY]):
+        operands, types = ("%x", F) if name in UNARY else ("%x, %y", f"{F}, {F}")
+        kind = SIGNED.get(name, name)
+        by_kind = f"elementwise kind=#linalg.elementwise_kind<{kind}>"
+        lines.append(
+            f"%r{number} = linalg.{by_kind if number % 2 else name} "
+            f"ins({operands} : {types}) outs(%e : {F}) -> {F}"
+        )
+    results = ", ".join(f"%r{n}" for n in range(len(lines)))
+    kinds = ", ".join([F] * len(lines))
+    body = "\n".join(lines)
+    return f"""
+    func.func @main(%x: {F}, %y: {F}) -> ({kinds}) {{
+      %e = tensor.empty() : {F}
+      {body}
+      return {results} : {kinds}
+    }}"""
+
+
+def test_every_elementwise_operation():
+    x, y = np.random.default_rng(0).uniform(0.5, 2, (2, 8)).astype(np.float32)
+    wanted = [f(x) for f in UNARY.values()] + [f(x, y) for f in BINARY.values()]
+    for got, expected in zip(interpret(parse_text(all_kinds()), [x, y]), wanted, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+    results = run(compile_module(parse_text(all_kinds()), "lavapipe"), {"x": x, "y": y})
+    for got, expected in zip(results.values(), wanted, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+TRUTHS = """
+func.func @main(%x: tensor<4xi1>, %y: tensor<4xi1>) -> (tensor<4xi1>, tensor<4xi1>) {
+  %e = tensor.empty() : tensor<4xi1>
+  %or = linalg.add ins(%x, %y : tensor<4xi1>, tensor<4xi1>) outs(%e : tensor<4xi1>) -> tensor<4xi1>
+  %differ = linalg.map { arith.addi } ins(%x, %y : tensor<4xi1>, tensor<4xi1>)
+      outs(%e : tensor<4xi1>)
+  return %or, %differ : tensor<4xi1>, tensor<4xi1>
+}"""
+
+
+def test_one_bit_is_added_modulo_2():
+    """`linalg.add` of truth values is `or` in MLIR, `arith.addi` is arithmetic."""
+    x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
+    both = run(compile_module(parse_text(TRUTHS), "lavapipe"), {"x": x, "y": y}).values()
+    for results in (both, interpret(parse_text(TRUTHS), [x, y])):
+        for got, expected in zip(results, (x | y, x ^ y), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+TILED = """
+func.func @main(%x: tensor<7x9xf32>, %pad: f32) -> (tensor<3x2x4x4xf32>, tensor<7x9xf32>) {
+  %e = tensor.empty() : tensor<3x2x4x4xf32>
+  %p = linalg.pack %x padding_value(%pad : f32) outer_dims_perm = [1, 0] inner_dims_pos = [1, 0]
+      inner_tiles = [4, 4] into %e : tensor<7x9xf32> -> tensor<3x2x4x4xf32>
+  %w = tensor.empty() : tensor<7x9xf32>
+  %z = linalg.softmax dimension(1) ins(%x : tensor<7x9xf32>) outs(%w : tensor<7x9xf32>)
+      -> tensor<7x9xf32>
+  return %p, %z : tensor<3x2x4x4xf32>, tensor<7x9xf32>
+}"""
+
+
+def packed(x: Array, padding: float) -> Array:
+    whole = np.pad(x, [(0, 1), (0, 3)], constant_values=padding)
+    return whole.reshape(2, 4, 3, 4).transpose(2, 0, 3, 1)
+
+
+def test_pack_and_softmax():
+    x = np.random.default_rng(1).standard_normal((7, 9)).astype(np.float32)
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    wanted = packed(x, 2.5), powers / powers.sum(axis=1, keepdims=True)
+    inputs = {"x": x, "pad": np.float32(2.5)}
+    compiled = run(compile_module(parse_text(TILED), "nvidia-h200"), inputs).values()
+    for results in (compiled, interpret(parse_text(TILED), [*inputs.values()])):
+        for got, expected in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+UNPACKED = """
+func.func @main(%x: tensor<3x2x4x4xf32>) -> tensor<7x9xf32> {
+  %e = tensor.empty() : tensor<7x9xf32>
+  %r = linalg.unpack %x outer_dims_perm = [1, 0] inner_dims_pos = [1, 0] inner_tiles = [4, 4]
+      into %e : tensor<3x2x4x4xf32> -> tensor<7x9xf32>
+  return %r : tensor<7x9xf32>
+}"""
+
+
+def test_unpack_undoes_pack():
+    x = np.random.default_rng(1).standard_normal((7, 9)).astype(np.float32)
+    (got,) = run(compile_module(parse_text(UNPACKED), "lavapipe"), {"x": packed(x, 0)}).values()
+    np.testing.assert_array_equal(got, x)
+    np.testing.assert_array_equal(*interpret(parse_text(UNPACKED), [packed(x, 0)]), x)
+
+
+def test_scalar_arguments_are_inputs():
+    text = f"""
+    func.func @main(%x: {F}, %s: f32) -> ({F}, {F}) {{
+      %e = tensor.empty() : {F}
+      %full = linalg.fill ins(%s : f32) outs(%e : {F}) -> {F}
+      %more = linalg.mul ins(%x, %s : {F}, f32) outs(%e : {F}) -> {F}
+      return %full, %more : {F}, {F}
+    }}"""
+    x = np.arange(8, dtype=np.float32)
+    results = run(compile_module(parse_text(text), "lavapipe"), {"x": x, "s": np.float32(3)})
+    for got, expected in zip(results.values(), (np.full(8, 3), x * 3), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("element", "add", "remedy"),
+    [("i4", "arith.addi", "use i8"), ("i48", "arith.addi", "use i64"),
+     ("index", "arith.addi", "arith.index_cast"), ("complex<f32>", "complex.add", "real")],
+)  # fmt: skip
+def test_types_without_kernels_are_refused(element: str, add: str, remedy: str):
+    type = f"tensor<4x{element}>"
+    text = f"""
+    func.func @main(%x: {type}) -> {type} {{
+      %e = tensor.empty() : {type}
+      %r = linalg.map {{ {add} }} ins(%x, %x : {type}, {type}) outs(%e : {type})
+      return %r : {type}
+    }}"""
+    with pytest.raises(ProgramError, match=remedy) as refused:
+        compile_module(parse_text(text), "lavapipe")
+    assert isinstance(refused.value, DiagnosticException)
+
+
+def test_operations_are_those_of_xdsl():
+    """A pattern for xDSL's `linalg.MatmulOp` matches what is read here."""
+    ctx = context()
+    for op in vars(ops).values():
+        name = getattr(op, "name", "")
+        if isinstance(op, type) and issubclass(op, Operation) and name.startswith("linalg."):
+            known = ctx.get_optional_op(name)
+            assert known is not None, name
+            assert issubclass(known, op) or name == "linalg.generic"

@@ -1,0 +1,304 @@
+"""
+The elementwise operations of `linalg` in MLIR 22 that xDSL 0.74 lacks, and `linalg.add` of truth
+values, which is `or` there. The pull request: they become operations of xDSL's dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import auto
+from functools import partial
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    FloatAttr,
+    IntegerType,
+    MemRefType,
+    TensorType,
+)
+from xdsl.dialects.linalg import ops
+from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import irdl_attr_definition, irdl_op_definition, opt_prop_def, prop_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+FLOATS: dict[str, type[Operation]] = {
+    "exp": math.ExpOp,
+    "log": math.LogOp,
+    "abs": math.AbsFOp,
+    "ceil": math.CeilOp,
+    "floor": math.FloorOp,
+    "negf": arith.NegfOp,
+    "round": math.RoundOp,
+    "sqrt": math.SqrtOp,
+    "rsqrt": math.RsqrtOp,
+    "tanh": math.TanhOp,
+    "erf": math.ErfOp,
+    "add": arith.AddfOp,
+    "sub": arith.SubfOp,
+    "mul": arith.MulfOp,
+    "div": arith.DivfOp,
+    "max_signed": arith.MaximumfOp,
+    "min_signed": arith.MinimumfOp,
+    "powf": math.PowFOp,
+}
+"""What a kind does with floats; `square` and `reciprocal` are more than one operation."""
+
+INTEGERS: dict[str, type[Operation]] = {
+    "add": arith.AddiOp,
+    "sub": arith.SubiOp,
+    "mul": arith.MuliOp,
+    "div": arith.DivSIOp,
+    "div_unsigned": arith.DivUIOp,
+    "max_signed": arith.MaxSIOp,
+    "min_signed": arith.MinSIOp,
+    "max_unsigned": arith.MaxUIOp,
+    "min_unsigned": arith.MinUIOp,
+}
+
+TRUTHS: dict[str, type[Operation]] = INTEGERS | {"add": arith.OrIOp, "mul": arith.AndIOp}
+
+NAMED = (
+    *("abs", "ceil", "floor", "negf", "reciprocal", "round", "rsqrt", "square", "tanh", "erf"),
+    *("div", "div_unsigned", "powf"),
+)
+"""The kinds that are operations of their own here; xDSL has the others."""
+
+
+def body_of(kind: str, types: Sequence[Attribute]) -> Region:
+    """The region of a kind; raises `VerifyException` if there is none of these element types."""
+    block = Block(arg_types=types)
+    *given, _ = block.args
+    result = types[-1]
+    is_float = not isinstance(result, IntegerType)
+    made: Operation | None = None
+    if kind == "select" and len(given) == 3:
+        made = arith.SelectOp(*given)
+    elif kind == "square" and is_float:
+        made = arith.MulfOp(given[0], given[0])
+    elif kind == "reciprocal" and isinstance(result, AnyFloat):
+        one = arith.ConstantOp(FloatAttr(1.0, result))
+        block.add_op(one)
+        made = arith.DivfOp(one, given[0])
+    else:
+        truth = isinstance(result, IntegerType) and result.width.data == 1
+        operation = (FLOATS if is_float else TRUTHS if truth else INTEGERS).get(kind)
+        if operation is not None:
+            made = operation.create(operands=given, result_types=[result])
+    if made is None:
+        raise VerifyException(f"there is no {kind} of {result}")
+    block.add_ops([made, ops.YieldOp(made)])
+    return Region(block)
+
+
+def _named(name: str) -> type[Operation]:
+    """The operation `linalg.NAME`."""
+    title = "".join(part.capitalize() for part in name.split("_"))
+    members: dict[str, Any] = {
+        "__doc__": f"`linalg.{name} ins(...) outs(...) -> ...`",
+        "__module__": __name__,
+        "name": f"linalg.{name}",
+        "get_hidden_region": staticmethod(partial(_hidden, name)),
+    }
+    return irdl_op_definition(type(f"{title}Op", (ElementwiseOperation,), members))
+
+
+def _hidden(name: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
+    return body_of(name, ElementwiseOperation.body_arg_types((*inputs, *outputs)))
+
+
+ops.AddOp.get_hidden_region = staticmethod(partial(_hidden, "add"))  # pyright: ignore
+
+
+class ElementwiseKind(StrEnum):
+    """What `linalg.elementwise` computes."""
+
+    EXP = auto()
+    LOG = auto()
+    ABS = auto()
+    CEIL = auto()
+    FLOOR = auto()
+    NEGF = auto()
+    RECIPROCAL = auto()
+    ROUND = auto()
+    SQRT = auto()
+    RSQRT = auto()
+    SQUARE = auto()
+    TANH = auto()
+    ERF = auto()
+    ADD = auto()
+    SUB = auto()
+    MUL = auto()
+    DIV = auto()
+    DIV_UNSIGNED = auto()
+    MAX_SIGNED = auto()
+    MIN_SIGNED = auto()
+    MAX_UNSIGNED = auto()
+    MIN_UNSIGNED = auto()
+    POWF = auto()
+    SELECT = auto()
+
+
+@irdl_attr_definition
+class ElementwiseKindAttr(EnumAttribute[ElementwiseKind]):
+    """`#linalg.elementwise_kind<add>`."""
+
+    name = "linalg.elementwise_kind"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ElementwiseKind:
+        with parser.in_angle_brackets():
+            return super().parse_parameter(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            super().print_parameter(printer)
+
+
+@irdl_op_definition
+class ElementwiseOp(ElementwiseOperation):
+    """`linalg.elementwise kind=#linalg.elementwise_kind<add> indexing_maps = [...] ins(...) ...`"""
+
+    name = "linalg.elementwise"
+
+    kind = prop_def(ElementwiseKindAttr)
+    indexing_maps = opt_prop_def(ArrayAttr[AffineMapAttr])
+
+    @classmethod
+    def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
+        # `parse` puts the kind's own in its place.
+        return Region(Block(arg_types=cls.body_arg_types((*inputs, *outputs))))
+
+    def get_default_indexing_maps(self) -> Sequence[AffineMap]:
+        if self.indexing_maps is not None:
+            return [attribute.data for attribute in self.indexing_maps]
+        return super().get_default_indexing_maps()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ElementwiseOp:
+        parser.parse_keyword("kind")
+        parser.parse_punctuation("=")
+        start = parser.pos
+        kind = parser.parse_attribute()
+        maps: Attribute | None = None
+        if not isinstance(kind, ElementwiseKindAttr):
+            parser.raise_error("#linalg.elementwise_kind<...> expected", start, parser.pos)
+        if parser.parse_optional_keyword("indexing_maps"):
+            parser.parse_punctuation("=")
+            maps = parser.parse_attribute()
+        op = super().parse(parser)
+        assert isinstance(op, ElementwiseOp)
+        op.properties |= {"kind": kind} | ({"indexing_maps": maps} if maps is not None else {})
+        try:
+            region = body_of(kind.data, op.body_arg_types(op.operands))
+        except VerifyException as error:
+            parser.raise_error(str(error), start, parser.pos)
+        op.body.detach_block(op.body.block)
+        region.move_blocks(op.body)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" kind=")
+        printer.print_attribute(self.kind)
+        if self.indexing_maps is not None:
+            printer.print_string(" indexing_maps = ")
+            printer.print_attribute(self.indexing_maps)
+        kept = {key: self.properties.pop(key) for key in ("kind",)}
+        super().print(printer)
+        self.properties |= kept
+
+
+@irdl_op_definition
+class MapOp(ElementwiseOperation):
+    """
+    `linalg.map { math.exp } ins(%x : ...) outs(%e : ...)`, or `linalg.map ins(...) outs(...)
+    (%in: f32, %out: f32) { ... }` with a body of several operations.
+    """
+
+    name = "linalg.map"
+
+    SIMPLE: ClassVar[int] = 2
+    """Operations of a body that is written by its one operation's name."""
+
+    @classmethod
+    def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
+        types = [value.type for value in (*inputs, *outputs)]
+        elements = (
+            t.get_element_type() if isinstance(t, TensorType | MemRefType) else t for t in types
+        )
+        return Region(Block(arg_types=[*elements]))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MapOp:
+        start = parser.pos
+        name, attributes = "", dict[str, Attribute]()
+        if parser.parse_optional_punctuation("{"):
+            name = parser.parse_identifier()
+            attributes = dict(parser.parse_optional_attr_dict())
+            parser.parse_punctuation("}")
+        op = super().parse(parser)
+        assert isinstance(op, MapOp)
+        results = [value.type for value in op.outputs if isinstance(value.type, TensorType)]
+        region = op.body.clone()
+        if name:
+            op_type = parser._get_op_by_name(name)  # pyright: ignore[reportPrivateUsage]
+            block = region.block
+            *given, out = block.args
+            inner = op_type.create(operands=given, result_types=[out.type])
+            inner.attributes |= attributes
+            block.add_ops([inner, ops.YieldOp(inner)])
+        else:
+            arguments = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_argument
+            )
+            region = parser.parse_region(arguments)
+        if len(region.block.args) != len(op.operands):
+            parser.raise_error("the body takes an element of each operand", start, parser.pos)
+        operands = [list(op.inputs), list(op.outputs)]
+        op.drop_all_references()
+        return cls.build(operands=operands, result_types=[results], regions=[region])
+
+    def print(self, printer: Printer) -> None:
+        block, first = self.body.block, self.body.block.first_op
+        simple = (
+            len(list(block.ops)) == self.SIMPLE
+            and first is not None
+            and list(first.operands) == list(block.args[:-1])
+            and list(first.results) == list(block.last_op.operands if block.last_op else ())
+            and not first.attributes
+        )
+        if simple and first is not None:
+            printer.print_string(f" {{ {first.name} }}")
+        _print_operands(printer, "ins", self.inputs)
+        _print_operands(printer, "outs", self.outputs)
+        if not simple:
+            printer.print_string(" (")
+            printer.print_list(block.args, printer.print_block_argument)
+            printer.print_string(") ")
+            printer.print_region(self.body, print_entry_block_args=False)
+
+
+def _print_operands(printer: Printer, keyword: str, values: Sequence[SSAValue]) -> None:
+    if values:
+        printer.print_string(f" {keyword}(")
+        printer.print_list(values, printer.print_ssa_value)
+        printer.print_string(" : ")
+        printer.print_list([value.type for value in values], printer.print_attribute)
+        printer.print_string(")")
+
+
+MAKERS: dict[str, Callable[[], type[Operation]]] = {
+    **{f"linalg.{name}": partial(_named, name) for name in NAMED},
+    ElementwiseOp.name: lambda: ElementwiseOp,
+    MapOp.name: lambda: MapOp,
+}
+"""The functions that make the operations when their names are met."""

@@ -1,0 +1,261 @@
+"""
+`linalg.softmax`, `pack` and `unpack` as MLIR 22 writes them, which xDSL 0.74 lacks. The pull
+request: they become operations of xDSL's dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+
+@irdl_op_definition
+class SoftmaxOp(IRDLOperation):
+    """`linalg.softmax dimension(1) ins(%x : ...) outs(%e : ...) -> ...`, on tensors."""
+
+    name = "linalg.softmax"
+
+    input = operand_def(TensorType)
+    output = operand_def(TensorType)
+    result = result_def(TensorType)
+    dimension = prop_def(IntegerAttr)
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SoftmaxOp:
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_keyword("dimension")
+        with parser.in_parens():
+            dimension = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        values: list[SSAValue] = []
+        for keyword in ("ins", "outs"):
+            parser.parse_keyword(keyword)
+            with parser.in_parens():
+                values.append(_typed(parser))
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        return cls.create(
+            operands=values,
+            result_types=[result],
+            properties={"dimension": IntegerAttr(dimension, i64)},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" dimension({self.dimension.value.data})")
+        for keyword, value in (("ins", self.input), ("outs", self.output)):
+            printer.print_string(f" {keyword}(")
+            printer.print_ssa_value(value)
+            printer.print_string(" : ")
+            printer.print_attribute(value.type)
+            printer.print_string(")")
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        rank = len(_shape(self.input))
+        if self.dimension.value.data >= rank:
+            raise VerifyException(f"dimension {self.dimension.value.data} of {rank}")
+        if not self.input.type == self.output.type == self.result.type:
+            raise VerifyException("the input and the result should be of one type")
+
+
+def _typed(parser: Parser) -> SSAValue:
+    """`%x : type`."""
+    value = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    return parser.resolve_operand(value, parser.parse_type())
+
+
+class Tiled(IRDLOperation):
+    """What `pack` and `unpack` share: which dimensions are tiled, and how large tiles are."""
+
+    source = operand_def(TensorType)
+    dest = operand_def(TensorType)
+    inner_tiles = var_operand_def()
+    result = result_def(TensorType)
+    outer_dims_perm = opt_prop_def(DenseArrayBase)
+    inner_dims_pos = prop_def(DenseArrayBase)
+    static_inner_tiles = prop_def(DenseArrayBase)
+
+    traits = traits_def(Pure())
+
+    @property
+    def positions(self) -> list[int]:
+        """The tiled dimensions of the tensor that is not packed, as tiles are ordered."""
+        return [int(n) for n in self.inner_dims_pos.get_values()]
+
+    @property
+    def tiles(self) -> list[int]:
+        """The tiles' sizes, `DYNAMIC_INDEX` for those that are operands."""
+        return [int(n) for n in self.static_inner_tiles.get_values()]
+
+    def order(self, rank: int) -> list[int]:
+        """The dimensions of the tensor that is not packed, as they come in the packed one."""
+        if self.outer_dims_perm is None or not len(self.outer_dims_perm):
+            return list(range(rank))
+        return [int(n) for n in self.outer_dims_perm.get_values()]
+
+    def check(self, plain: Sequence[int], packed: Sequence[int], may_be_part: bool) -> None:
+        """Raises `VerifyException` for shapes that do not fit each other."""
+        rank, positions, tiles = len(plain), self.positions, self.tiles
+        if sorted(self.order(rank)) != list(range(rank)):
+            raise VerifyException("outer_dims_perm should be a permutation of the dimensions")
+        if len(set(positions)) != len(positions) or not set(positions) <= set(range(rank)):
+            raise VerifyException("inner_dims_pos should name each dimension at most once")
+        if len(tiles) != len(positions) or len(packed) != rank + len(tiles):
+            raise VerifyException("there should be a tile for each tiled dimension")
+        if any(tile != DYNAMIC_INDEX and tile < 1 for tile in tiles):
+            raise VerifyException("tiles should have 1 element or more")
+        outer = list(plain)
+        for position, tile in zip(positions, tiles, strict=True):
+            if DYNAMIC_INDEX in (outer[position], tile):
+                outer[position] = DYNAMIC_INDEX
+                continue
+            if not may_be_part and outer[position] % tile:
+                raise VerifyException("a tile is not full: give a padding_value")
+            outer[position] = -(-outer[position] // tile)
+        wanted = [*(outer[axis] for axis in self.order(rank)), *tiles]
+        pairs = zip(wanted, packed, strict=True)
+        if any(DYNAMIC_INDEX not in pair and len(set(pair)) > 1 for pair in pairs):
+            raise VerifyException(f"the packed tensor should have the sizes {wanted}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        padding = getattr(self, "padding_value", None)
+        if padding is not None:
+            printer.print_string(" padding_value(")
+            printer.print_ssa_value(padding)
+            printer.print_string(" : ")
+            printer.print_attribute(padding.type)
+            printer.print_string(")")
+        if self.outer_dims_perm is not None and len(self.outer_dims_perm):
+            printer.print_string(f" outer_dims_perm = {self.order(len(self.outer_dims_perm))}")
+        printer.print_string(f" inner_dims_pos = {self.positions} inner_tiles = [")
+        given = iter(self.inner_tiles)
+        for number, tile in enumerate(self.tiles):
+            printer.print_string(", " if number else "")
+            if tile == DYNAMIC_INDEX:
+                printer.print_ssa_value(next(given))
+            else:
+                printer.print_string(str(tile))
+        printer.print_string("] into ")
+        printer.print_ssa_value(self.dest)
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.dest.type)
+
+
+def _parts(
+    parser: Parser, padded: bool
+) -> tuple[list[Sequence[SSAValue]], Attribute, dict[str, Attribute]]:
+    """The operands in groups, the result's type and the properties of a pack or unpack."""
+    source = parser.parse_unresolved_operand()
+    padding: list[SSAValue] = []
+    if padded and parser.parse_optional_keyword("padding_value"):
+        with parser.in_parens():
+            padding.append(_typed(parser))
+    properties: dict[str, Attribute] = {}
+    for key in ("outer_dims_perm", "inner_dims_pos"):
+        if key == "inner_dims_pos":
+            parser.parse_keyword(key)
+        elif not parser.parse_optional_keyword(key):
+            continue
+        parser.parse_punctuation("=")
+        numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        properties[key] = DenseArrayBase.from_list(i64, numbers)
+    parser.parse_keyword("inner_tiles")
+    parser.parse_punctuation("=")
+    tiles: list[int] = []
+    given: list[SSAValue] = []
+
+    def tile() -> None:
+        value = parser.parse_optional_unresolved_operand()
+        tiles.append(DYNAMIC_INDEX if value is not None else parser.parse_integer())
+        given.extend([] if value is None else [parser.resolve_operand(value, IndexType())])
+
+    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, tile)
+    properties["static_inner_tiles"] = DenseArrayBase.from_list(i64, tiles)
+    parser.parse_keyword("into")
+    dest = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    first = parser.parse_type()
+    parser.parse_punctuation("->")
+    result = parser.parse_type()
+    operands = [parser.resolve_operand(source, first)], [parser.resolve_operand(dest, result)]
+    return [*operands, padding, given], result, properties
+
+
+@irdl_op_definition
+class PackOp(Tiled):
+    """`linalg.pack %x padding_value(%p : f32) inner_dims_pos = [0] inner_tiles = [4] into %e`"""
+
+    name = "linalg.pack"
+
+    source = operand_def(TensorType)
+    dest = operand_def(TensorType)
+    padding_value = opt_operand_def()
+    inner_tiles = var_operand_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PackOp:
+        operands, result, properties = _parts(parser, True)
+        return cls.build(operands=operands, result_types=[result], properties=properties)
+
+    def verify_(self) -> None:
+        self.check(_shape(self.source), _shape(self.result), self.padding_value is not None)
+
+
+@irdl_op_definition
+class UnpackOp(Tiled):
+    """`linalg.unpack %x inner_dims_pos = [0] inner_tiles = [4] into %e : ... -> ...`"""
+
+    name = "linalg.unpack"
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UnpackOp:
+        (source, dest, _, tiles), result, properties = _parts(parser, False)
+        operands = [*source, *dest, tiles]
+        return cls.build(operands=operands, result_types=[result], properties=properties)
+
+    def verify_(self) -> None:
+        self.check(_shape(self.result), _shape(self.source), True)
+
+
+def _shape(value: SSAValue) -> Sequence[int]:
+    assert isinstance(value.type, TensorType | MemRefType)
+    return value.type.get_shape()
+
+
+MAKERS = {op.name: (lambda op=op: op) for op in (SoftmaxOp, PackOp, UnpackOp)}
