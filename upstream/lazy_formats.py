@@ -20,6 +20,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.upstream.repeated_lines import parse_repeated
+
 _parse_format = FormatProgram.from_str
 
 
@@ -39,7 +41,7 @@ class LazyFormat:
         """As `FormatProgram.parse`; a type that a constraint refuses is an error with a place."""
         start = parser.pos
         try:
-            return self.program.parse(parser, op_type)
+            return parse_repeated(parser, op_type, self.program.parse)
         except VerifyException as error:
             parser.raise_error(str(error), start, parser.pos)
 
