@@ -87,7 +87,7 @@ class ConvertedAttentionCode(AttentionCode):
             self.probabilities.append([])
             for fragment in row:
                 powers = self._each(self._power_of, fragment, *state.maxima[strip])
-                state.sums[strip] = [self.both(arithmetic.FAddOp, *state.sums[strip], powers)]
+                state.sums[strip] = [self.both(arithmetic.FAddOp, state.sums[strip][0], powers)]
                 self.probabilities[-1].append(self._converted(powers, self.left))
 
     def _power_of(self, score: SSAValue, maximum: SSAValue) -> SSAValue:

@@ -157,7 +157,7 @@ class MemoryAttentionCode(AttentionCode):
                 pairs = zip(self.parts(fragment), maxima, strict=True)
                 values = [self.power(self.exponent(score, top)) for score, top in pairs]
                 powers = self.put(values, fragment)
-                state.sums[strip] = [self.both(arithmetic.FAddOp, *state.sums[strip], powers)]
+                state.sums[strip] = [self.both(arithmetic.FAddOp, state.sums[strip][0], powers)]
                 self.scratch.store(
                     self.scratch.probabilities,
                     self.scratch.probability(strip, j * self.n),

@@ -183,9 +183,10 @@ class FragmentAttention(Numbers, ABC):
 
     def first_state(self, low: SSAValue, zero: SSAValue, empty: Fragment, rows: int) -> State:
         """The state before the first key, with so many numbers for the rows of a strip."""
-        strips, columns = range(self.strips), self.plan.columns
-        statistics = ([[value] * rows for _ in strips] for value in (low, zero))
-        return State(*statistics, [[empty] * columns for _ in strips], [], [], [])
+        strips = range(self.strips)
+        results = [[empty] * self.plan.columns for _ in strips]
+        maxima, sums = ([[value] * rows for _ in strips] for value in (low, zero))
+        return State(maxima, sums, results, [], [], [])
 
     def multiply_keys(
         self, q: list[list[Fragment]], count: int, read: Reader
