@@ -148,7 +148,7 @@ def filechecks() -> Iterator[Case]:
 
 def run_lines() -> Iterator[Case]:
     for name, whole, number, part in parts():
-        for line, passes in enumerate(re.findall(r"RUN: xdsl-opt %s.* -p '?([^'|]*)", whole)):
+        for line, passes in enumerate(re.findall(r"RUN: xdsl-opt %s.* -p '?([^'|]*[^'| ])", whole)):
             if any(each in passes for each in MAKES_KERNELS):
                 run = functools.partial(run_passes, part, passes)
                 yield f"run {name} {number} {line}", lambda run=run: hash_module(run())
@@ -201,9 +201,11 @@ def record(folder: Path, tests: list[str]) -> None:
 
 
 def result_of(run: Callable[[], Any]) -> Any:
+    from xdsl.utils.exceptions import ParseError
+
     try:
         return run()
-    except Exception as error:  # what is refused is compared, too
+    except (Exception, ParseError) as error:  # what is refused is compared, too
         return f"{type(error).__name__}: {error}"[:200]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets.fields import ELEMENT_TYPES as ELEMENT_TYPES
-from xdsl_spirv.targets.fields import Fields
+from xdsl_spirv.targets.fields import Fields, read_record
 from xdsl_spirv.targets.fields import TargetError as TargetError
 from xdsl_spirv.targets.linear import Linear
 from xdsl_spirv.targets.model import Model, read_model
@@ -90,7 +90,7 @@ class ScheduleCandidate:
     tile: tuple[int, int]
     subgroups: tuple[int, ...]
     k_bytes: int
-    accumulator_bits: int | None
+    accumulator_bits: int | None = None
     direct: str = ""
     ahead: int = 0
     stages: int = 1
@@ -304,17 +304,9 @@ def load(name_or_path: str) -> Target:
 
 
 def _property(fields: Fields) -> CooperativeMatrixProperty:
-    return CooperativeMatrixProperty(
-        m=fields.positive("m"),
-        n=fields.positive("n"),
-        k=fields.positive("k"),
-        a=fields.element_type("a"),
-        b=fields.element_type("b"),
-        c=fields.element_type("c"),
-        result=fields.element_type("result"),
-        saturating=fields.flag("saturating"),
-        scope=fields.text("scope"),
-    )
+    for key in ("a", "b", "c", "result"):
+        fields.element_type(key)
+    return read_record(CooperativeMatrixProperty, fields)
 
 
 def _fragment(fields: Fields) -> Fragment:
@@ -341,38 +333,17 @@ def _fragment(fields: Fields) -> Fragment:
 
 
 def _candidate(fields: Fields) -> ScheduleCandidate:
-    bits = fields.positive("accumulator_bits") if "accumulator_bits" in fields.data else None
-
-    def one_or(name: str) -> int:
-        return fields.positive(name) if name in fields.data else 1
-
-    rows, columns = fields.positives("tile", 2)
-    subgroups = fields.positives("subgroups")
-    if len(subgroups) not in (2, 3):
-        raise TargetError(f"{fields.where}.subgroups is {list(subgroups)}, not 2 or 3 numbers")
-    return ScheduleCandidate(
-        (rows, columns),
-        subgroups,
-        fields.positive("k_bytes"),
-        bits,
-        fields.text("direct", ""),
-        fields.positive("ahead") if "ahead" in fields.data else 0,
-        one_or("stages"),
-        one_or("buffers"),
-        one_or("group"),
-        fields.numbers("rates") if "rates" in fields.data else {},
-        fields.numbers("alone") if "alone" in fields.data else {},
-        fields.text("fragments", ""),
-        fields.text("panels", ""),
-        fields.positive("staged_ahead") if "staged_ahead" in fields.data else 0,
-        fields.text("first", "load"),
-        fields.text("result", "fragments"),
-        fields.numbers("streams") if "streams" in fields.data else {},
-        fields.text("edges", ""),
-    )
+    candidate = read_record(ScheduleCandidate, fields)
+    if len(candidate.subgroups) not in (2, 3):
+        raise TargetError(
+            f"{fields.where}.subgroups is {list(candidate.subgroups)}, not 2 or 3 numbers"
+        )
+    return candidate
 
 
 def _corrections(fields: Fields) -> Mapping[str, float]:
+    if "corrections" not in fields.data:
+        return {}
     factors = fields.fields("corrections").numbers("factors")
     unknown = factors.keys() - set(CORRECTIONS)
     if unknown:
@@ -390,6 +361,8 @@ def _target(fields: Fields) -> Target:
     provenance = fields.fields("provenance")
     subgroup, workgroup = fields.fields("subgroup_size"), fields.fields("workgroup")
     residency = fields.fields("residency")
+    order, known_map = fields.fields("word_order", {}), fields.fields("component_map", {})
+    alignment = fields.fields("cooperative_matrix_alignment")
     processor = fields.flag("processor", residency.positive("subgroups") == 1)
     copy = "copy_bytes_per_second"
     measured_copy = fields.positive(copy) if copy in fields.data else None
@@ -404,42 +377,30 @@ def _target(fields: Fields) -> Target:
         max_invocations=workgroup.positive("max_invocations"),
         max_workgroup_size=workgroup.positives("max_size", 3),
         workgroup_memory_bytes=workgroup.positive("memory_bytes"),
-        residency=Residency(residency.positive("memory_bytes"), residency.positive("subgroups")),
+        residency=read_record(Residency, residency),
         max_grid=fields.fields("grid").positives("max_count", 3),
         compute_units=fields.positive("compute_units"),
         storage_buffer_max_bytes=fields.positive("storage_buffer_max_bytes"),
         push_constant_bytes=fields.positive("push_constant_bytes"),
-        cooperative_matrix_alignment=fields.fields("cooperative_matrix_alignment").positive(
-            "max_bytes"
-        ),
+        cooperative_matrix_alignment=alignment.positive("max_bytes"),
         cooperative_matrix=tuple(_property(p) for p in fields.objects("cooperative_matrix")),
         copy_bytes_per_second=measured_copy or DEFAULT_COPY,
         measured_copy=measured_copy,
-        corrections=_corrections(fields) if "corrections" in fields.data else {},
-        store_rates=fields.numbers("store_rates") if "store_rates" in fields.data else {},
-        streams=fields.numbers("streams") if "streams" in fields.data else {},
-        merged_parts=fields.numbers("merged_parts") if "merged_parts" in fields.data else {},
-        rates=fields.numbers("rates") if "rates" in fields.data else {},
+        corrections=_corrections(fields),
+        store_rates=fields.numbers("store_rates", {}),
+        streams=fields.numbers("streams", {}),
+        merged_parts=fields.numbers("merged_parts", {}),
+        rates=fields.numbers("rates", {}),
         even_fragments=fields.flag("even_fragments", default=False),
         processor=processor,
         keep_loops=fields.flag("keep_loops", default=False),
         idle_subgroups=fields.flag("idle_subgroups", default=True),
         exact_division=fields.flag("exact_division", default=False),
         selected_halves=fields.flag("selected_halves", default=True),
-        scalar_results=(
-            fields.positive("scalar_results") if "scalar_results" in fields.data else SCALAR_RESULTS
-        ),
+        scalar_results=fields.positive("scalar_results", SCALAR_RESULTS),
         model=read_model(fields, processor),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
-        word_order=(
-            {key: order.indices(key) for key in order.data}
-            if "word_order" in fields.data and (order := fields.fields("word_order"))
-            else {}
-        ),
-        component_map=(
-            tuple(map(_fragment, fields.fields("component_map").objects("fragments")))
-            if "component_map" in fields.data
-            else ()
-        ),
+        word_order={key: order.indices(key) for key in order.data},
+        component_map=tuple(map(_fragment, known_map.objects("fragments", []))),
     )

@@ -4,12 +4,18 @@ Takes the fields of a target file one by one, and names a field that is missing 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from xdsl_spirv.speech import spoken
 
 ELEMENT_TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 """Element types of a cooperative-matrix property: integers say their signedness."""
+
+
+KindT = TypeVar("KindT")
 
 
 class TargetError(ValueError):
@@ -53,8 +59,8 @@ class Fields:
     def flag(self, key: str, default: bool | None = None) -> bool:
         return self._take(key, bool, default)
 
-    def positive(self, key: str) -> int:
-        value: int = self._take(key, int)
+    def positive(self, key: str, default: int | None = None) -> int:
+        value: int = self._take(key, int, default)
         if value < 1:
             raise TargetError(f"{self._name(key)} is {value}, not at least 1")
         return value
@@ -76,8 +82,8 @@ class Fields:
             )
         return tuple(values)
 
-    def numbers(self, key: str) -> dict[str, float]:
-        values: dict[str, Any] = self._take(key, dict)
+    def numbers(self, key: str, default: dict[str, float] | None = None) -> dict[str, float]:
+        values: dict[str, Any] = self._take(key, dict, default)
         if any(type(v) not in (int, float) or v <= 0 for v in values.values()):
             raise TargetError(f"{self._name(key)} is {values}, not positive numbers by name")
         return values
@@ -88,11 +94,11 @@ class Fields:
             raise TargetError(f"{self._name(key)} is {value!r}, not a positive number")
         return value
 
-    def fields(self, key: str) -> Fields:
-        return Fields(self._take(key, dict), self._name(key))
+    def fields(self, key: str, default: dict[str, Any] | None = None) -> Fields:
+        return Fields(self._take(key, dict, default), self._name(key))
 
-    def objects(self, key: str) -> list[Fields]:
-        values: list[Any] = self._take(key, list)
+    def objects(self, key: str, default: list[Any] | None = None) -> list[Fields]:
+        values: list[Any] = self._take(key, list, default)
         return [Fields(v, f"{self._name(key)}[{i}]") for i, v in enumerate(values)]
 
     def texts(self, key: str) -> list[str]:
@@ -100,3 +106,46 @@ class Fields:
         if any(not isinstance(v, str) for v in values):
             raise TargetError(f"{self._name(key)} is not a list of strings")
         return values
+
+    def without(self, key: str) -> Fields:
+        return Fields({name: value for name, value in self.data.items() if name != key}, self.where)
+
+
+def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -> KindT:
+    """Reads the fields of a dataclass by their types; `base` has those that are missing."""
+    hints, values = _hints(kind), dict[str, Any]()
+    if unknown := section.data.keys() - hints.keys():
+        raise TargetError(f"{section.where} has {min(unknown)!r}, not one of {', '.join(hints)}")
+    for name, (hint, is_optional) in hints.items():
+        if name in section.data or (base is None and not is_optional):
+            values[name] = _value(hint, section, name, getattr(base, name, None))
+        elif base is not None:
+            values[name] = getattr(base, name)
+    return kind(**values)
+
+
+@cache
+def _hints(kind: type) -> dict[str, tuple[Any, bool]]:
+    """The type of each field of a dataclass, and whether it has a default."""
+    hints = get_type_hints(kind)
+    return {
+        field.name: (
+            hints[field.name],
+            field.default is not MISSING or field.default_factory is not MISSING,
+        )
+        for field in fields(kind)
+    }
+
+
+def _value(hint: Any, section: Fields, name: str, base: Any) -> Any:
+    arguments = get_args(hint)
+    if is_dataclass(hint):
+        return read_record(hint, section.fields(name), base)  # pyright: ignore
+    if get_origin(hint) in (dict, Mapping):
+        return section.numbers(name)
+    if get_origin(hint) is tuple and is_dataclass(arguments[0]):
+        return tuple(read_record(arguments[0], entry) for entry in section.objects(name))
+    if get_origin(hint) is tuple:
+        return section.positives(name, None if ... in arguments else len(arguments))
+    readers = {float: section.number, str: section.text, bool: section.flag}
+    return readers.get(hint, section.positive)(name)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from xdsl_spirv.targets.fields import Fields, TargetError
+from xdsl_spirv.targets.fields import Fields, TargetError, read_record
 
 FITTED, FITTED_ON_PROCESSOR = "nvidia-h200", "lavapipe"
 """The targets whose models serve for files that have none."""
@@ -128,9 +127,15 @@ class ReductionsModel:
 
 
 @dataclass(frozen=True)
+class Fit:
+    date: str
+    how: str
+    """The scripts and results that the numbers come from."""
+
+
+@dataclass(frozen=True)
 class Model:
-    fitted: Mapping[str, str]
-    """`date` and `how`: the scripts and results that the numbers come from."""
+    fitted: Fit
     dispatch_seconds: float
     """A dispatch of its own, however small, and the barrier after it."""
     attention: AttentionModel
@@ -139,45 +144,12 @@ class Model:
     reductions: ReductionsModel
 
 
-KindT = TypeVar("KindT")
-
-
-def _read(kind: type[KindT], section: Fields, base: KindT | None) -> KindT:
-    """Reads a section of a model; `base` has the fields that it does not give."""
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
-    if unknown := section.data.keys() - {*names, "like"}:
-        raise TargetError(f"{section.where} has {min(unknown)!r}, not one of {', '.join(names)}")
-    values: dict[str, Any] = {}
-    for name in names:
-        own = getattr(base, name, None)
-        if name in section.data or own is None:
-            values[name] = _value(hints[name], section, name, own)
-        else:
-            values[name] = own
-    return kind(**values)
-
-
-def _value(hint: Any, section: Fields, name: str, base: Any) -> Any:
-    if is_dataclass(hint):
-        return _read(hint, section.fields(name), base)  # pyright: ignore[reportArgumentType]
-    if get_origin(hint) is Mapping:
-        if get_args(hint)[1] is float:
-            return section.numbers(name)
-        texts = section.fields(name)
-        return {key: texts.text(key) for key in ("date", "how")}
-    if get_args(hint)[:1] == (Structure,):
-        return tuple(_read(Structure, entry, None) for entry in section.objects(name))
-    readers = {int: section.positive, float: section.number, str: section.text}
-    return readers.get(hint, section.positives)(name)
-
-
 def read_model(target: Fields, processor: bool) -> Model:
     """The model of a target file; `like` has the fields that its section does not give."""
     like = FITTED_ON_PROCESSOR if processor else FITTED
     section = target.fields("model") if "model" in target.data else Fields({"like": like}, "")
     base = _model_of(section.text("like")) if "like" in section.data else None
-    return _read(Model, section, base)
+    return read_record(Model, section.without("like"), base)
 
 
 @cache

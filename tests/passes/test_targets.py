@@ -107,8 +107,8 @@ def read_with(path: Path, **fields: object) -> Target:
 @pytest.mark.parametrize("name", names())
 def test_a_model_says_which_scripts_fitted_it(name: str):
     fitted = load(name).model.fitted
-    assert fitted["date"].startswith("20")
-    scripts = re.findall(r"benchmarks/\w+\.py", fitted["how"])
+    assert fitted.date.startswith("20")
+    scripts = re.findall(r"benchmarks/\w+\.py", fitted.how)
     assert scripts
     assert all((FOLDER.parent / script).exists() for script in scripts)
 
