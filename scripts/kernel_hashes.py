@@ -179,12 +179,13 @@ def record(folder: Path, tests: list[str]) -> None:
     from xdsl_spirv.compiler.pipeline import expanded
     from xdsl_spirv.interpreter.turns import Turns
     from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
+    from xdsl_spirv.runtime.modules import text_of
 
     folder.mkdir(parents=True, exist_ok=True)
     apply = AssignSchedulePass.apply
 
     def keep(self: AssignSchedulePass, ctx: Any, op: Any) -> None:
-        source = f"// {self.pipeline_pass_spec()}\n{op}\n"
+        source = f"// {self.pipeline_pass_spec()}\n{text_of(op)}\n"
         if len(source) <= LARGEST:
             (folder / f"{digest(source.encode())}.mlir").write_text(source)
         apply(self, ctx, op)

@@ -4,8 +4,6 @@ Fragments of an attention's operands: from where an operand lies, or packed.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp
@@ -23,25 +21,9 @@ ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 
 
-class Fragments(Protocol):
-    """Loads fragments of q, k or v."""
-
-    def load(self, outer: Index, inner: int | Index) -> SSAValue:
-        """The fragment of these numbers along M or N, and along K, of the product."""
-        ...
-
-    def words(self, outer: Index, inner: int | Index) -> SSAValue:
-        """Loads the words of a fragment."""
-        ...
-
-    def fragment(self, words: SSAValue) -> SSAValue:
-        """Returns loaded words as a fragment."""
-        ...
-
-
 def fragments_of(
     b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
-) -> Fragments:
+) -> RowFragments | PackedFragments:
     """The loader of q, k or v: from rows or from packed fragments, as the schedule says."""
     value = plan.value(name)
     assert value is not None
@@ -73,15 +55,9 @@ class PackedFragments:
         self.start = b.plus(b.times(batch, inner_count * self.step), lane)
 
     def load(self, outer: Index, inner: Index) -> SSAValue:
-        return self.fragment(self.words(outer, inner))
-
-    def words(self, outer: Index, inner: Index) -> SSAValue:
         b = self.b
         at = b.plus(b.times(outer, self.lanes), b.times(inner, self.step))
-        return self.share.load(b.plus(self.start, at))
-
-    def fragment(self, words: SSAValue) -> SSAValue:
-        return self.share.fragment(words)
+        return self.share.fragment(self.share.load(b.plus(self.start, at)))
 
 
 class RowFragments:
@@ -112,12 +88,6 @@ class RowFragments:
         )
         pointer = b.pointer(self.memory, (b.plus(self.start, at),))
         return b.add(CooperativeMatrixLoadOp(pointer, b.i32(self.stride), self.kind, self.type))
-
-    def words(self, outer: Index, inner: Index) -> SSAValue:
-        return self.load(outer, inner)
-
-    def fragment(self, words: SSAValue) -> SSAValue:
-        return words
 
 
 def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:

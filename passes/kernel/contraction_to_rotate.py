@@ -21,7 +21,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -34,13 +34,12 @@ from xdsl_spirv.passes.analysis.contraction import (
     fill_of,
     storage,
 )
-from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPattern, scheduled_by
 from xdsl_spirv.passes.kernel.collective import init_of
 from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.kernel.result_tile import address_along
+from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
 
 
@@ -71,27 +70,6 @@ class WindowPattern(KernelPattern[GenericOp]):
 
 Loops = dict[int, Index]
 """The values of loops."""
-
-
-@dataclass(frozen=True)
-class WindowTile:
-    """Offsets of one batch's elements in the result and in other buffers along its loops."""
-
-    builder: KernelEmitter
-    batch: Index
-
-    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
-        """A buffer as one row of elements."""
-        view = FlatViewOp(memory, element)
-        return self.builder.at_top(view, f"{memory.name_hint or 'result'}_elements")
-
-    def offset(self, row: Index, column: Index, layout: Layout) -> Index:
-        """The offset of an element in a layout."""
-        b, offset = self.builder, layout.start
-        numbers = (self.batch, row, column)
-        for walk, number in zip(layout.walks, numbers, strict=True):
-            offset = b.plus(offset, address_along(b, walk, number, 0).base)
-        return offset
 
 
 class WindowKernel:
@@ -159,7 +137,7 @@ class WindowKernel:
 
     def _store(self, loops: Loops, totals: Sequence[SSAValue]) -> None:
         batch, *_ = self._numbers(loops)
-        code = ElementCode(self.builder, self.plan, WindowTile(self.builder, batch), 1)
+        code = ElementCode(self.builder, self.plan, BatchTile(self.builder, batch), 1)
         for number, total in enumerate(totals):
             _, row, column = self._numbers(self._output(loops, number))
             code.store(row, column, total)

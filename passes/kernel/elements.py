@@ -33,6 +33,7 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.schedule.plan import moves_together
 from xdsl_spirv.passes.schedule.tiles import StagedTile, vector_type
 
@@ -166,18 +167,6 @@ class HasContraction(Protocol):
     def contraction(self) -> Contraction: ...
 
 
-class Tile(Protocol):
-    """Offsets of elements in the result and in other buffers along its loops."""
-
-    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
-        """A buffer as one row of elements or vectors."""
-        ...
-
-    def offset(self, row: Index, column: Index, layout: Layout) -> Index:
-        """The offset of an element in a layout."""
-        ...
-
-
 @dataclass(frozen=True)
 class Access:
     """A buffer seen as a row of elements or of vectors of `width`; `layout` is in elements."""
@@ -208,7 +197,7 @@ class ElementCode:
         self,
         builder: KernelEmitter,
         plan: HasContraction,
-        tile: Tile,
+        tile: BatchTile,
         width: int,
         stored: int | None = None,
     ):

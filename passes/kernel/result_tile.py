@@ -97,11 +97,32 @@ class Place:
     slice: Index = 0
 
 
-class ResultTile:
+class BatchTile:
+    """Offsets of one batch's elements in the result and in other buffers along its loops."""
+
+    def __init__(self, builder: KernelEmitter, batch: Index):
+        self.builder, self.batch = builder, batch
+
+    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
+        """A buffer as one row of elements or vectors."""
+        name = f"{memory.name_hint or 'result'}_elements"
+        return self.builder.at_top(FlatViewOp(memory, element), name)
+
+    def offset(self, row: Index, column: Index, layout: Layout) -> Index:
+        """The offset of an element in a layout."""
+        b = self.builder
+        offset: Index = layout.start
+        for walk, number in zip(layout.walks, (self.batch, row, column), strict=True):
+            offset = b.plus(offset, address_along(b, walk, number, 0).base)
+        return offset
+
+
+class ResultTile(BatchTile):
     """A subgroup's part of the result: `row` and `column` are where it begins."""
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
-        self.builder, self.plan, self.place = builder, plan, place
+        super().__init__(builder, place.batch)
+        self.plan, self.place = plan, place
         self.m, self.n, _ = plan.schedule.instruction.sizes
         tile_m, tile_n, _ = plan.schedule.tile
         rows, columns = plan.schedule.grid
@@ -112,11 +133,6 @@ class ResultTile:
         self.column = b.plus(
             b.times(place.tile_column, tile_n), b.times(place.subgroup_column, tile_n // columns)
         )
-
-    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
-        """The result's buffer, or the initial value's, as one row of elements or vectors."""
-        name = f"{memory.name_hint or 'result'}_elements"
-        return self.builder.at_top(FlatViewOp(memory, element), name)
 
     def offset(self, row: Index, column: Index, layout: Layout | None = None) -> Index:
         """The offset of an element in the result, or in another buffer along its loops."""

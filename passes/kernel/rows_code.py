@@ -15,7 +15,6 @@ behind the last whole step are multiplied by those who have one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import prod
 
@@ -23,12 +22,10 @@ from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformFAddOp, GroupNonUniformIAddOp
 from xdsl_spirv.passes.analysis.contraction import element_type
-from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.leaves import Leaf
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -36,7 +33,7 @@ from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.integer_products import RowDigits
-from xdsl_spirv.passes.kernel.result_tile import address_along
+from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.kernel.row_sums import RowSums
 from xdsl_spirv.passes.kernel.shared_digits import SharedDigits
 from xdsl_spirv.passes.kernel.subgroup_reduction import (
@@ -46,27 +43,6 @@ from xdsl_spirv.passes.kernel.subgroup_reduction import (
 )
 from xdsl_spirv.passes.kernel.unit_sums import DigitSums, UnitSums
 from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
-
-
-@dataclass(frozen=True)
-class RowsTile:
-    """Offsets of one batch's elements in the result and in other buffers along its loops."""
-
-    b: HoistingEmitter
-    batch: Index
-
-    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
-        """A buffer as one row of elements."""
-        return self.b.at_top(
-            FlatViewOp(memory, element), f"{memory.name_hint or 'result'}_elements"
-        )
-
-    def offset(self, row: Index, column: Index, layout: Layout) -> Index:
-        """The offset of an element in a layout."""
-        offset: Index = layout.start
-        for walk, number in zip(layout.walks, (self.batch, row, column), strict=True):
-            offset = self.b.plus(offset, address_along(self.b, walk, number, 0).base)
-        return offset
 
 
 class RowsKernel:
@@ -515,7 +491,7 @@ class RowsKernel:
     def _store_inside(
         self, row: Index, column: Index, totals: Sequence[SSAValue], in_tile: Index
     ) -> None:
-        plan, tile = self.plan, RowsTile(self.b, self.batch)
+        plan, tile = self.plan, BatchTile(self.b, self.batch)
         if plan.streamed == 0:
             row, column = column, row
         columns = [self._in_turns_of_parts(self.b.plus(column, i)) for i in range(len(totals))]
@@ -536,7 +512,7 @@ class RowsKernel:
         ]
         store_readers(self.b, readers, column, values)
 
-    def _with_init(self, tile: RowsTile, row: Index, column: Index, total: SSAValue) -> SSAValue:
+    def _with_init(self, tile: BatchTile, row: Index, column: Index, total: SSAValue) -> SSAValue:
         """A sum plus its initial value, in the result's type."""
         b, contraction = self.b, self.plan.contraction
         if self.init is not None:
