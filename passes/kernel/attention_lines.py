@@ -27,11 +27,10 @@ from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_numbers import Words
-from xdsl_spirv.passes.kernel.attention_operands import RowFragments, offset_along
+from xdsl_spirv.passes.kernel.attention_operands import PackedFragments, RowFragments, offset_along
 from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.elements import WORD_BITS
-from xdsl_spirv.passes.kernel.packed import Share, zero_of
-from xdsl_spirv.passes.kernel.result_tile import address_along
+from xdsl_spirv.passes.kernel.packed import zero_of
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
@@ -73,7 +72,7 @@ def lines_of(
             return PackedLines(b, plan, name, value.owner.source, batch, lane)
 
 
-class PackedLines:
+class PackedLines(PackedFragments):
     """Packed fragments: one load each."""
 
     def __init__(
@@ -85,28 +84,22 @@ class PackedLines:
         batch: Index,
         lane: SSAValue,
     ):
-        tile = plan.packed_tile(name)
-        self.b, self.share = b, Share(b, memory, tile)
-        _, inner_count, outer_count, _ = plan.packed_sizes(name).shape
-        along_k = outer_count * tile.subgroup_size
-        steps = (tile.subgroup_size, along_k)
-        self.line, self.step = steps if name != "v" else steps[::-1]
-        # Distance of tiles, for each of their lines.
+        super().__init__(b, plan, name, memory, batch, lane)
+        self.line, self.apart = self.lanes, self.step
+        self.count = plan.steps
+        if name == "v":
+            self.line, self.apart, self.count = self.step, self.lanes, plan.columns
         self.pitch = self.line
-        stride = inner_count * along_k
+        """Distance of tiles, for each line of one."""
         if name == "k" and plan.tiles_lie_together:
-            self.pitch = stride // plan.key_fragments
-            stride *= plan.whole_tiles
-        batch = address_along(b, plan.packed_batch(name), batch, 0).base
-        self.start = b.plus(b.times(batch, stride), lane)
-        self.count = plan.columns if name == "v" else plan.steps
+            self.pitch = self.stride // plan.key_fragments
 
     def at(self, first: Index, guarded: bool) -> Reader:
         b = self.b
         begin = b.plus(self.start, b.times(first, self.pitch))
 
         def read(line: int) -> Words:
-            places = (line * self.line + i * self.step for i in range(self.count))
+            places = (line * self.line + i * self.apart for i in range(self.count))
             return [self.share.load(b.plus(begin, place)) for place in places]
 
         return read

@@ -49,10 +49,12 @@ class PackedFragments:
         tile = plan.packed_tile(name)
         self.b, self.lanes = b, tile.subgroup_size
         self.share = Share(b, memory, tile)
-        _, inner_count, outer_count, _ = tile.packing.shape
+        _, inner_count, outer_count, _ = plan.packed_sizes(name).shape
         self.step = outer_count * self.lanes
+        self.stride = inner_count * self.step
+        tiles = plan.whole_tiles if name == "k" and plan.tiles_lie_together else 1
         batch = address_along(b, plan.packed_batch(name), batch, 0).base
-        self.start = b.plus(b.times(batch, inner_count * self.step), lane)
+        self.start = b.plus(b.times(batch, self.stride * tiles), lane)
 
     def load(self, outer: Index, inner: Index) -> SSAValue:
         b = self.b
