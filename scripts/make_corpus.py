@@ -4,10 +4,14 @@ Real modules of six producers, in a folder that git ignores: what the readers ar
     python scripts/make_corpus.py .corpus            # all producers that are there
     python scripts/make_corpus.py .corpus --small    # a few modules of each
     python scripts/make_corpus.py .corpus --install  # iree-compile and slangpy from PyPI first
+    python scripts/make_corpus.py .suites --suite ~/SPIRV-Cross --suite ~/glslang
 
 glslang and glslc compile the shaders of tests/serialization/glsl, slang those of
 tests/serialization/slang, iree-compile linear algebra, mlir-translate-22 and our own encoder the
 modules of tests/filecheck. A producer that is missing is left out, and said so.
+
+With `--suite` the modules are those of another project's tests, from a checkout of it (SPIRV-Cross,
+glslang, wgpu, SPIRV-Tools): its binaries, its assembly, and its GLSL and HLSL, compiled by glslang.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,16 +55,20 @@ def compiled(command: Sequence[str | Path], output: Path) -> bytes | None:
     return output.read_bytes()
 
 
-def glslang(folder: Path, small: bool) -> Made:
+def find_glslang() -> list[str]:
+    """The command that runs glslang."""
     prefix = ROOT / ".glslang"
     if "GLSLANG" in os.environ:
-        command = shlex.split(os.environ["GLSLANG"])
-    elif (prefix / "run").exists():
-        command = [str(prefix / "run"), str(prefix / "bin" / "glslang")]
-    elif compiler := shutil.which("glslang") or shutil.which("glslangValidator"):
-        command = [compiler]
-    else:
-        raise Missing("no glslang: run `make glslang`")
+        return shlex.split(os.environ["GLSLANG"])
+    if (prefix / "run").exists():
+        return [str(prefix / "run"), str(prefix / "bin" / "glslang")]
+    if compiler := shutil.which("glslang") or shutil.which("glslangValidator"):
+        return [compiler]
+    raise Missing("no glslang: run `make glslang`")
+
+
+def glslang(folder: Path, small: bool) -> Made:
+    command = find_glslang()
     targets = ["vulkan1.3"] if small else ["vulkan1.1", "vulkan1.2", "vulkan1.3"]
     debug = [()] if small else [(), ("-g",), ("-gVS",), ("-Od",)]
     for source, target, options in itertools.product(shaders(), targets, debug):
@@ -201,6 +210,47 @@ class Slang:
         return binary
 
 
+STAGES = (
+    "comp vert frag geom tesc tese mesh task rgen rchit rmiss rint rahit rcall".split()  # fmt: skip
+)
+OUTPUTS = ("reference", "baseResults")
+"""Folders of what a compiler is expected to write, which its tests do not read."""
+
+
+def suite(checkout: Path, folder: Path) -> Made:
+    """The modules of a project's tests, by their paths."""
+    command = [*find_glslang(), "-V", "--target-env", "vulkan1.3", "--amb", "--aml", "--quiet"]
+    for source in sorted(p for p in checkout.rglob("*") if p.is_file()):
+        path = source.relative_to(checkout)
+        kind = path.suffix.removeprefix(".")
+        data: bytes | None = None
+        if any(part in OUTPUTS for part in path.parts[:-1]):
+            continue
+        if kind == "spv":
+            data = source.read_bytes()
+        elif kind == "spvasm" or ".asm." in path.name:
+            data = assembled(source)
+        elif kind in STAGES:
+            hlsl = ["-D", "-e", "main"] if "hlsl" in path.name else []
+            data = compiled([*command, *hlsl, "-g", source], folder / "x.spv")
+        if data:
+            yield ".".join(path.parts), data
+
+
+def assembled(source: Path) -> bytes | None:
+    """An assembly file as a binary; says so if only spirv-as reads it."""
+    from xdsl_spirv.serialization.text.assembler import assemble
+    from xdsl_spirv.tools import khronos
+
+    try:
+        return assemble(source.read_text()).encode()
+    except ValueError as error:
+        data = run([khronos.tool("spirv-as"), "--preserve-numeric-ids", source, "-o", "-"])
+        if data:
+            print(f"{source}: read by spirv-as only: {error}")
+        return data
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """The chunks of the FileCheck tests that hold a `spirv.module`."""
     for path in sorted((ROOT / "tests" / "filecheck").rglob("*.mlir")):
@@ -260,6 +310,9 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a few modules of each producer")
     parser.add_argument("--peers", type=Path, help="environment of iree-compile and slangpy")
     parser.add_argument("--install", action="store_true", help="install what PyPI has of them")
+    parser.add_argument(
+        "--suite", type=Path, action="append", default=[], help="a checkout of another project"
+    )
     arguments = parser.parse_args()
     peers = (arguments.peers or arguments.folder / "peers").absolute()
     if arguments.install and not (peers / "bin" / "iree-compile").exists():
@@ -273,6 +326,8 @@ def main() -> None:
         "slang": lambda folder: slang(folder, small, peers),
         "ours": lambda folder: ours(folder, small),
     }
+    if arguments.suite:
+        producers = {p.resolve().name: partial(suite, p) for p in arguments.suite}
     total = 0
     for name, make in producers.items():
         count = 0

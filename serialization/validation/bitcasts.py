@@ -10,6 +10,9 @@ from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
 from xdsl_spirv.serialization.validation.types import Type
 
+PHYSICAL = "SPV_KHR_physical_storage_buffer"
+"""The extension by which a pointer is cast to two 32-bit integers before SPIR-V 1.5."""
+
 
 def _bits(type_: Type, m: Module) -> int | None:
     if type_.is_matrix:
@@ -46,7 +49,12 @@ def bitcast(m: Module, i: Instruction) -> Problems:
             yield Problem(
                 f"a bitcast between a pointer and {number}", "use an integer of the pointer's size"
             )
-        elif not physical or (m.version < (1, 5) and number.is_vector):
+        elif number.is_vector and m.version < (1, 5) and PHYSICAL not in m.extensions:
+            yield Problem(
+                f"a bitcast between a pointer and {number} before SPIR-V 1.5",
+                f'declare OpExtension "{PHYSICAL}", or raise the version to 1.5',
+            )
+        elif not physical:
             yield Problem(
                 "a bitcast of a pointer under logical addressing",
                 "address the object by OpAccessChain, or declare a physical addressing model",

@@ -191,8 +191,12 @@ def structs(m: Module, i: Instruction) -> Problems:
 )
 def pointers(m: Module, i: Instruction) -> Problems:
     if i.op == "TypePointer":
-        if len(i.words) > 3 and i.words[3] not in m.types:
+        pointee = m.types.get(i.words[3]) if len(i.words) > 3 else None
+        if len(i.words) > 3 and pointee is None:
             yield _no_type(m, "the pointee", i.words[3])
+        elif pointee is not None and pointee.kind == "Function":
+            if "FunctionPointersINTEL" not in m.capabilities:
+                yield Problem("a pointer to a function type", "point to a type of values")
         return
     if len(i.words) < 3:
         return
@@ -217,8 +221,8 @@ def function_types(m: Module, i: Instruction) -> Problems:
         declared_type = _part(m, id)
         if declared_type is None:
             yield _no_type(m, "the result type" if k == 0 else f"parameter {k - 1},", id)
-        elif k and declared_type.kind == "Void":
-            yield Problem(f"parameter {k - 1} is void", "remove the parameter")
+        elif k and declared_type.kind in ("Void", "Function"):
+            yield Problem(f"parameter {k - 1} is of {declared_type}", "remove it, or pass a value")
         elif k == 0 and declared_type.kind == "Function":
             yield Problem("the result type is a function type", "return a pointer or a value")
     if len(i.words) > 3 + 255:
@@ -230,12 +234,6 @@ def undefined(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind in ("Void", "Function"):
         yield Problem(f"an OpUndef of {type_}", "use a type that has values")
-
-
-def _unsampled(m: Module, dimension: str | None) -> bool:
-    if dimension == "Buffer":
-        return bool(m.environment.vulkan) or m.version >= (1, 6)
-    return dimension == "SubpassData"
 
 
 @instruction_rule(
@@ -253,7 +251,9 @@ def images(m: Module, i: Instruction) -> Problems:
             yield Problem(f"{m.spell(i.words[2])} is not an image type", "name an OpTypeImage")
         elif len(held.at.words) > 7 and held.at.words[7] == 2:
             yield Problem("the image is a storage image", "declare the image with Sampled 0 or 1")
-        elif len(held.at.words) > 3 and _unsampled(m, _dimension(held.at.words[3])):
+        elif len(held.at.words) > 3 and _dimension(held.at.words[3]) in (
+            ("Buffer", "SubpassData") if m.version >= (1, 6) else ("SubpassData",)
+        ):
             yield Problem("the image's Dim cannot be sampled", "use 1D, 2D, 3D, Cube or Rect")
         return
     if held is None or held.kind not in ("Int", "Float", "Void"):
@@ -395,9 +395,12 @@ def constant_operations(m: Module, i: Instruction) -> Problems:
     if name == "UConvert" and m.version < (1, 4) and "Kernel" not in m.capabilities:
         if "SPV_AMD_gpu_shader_int16" not in m.extensions:
             yield Problem("OpUConvert on constants needs SPIR-V 1.4", "raise the version to 1.4")
+    types = _operation(i).named_types()
     for id in i.ids()[1:]:
         op = m.op_of(id)
         if op and op not in CONSTANTS and op != "Undef" and "AccessChain" not in name:
+            if id in types:
+                continue
             yield Problem(f"{m.spell(id)} is not a constant", remedies.CONSTANT)
 
 
@@ -420,6 +423,12 @@ KERNEL_OPERATIONS = frozenset(
 )
 
 
+def _operation(i: Instruction) -> Instruction:
+    """The operation of an OpSpecConstantOp, as an instruction of its own."""
+    words = [(len(i.words) - 1) << 16 | i.words[3] & 0xFFFF, i.words[1], i.words[2], *i.words[4:]]
+    return Instruction(i.module, i.index, words)
+
+
 @instruction_rule(
     "CON-04",
     "3.49.7",
@@ -430,8 +439,7 @@ def constant_operands(m: Module, i: Instruction) -> Problems:
     """Asks the rules of the operation, as if it were an instruction of its own."""
     if i.read is None or len(i.words) < 4:
         return
-    words = [(len(i.words) - 1) << 16 | i.words[3] & 0xFFFF, i.words[1], i.words[2], *i.words[4:]]
-    inner = Instruction(i.module, i.index, words)
+    inner = _operation(i)
     if inner.op not in SHADER_OPERATIONS:
         return
     for _, names, check in INSTRUCTION_CHECKS:

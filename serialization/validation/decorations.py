@@ -8,7 +8,7 @@ from functools import cache
 
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
-from xdsl_spirv.serialization.validation.module import Decoration, Module
+from xdsl_spirv.serialization.validation.module import VECTOR_CONSTANTS, Decoration, Module
 from xdsl_spirv.serialization.validation.registry import (
     Problem,
     Problems,
@@ -19,7 +19,7 @@ from xdsl_spirv.serialization.validation.registry import (
 STRUCT = frozenset({"TypeStruct"})
 OBJECT = frozenset({"Variable", "UntypedVariableKHR", "FunctionParameter", "RawAccessChainNV"})
 GLOBAL = frozenset({"Variable", "UntypedVariableKHR"})
-BUILT = GLOBAL | {"ConstantComposite", "SpecConstantComposite", "Constant", "SpecConstant"}
+BUILT = GLOBAL | VECTOR_CONSTANTS | {"Constant", "SpecConstant"}
 LINKED = frozenset({"Function", "Variable", "UntypedVariableKHR"})
 STRIDED = frozenset({"TypeArray", "TypeRuntimeArray", "TypePointer", "TypeUntypedPointerKHR"})
 SPECIAL = frozenset(

@@ -28,7 +28,7 @@ FORWARD = frozenset(SECTION) | frozenset(
     CooperativeMatrixReduceNV CooperativeMatrixLoadTensorNV EnqueueKernel
     GetKernelNDrangeSubGroupCount GetKernelNDrangeMaxSubGroupSize GetKernelWorkGroupSize
     GetKernelPreferredWorkGroupSizeMultiple GetKernelLocalSizeForSubgroupCount
-    GetKernelMaxNumSubgroups
+    GetKernelMaxNumSubgroups GraphEntryPointARM
     """.split()
 )
 """Instructions that may name what is defined behind them (SPIR-V 2.4, OpFunctionCall, ...)."""
@@ -40,6 +40,7 @@ ONLY = {
     "CooperativeMatrixPerElementOpNV": "Function",
     "CooperativeMatrixReduceNV": "Function",
     "FunctionCall": "Function",
+    "GraphEntryPointARM": "GraphARM",
     "LoopMerge": "Label",
     "SelectionMerge": "Label",
     "Switch": "Label",
@@ -223,18 +224,11 @@ def values(m: Module) -> Problems:
         for id in _values_of(i):
             at = definitions.get(id)
             if (at is not None and not at.type_id) or (at is not None and at.op == "Function"):
-                if at.op == "DecorationGroup" or id in _types(i):
+                if at.op == "DecorationGroup" or id in i.named_types():
                     continue
                 yield Problem(
                     f"{m.spell(id)} is the result of Op{at.op}, no value", remedies.VALUE, i
                 )
-
-
-def _types(i: Instruction) -> list[int]:
-    """Operands that an instruction takes as types, by the operand's name."""
-    named = i.shape.places.items()
-    places = [p for field, p in named if field.endswith("type") and field != "id_result_type"]
-    return [i.words[place] for place in places if place < len(i.words)]
 
 
 @module_rule("ID-06", "2.16.1", "A result type is a type.")

@@ -120,5 +120,11 @@ class Instruction(RawInstruction):
         result = self.shape.result_at
         return self.words[1:result] + self.words[result + 1 :]
 
+    def named_types(self) -> list[int]:
+        """Returns the operands that are types, by the names of the operands."""
+        named = self.shape.places.items()
+        places = [p for field, p in named if field.endswith("type") and field != "id_result_type"]
+        return [self.words[place] for place in places if place < len(self.words)]
+
     def __repr__(self) -> str:
         return f"<Op{self.op} at {self.index}>"

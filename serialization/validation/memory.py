@@ -150,36 +150,6 @@ def _runtime_array(m: Module, i: Instruction, held_type: Type, storage: str) -> 
         yield Problem(f"a struct with a runtime array in {storage}", "use StorageBuffer")
 
 
-POINTER_MAKERS = frozenset(
-    """
-    Variable AccessChain InBoundsAccessChain FunctionParameter ImageTexelPointer CopyObject
-    UntypedVariableKHR UntypedAccessChainKHR UntypedInBoundsAccessChainKHR RawAccessChainNV
-    BufferPointerEXT UntypedImageTexelPointerEXT
-    """.split()
-)
-"""Instructions that give a pointer that can be used under logical addressing (SPIR-V 2.16.1)."""
-
-VARIABLE_MAKERS = frozenset(
-    """
-    Select Phi FunctionCall PtrAccessChain InBoundsPtrAccessChain Load ConstantNull
-    UntypedPtrAccessChainKHR UntypedInBoundsPtrAccessChainKHR
-    """.split()
-)
-
-
-def logical_pointer(m: Module, id: int) -> bool:
-    """Whether a pointer may be used under the module's addressing model."""
-    if m.addressing_model != "Logical" and m.addressing_model != "PhysicalStorageBuffer64":
-        return True
-    type_ = m.type_of(id)
-    op = m.op_of(id)
-    if type_ is None or type_.storage == "PhysicalStorageBuffer" or op in POINTER_MAKERS:
-        return True
-    if op in VARIABLE_MAKERS:
-        return bool({"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities)
-    return False
-
-
 @instruction_rule("MEM-03", "3.49.8", "A load gives the pointee's type, from a pointer.", "Load")
 def load(m: Module, i: Instruction) -> Problems:
     yield from _through(m, i, i.get("pointer"), m.types.get(i.type_id), "result")
@@ -233,11 +203,6 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
     if not type_.is_pointer:
         yield Problem(f"{m.spell(pointer)} is of {type_}, no pointer", remedies.POINTER)
         return
-    if not logical_pointer(m, pointer):
-        yield Problem(
-            f"Op{m.op_of(pointer)} gives no pointer for this under logical addressing",
-            "form it with OpAccessChain, or declare VariablePointers",
-        )
     pointee_type = m.pointee(type_)
     if want is None:
         return

@@ -30,10 +30,18 @@ CONSTANTS = frozenset(
     ConstantTrue ConstantFalse Constant ConstantComposite ConstantSampler ConstantNull
     ConstantCompositeReplicateEXT SpecConstantTrue SpecConstantFalse SpecConstant
     SpecConstantComposite SpecConstantOp SpecConstantCompositeReplicateEXT ConstantSizeOfEXT
-    ConstantDataKHR SpecConstantDataKHR
+    ConstantDataKHR SpecConstantDataKHR GraphConstantARM
     """.split()
 )
 """Constant instructions; OpUndef is not one, but may stand among them."""
+
+VECTOR_CONSTANTS = frozenset(
+    """
+    ConstantComposite SpecConstantComposite ConstantCompositeReplicateEXT
+    SpecConstantCompositeReplicateEXT
+    """.split()
+)
+"""Constant instructions that give vectors and other composites of constituents."""
 
 
 class Decoration(NamedTuple):

@@ -17,13 +17,16 @@ from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
 from xdsl_spirv.serialization.validation.types import Type
 
+CONVERT = "convert it, or use the instruction for its type"
+
 
 class Want(NamedTuple):
     """A required type: in words (`{r}` is the result's), and as a test beside that."""
 
     text: str
     fits: Callable[[Type, Type], bool]
-    remedy: str = "convert it, or use the instruction for its type"
+    remedy: str = ""
+    """What to do, if it is not to convert an operand or to change the result's type."""
 
 
 def _converts(t: Type, r: Type) -> bool:
@@ -41,7 +44,11 @@ BOOL = Want("a Boolean or a vector of Booleans", _number("Bool"))
 BOOL_SCALAR = Want("a Boolean", lambda t, r: t.kind == "Bool")
 BOOL_VECTOR = Want("a vector of Booleans", lambda t, r: t.is_vector and t.base == "Bool")
 INT_SCALAR = Want("an integer scalar", lambda t, r: t.kind == "Int")
-FLOAT_SCALAR = Want("a floating-point scalar", lambda t, r: t.kind == "Float")
+DOT = Want(
+    "a floating-point scalar",
+    lambda t, r: t.kind == "Float",
+    "use OpSDot or OpUDot for vectors of integers",
+)
 FLOAT_VECTOR = Want("a vector of floats", lambda t, r: t.is_vector and t.base == "Float")
 UNSIGNED = Want("an integer of Signedness 0", lambda t, r: t.base == "Int" and not t.signed)
 MATRIX = Want("a matrix", lambda t, r: t.kind == "Matrix")
@@ -138,7 +145,7 @@ TABLE = (
     Row("OPR-06", "3.49.13", "VectorTimesScalar takes the result's type and its component.",
         "VectorTimesScalar", FLOAT_VECTOR, {"vector": SAME, "scalar": COMPONENT}),
     Row("OPR-07", "3.49.13", "Dot takes two vectors of floats of the result's type.",
-        "Dot", FLOAT_SCALAR,
+        "Dot", DOT,
         {n: Want("a vector of {r}", lambda t, r: t.is_vector and t.element is r)
          for n in ("vector_1", "vector_2")}, _same_pair),
     Row("OPR-08", "3.49.15", "Logical operations take Booleans of the result's type.",
@@ -220,7 +227,7 @@ def check_row(
         if not row.result.fits(result, result):
             yield Problem(
                 f"the result is {row.result.text}, not {result}",
-                remedies.result_type(row.result.text),
+                row.result.remedy or remedies.result_type(row.result.text),
             )
             return
     sound = True
@@ -234,7 +241,7 @@ def check_row(
             sound = False
             wanted_text = want.text.format(r=result)
             cause = f"{name} {m.spell(words[place])} is {wanted_text}, not of {type_}"
-            yield Problem(cause, want.remedy)
+            yield Problem(cause, want.remedy or CONVERT)
     if sound and row.also is not None and len(words) > 3:
         cause = row.also(m, i)
         if cause is not None:

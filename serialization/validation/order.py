@@ -44,6 +44,12 @@ BOTH = frozenset(
 )
 """Instructions that stand among the declarations and in functions."""
 
+GRAPHS = FUNCTIONS + 1
+IN_GRAPHS = frozenset(
+    "GraphEntryPointARM GraphARM GraphInputARM GraphSetOutputARM GraphEndARM".split()
+)
+"""Instructions of the section behind the functions (SPV_ARM_graph)."""
+
 NO_PLACE = frozenset({"ExtInstWithForwardRefsKHR"})
 
 
@@ -55,7 +61,7 @@ def section(i: Instruction) -> int:
         return number
     if op in CONSTANTS or op.startswith("Type") or op in BOTH or op == "SpecConstantOp":
         return DECLARATIONS
-    return FUNCTIONS
+    return GRAPHS if op in IN_GRAPHS else FUNCTIONS
 
 
 @module_rule("LAY-01", "2.4", "Instructions stand in the order of the module's sections.")
@@ -66,6 +72,8 @@ def sections(m: Module) -> Problems:
         if op in NO_PLACE or i.shape.entry is None:
             continue
         here = section(i)
+        if reached == GRAPHS and op == "CompositeExtract":
+            continue
         if here < reached and op not in BOTH:
             yield Problem(
                 f"Op{op} stands behind instructions of a later section",

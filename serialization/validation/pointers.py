@@ -10,7 +10,12 @@ from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.composites import MAX_INDEXES, part
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
-from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    instruction_rule,
+    module_rule,
+)
 from xdsl_spirv.serialization.validation.types import Type
 
 
@@ -106,29 +111,6 @@ def pointer_chain(m: Module, i: Instruction) -> Problems:
     )
     if explicit and not m.has(from_.id, "ArrayStride"):
         yield Problem(f"{from_} has no ArrayStride", "decorate its type with ArrayStride")
-    if m.addressing_model == "Logical":
-        if from_.storage == "Workgroup":
-            if "VariablePointers" not in m.capabilities:
-                yield Problem(
-                    "a base in Workgroup needs VariablePointers",
-                    remedies.declare("VariablePointers"),
-                )
-        elif from_.storage == "StorageBuffer":
-            if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
-                yield Problem(
-                    "a base in StorageBuffer needs variable pointers",
-                    remedies.declare("VariablePointersStorageBuffer"),
-                )
-        else:
-            yield Problem(
-                f"a base in {from_.storage} under logical addressing", remedies.ACCESS_CHAIN
-            )
-    elif m.environment.vulkan and from_.storage not in (
-        "Workgroup",
-        "StorageBuffer",
-        "PhysicalStorageBuffer",
-    ):
-        yield Problem(f"a base in {from_.storage} in Vulkan", remedies.ACCESS_CHAIN)
 
 
 @instruction_rule(
@@ -193,21 +175,14 @@ def pointer_comparison(m: Module, i: Instruction) -> Problems:
             "convert both by OpConvertPtrToU and compare the integers",
         )
     elif m.addressing_model == "Logical" and m.is_shader:
-        if first.storage == "StorageBuffer":
-            if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
-                yield Problem(
-                    "variable pointers are not declared",
-                    remedies.declare("VariablePointersStorageBuffer"),
-                )
-        elif first.storage == "Workgroup":
-            if "VariablePointers" not in m.capabilities:
-                yield Problem(
-                    "VariablePointers is not declared", remedies.declare("VariablePointers")
-                )
-        else:
+        if first.storage not in ("StorageBuffer", "Workgroup"):
             yield Problem(
                 f"pointers to {first.storage} are not compared",
                 "compare the indices that the pointers are formed with",
+            )
+        elif not can_vary(m, first):
+            yield Problem(
+                "variable pointers are not declared", remedies.declare(VARYING[first.storage])
             )
 
 
@@ -239,3 +214,59 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
         yield Problem(f"{m.spell(i.get('base_type'))} is not a type", remedies.TYPE)
         return
     yield from indexes(m, m.types[i.get("base_type")], i.rest("indexes"), None)
+
+
+POINTER_MAKERS = frozenset(
+    """
+    Variable AccessChain InBoundsAccessChain FunctionParameter ImageTexelPointer CopyObject Undef
+    UntypedVariableKHR UntypedAccessChainKHR UntypedInBoundsAccessChainKHR RawAccessChainNV
+    BufferPointerEXT UntypedImageTexelPointerEXT ConstantFunctionPointerINTEL
+    AllocateNodePayloadsAMDX
+    """.split()
+)
+"""Instructions that may give any logical pointer (SPIR-V 2.16.1)."""
+
+VARIABLE_MAKERS = frozenset(
+    """
+    Select Phi Function FunctionCall PtrAccessChain InBoundsPtrAccessChain Load ConstantNull
+    UntypedPtrAccessChainKHR UntypedInBoundsPtrAccessChainKHR
+    """.split()
+)
+"""Instructions that may give a variable pointer."""
+
+
+VARYING = {"StorageBuffer": "VariablePointersStorageBuffer", "Workgroup": "VariablePointers"}
+"""Storage class -> the capability by which pointers into it may be variable pointers."""
+
+
+def can_vary(m: Module, pointer: Type) -> bool:
+    """Whether pointers of a type may be variable pointers (SPIR-V 2.16.1)."""
+    return VARYING.get(pointer.storage) in m.capabilities
+
+
+@module_rule(
+    "MEM-14",
+    "2.16.1",
+    "Under logical addressing a pointer is formed by an access chain, or is a variable pointer.",
+)
+def logical_pointers(m: Module) -> Problems:
+    if m.addressing_model not in ("Logical", "PhysicalStorageBuffer64"):
+        return
+    logical = {
+        t.id for t in m.types.values() if t.is_pointer and t.storage != "PhysicalStorageBuffer"
+    }
+    for op, instructions in m.by_op.items():
+        if op in POINTER_MAKERS or op.startswith("Type"):
+            continue
+        for i in instructions:
+            if i.type_id not in logical:
+                continue
+            type_ = m.types[i.type_id]
+            if op in VARIABLE_MAKERS and can_vary(m, type_):
+                continue
+            need = VARYING.get(type_.storage) if op in VARIABLE_MAKERS else None
+            yield Problem(
+                f"Op{op} gives a pointer to {type_.storage} under logical addressing",
+                remedies.declare(need) if need else remedies.INDEX,
+                i,
+            )

@@ -6,7 +6,6 @@ A remedy that one rule alone has stands with its cause.
 
 from __future__ import annotations
 
-ACCESS_CHAIN = "form the pointer with OpAccessChain"
 BOOLEAN = "compare first, so that it is a Boolean"
 BOOLEAN_RESULT = "make the result type OpTypeBool"
 COMPOSITE_RESULT = "make the result type a struct, array, vector or matrix"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.entry_points import VARIABLES, reachable
 from xdsl_spirv.serialization.validation.instructions import Instruction
-from xdsl_spirv.serialization.validation.module import Decoration, Module
+from xdsl_spirv.serialization.validation.module import VECTOR_CONSTANTS, Decoration, Module
 from xdsl_spirv.serialization.validation.registry import (
     Problem,
     Problems,
@@ -297,7 +297,7 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
     want = BUILT_INS[name]
     type_: Type | None = m.types.get(at.type_id)
     if name == "WorkgroupSize":
-        if at.op not in ("ConstantComposite", "SpecConstantComposite"):
+        if at.op not in VECTOR_CONSTANTS:
             yield Problem(
                 "WorkgroupSize is not a constant",
                 "decorate a constant of three 32-bit integers, or state LocalSize",
