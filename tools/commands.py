@@ -133,7 +133,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     with options_of(arguments, module) as options, interpreting(options):
         results = run_module(module, given, function.sym_name.data, options=options)
     write_results(arguments.output, {f"result{i}": result for i, result in enumerate(results)})
-    return report(arguments, options)
+    return report(arguments, module, options)
 
 
 def _lowered(path: str, pipeline: str, ctx: Context, parser: type[Parser] = Parser) -> ModuleOp:

@@ -5,6 +5,7 @@ Debugging options of `interpret`: checks, breakpoints, printed values, a trace.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Generator
@@ -21,11 +22,13 @@ from xdsl_spirv.interpreter.checks.places import LINES
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 from xdsl_spirv.interpreter.options import Options, Schedule
 from xdsl_spirv.passes.analysis.target import TARGET
+from xdsl_spirv.passes.spirv.specialize import parse_values
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.targets import load
+from xdsl_spirv.targets import Target, load
 from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import is_wanted, note, note_row
+from xdsl_spirv.tools.settings import settings, size_origin, told
 
 
 class LocatingParser(Parser):
@@ -73,7 +76,7 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
     debug = Debug(breaks, trace, bool(arguments.breaks)) if watched else None
     try:
         yield Options(
-            subgroup_size=_subgroup_size(arguments, module),
+            subgroup_size=_subgroup_size(arguments, _target(module)),
             checks=checks,
             max_steps=arguments.max_steps,
             debug=debug,
@@ -90,23 +93,39 @@ def interpreting(options: Options) -> AbstractContextManager[object]:
     return stage("interpreting") if options.debug is None else nullcontext()
 
 
-def _subgroup_size(arguments: argparse.Namespace, module: ModuleOp) -> int:
-    """As given, or that of the target which the module was scheduled for."""
+def _target(module: ModuleOp) -> Target | None:
+    """The target that a module was scheduled for."""
+    named = module.attributes.get(TARGET)
+    return load(named.data) if isinstance(named, StringAttr) else None
+
+
+def _subgroup_size(arguments: argparse.Namespace, target: Target | None) -> int:
+    """As given, or the target's."""
     if arguments.subgroup_size is not None:
         return int(arguments.subgroup_size)
-    named = module.attributes.get(TARGET)
-    return load(named.data).subgroup_size if isinstance(named, StringAttr) else 32
+    return 32 if target is None else target.subgroup_size
 
 
-def report(arguments: argparse.Namespace, options: Options) -> int:
+def report(arguments: argparse.Namespace, module: ModuleOp, options: Options) -> int:
     """Print the findings; the exit status."""
     if options.checks is None:
         return 0
-    findings = options.checks.report
+    findings, target = options.checks.report, _target(module)
+    given = [] if arguments.subgroup_size is None else [options.subgroup_size]
+    values = settings(
+        options.subgroup_size,
+        size_origin(given, target),
+        target,
+        ",".join(_names(arguments)),
+        options.robust,
+        parse_values(getattr(arguments, "spec", ())),
+    )
     print(findings)
-    note(**findings.record())
+    print(told(values))
+    record = findings.record() | {"settings": values}
+    note(**record)
     if arguments.check_json:
-        write(arguments.check_json, (findings.to_json() + "\n").encode())
+        write(arguments.check_json, (json.dumps(record, indent=2) + "\n").encode())
     return 1 if findings.findings else 0
 
 

@@ -58,7 +58,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
         dispatch(module, entry, grid, buffers, push_constants=push, options=options)
     results = {_spelled(place): array for place, array in sorted(buffers.items())}
     write_results(arguments.output, results)
-    return report(arguments, options)
+    return report(arguments, program, options)
 
 
 def _push_constants(arguments: argparse.Namespace) -> PushConstants:

@@ -1,17 +1,25 @@
 """
-Corrections of xDSL's parser: a hexadecimal element of a float literal is a bit pattern, and one
-element that stands for many does so for a limited number of them.
+Corrections of xDSL's parser: a hexadecimal element of a float literal is a bit pattern, raw bytes
+are laid out as MLIR does it, and one element that stands for many does so for a limited number.
 
 xDSL 0.74 reads `dense<0xFF800000> : tensor<4xf32>`, MLIR's spelling of minus infinity, as the
 number 4286578688 and says nothing. Such literals stand in real graphs (the initial value of a
-maximum). And it makes a list of 2^40 elements of `dense<0> : tensor<1048576x1048576xf32>`.
+maximum). It takes `dense<"0x0D">`, which MLIR prints for large literals, for elements as xDSL
+stores them, though MLIR packs the bits of i1 and gives an i48 six bytes. And it makes a list of
+2^40 elements of `dense<0> : tensor<1048576x1048576xf32>`.
 `install` replaces the methods that are wrong; the pull request is these methods.
 """
 
 import math
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    Signedness,
+)
 from xdsl.parser import AttrParser
 
 _Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
@@ -30,6 +38,30 @@ def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
     return next(type.iter_unpack(bits))
 
 
+def unpack(text: str, element: Any, count: int) -> bytes:
+    """The elements of a hexadecimal literal as xDSL stores them; `ValueError` if they are not."""
+    try:
+        raw = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        raise ValueError("a dense value's string must be hexadecimal") from None
+    width = element.width.data if isinstance(element, IntegerType) else 0
+    if width == 1 and raw in (b"\x00", b"\xff"):
+        return raw * count
+    if width == 1:
+        if len(raw) != -(-count // 8):
+            raise ValueError(f"{len(raw)} bytes do not hold {count} bits")
+        return bytes(0xFF * (raw[k >> 3] >> (k & 7) & 1) for k in range(count))
+    size = -(-width // 8) or element.compile_time_size
+    raw *= count if len(raw) == size else 1
+    if len(raw) != size * count:
+        raise ValueError(f"{len(raw)} bytes cannot fill {count} components of {element}")
+    if width in (0, 8, 16, 32, 64):
+        return raw
+    values = (int.from_bytes(raw[k : k + size], "little") for k in range(0, len(raw), size))
+    unsigned = element.signedness.data is Signedness.UNSIGNED
+    return element.pack([v - (v >> width - 1 << width) * (not unsigned) for v in values])
+
+
 MOST_ELEMENTS = 1 << 26
 """Elements of a literal: each takes about 10 bytes while it is read."""
 
@@ -45,7 +77,23 @@ def _limited(parser: AttrParser, type: Any) -> Any:
 
 
 def _parse_limited_dense(self: AttrParser, type: Any) -> Any:
-    return _parse_dense(self, type if type is None else _limited(self, type))
+    if type is not None:
+        _limited(self, type)
+    start = self.pos
+    self.parse_punctuation("<", " in dense attribute")
+    text = self.parse_optional_str_literal()
+    if text is None:
+        self._resume_from(start)  # pyright: ignore[reportPrivateUsage]
+        return _parse_dense(self, type)
+    self.parse_punctuation(">", " in dense attribute")
+    if type is None:
+        self.parse_punctuation(":", " in dense attribute")
+        type = _parse_limited_type(self)
+    try:
+        data = unpack(text, type.element_type, math.prod(type.get_shape()))
+    except ValueError as error:
+        self.raise_error(str(error), start)
+    return DenseIntOrFPElementsAttr(type, BytesAttr(data))
 
 
 def _parse_limited_type(self: AttrParser) -> Any:

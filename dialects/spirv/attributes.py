@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
+from functools import cache
 from typing import ClassVar, Generic, cast
 
 from typing_extensions import TypeVar
@@ -91,6 +92,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
         name = value.name or str(int(value))
         if name in cls.SPELLING:
             return cls.SPELLING[name]
+        name = _intel_names(cls.ENUM).get(int(value), name)
         if name.startswith(cls.ENUM.__name__) and name[len(cls.ENUM.__name__)].isdigit():
             return name[len(cls.ENUM.__name__) :]
         return name.rstrip("_")
@@ -119,6 +121,13 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(self.spell(self.data))
+
+
+@cache
+def _intel_names(enum: type[IntEnum | IntFlag]) -> Mapping[int, str]:
+    """Enumerants by Intel's names: Khronos has renamed them (`MemoryALTERA`), MLIR has not."""
+    names = enum.__members__.items()
+    return {int(value): name for name, value in names if name.endswith("INTEL")}
 
 
 def parse_integer(parser: AttrParser, type: IntegerType = i32) -> IntegerAttr:
@@ -226,6 +235,10 @@ class ExecutionModeAttr(EnumerationAttr[enums.ExecutionMode]):
 
     name = "spirv.execution_mode"
     ENUM = enums.ExecutionMode
+    SPELLING = {
+        "DerivativeGroupQuadsKHR": "DerivativeGroupQuadsNV",
+        "DerivativeGroupLinearKHR": "DerivativeGroupLinearNV",
+    }
 
 
 @irdl_attr_definition
@@ -242,6 +255,16 @@ class CapabilityAttr(EnumerationAttr[enums.Capability]):
 
     name = "spirv.capability"
     ENUM = enums.Capability
+    SPELLING = {
+        "UniformAndStorageBuffer16BitAccess": "StorageUniform16",
+        "ComputeDerivativeGroupQuadsKHR": "ComputeDerivativeGroupQuadsNV",
+        "ComputeDerivativeGroupLinearKHR": "ComputeDerivativeGroupLinearNV",
+        "StorageTensorArrayDynamicIndexingARM": "StorageTensorArrayDynamicIndexingEXT",
+        "StorageTensorArrayNonUniformIndexingARM": "StorageTensorArrayNonUniformIndexingEXT",
+        "BlockingPipesALTERA": "BlockingPipesALTERA",
+        "LongCompositesINTEL": "LongConstantCompositeINTEL",
+        "BFloat16ConversionINTEL": "Bfloat16ConversionINTEL",
+    }
 
 
 @irdl_attr_definition

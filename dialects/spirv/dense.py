@@ -28,19 +28,20 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.rules_types import refuse
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.upstream import dense_literals
 
 Element = bool | int | float
 
 
 @dataclass(frozen=True)
 class DenseLiteral:
-    """A literal before its type is known; a splat's shape is None, raw bytes have no elements."""
+    """A literal before its type is known; a splat's shape is None, raw text has no elements."""
 
     start: int
     end: int
     shape: tuple[int, ...] | None
     elements: Sequence[tuple[Element, bool]]
-    raw: bytes | None = None
+    raw: str | None = None
 
     @classmethod
     def parse_optional(cls, parser: Parser) -> DenseLiteral | None:
@@ -51,7 +52,7 @@ class DenseLiteral:
         with parser.in_angle_brackets():
             text = parser.parse_optional_str_literal()
             if text is not None:
-                return cls(start, parser.pos, None, (), _bytes(parser, text, start))
+                return cls(start, parser.pos, None, (), text)
             elements: list[tuple[Element, bool]] = []
             shape = _parse_elements(parser, elements)
         return cls(start, parser.pos, shape, elements)
@@ -81,26 +82,15 @@ class DenseLiteral:
             raise VerifyException(f"a dense value cannot have components of type {element_type}")
         count = math.prod(type.get_shape())
         if self.raw is not None:
-            size = element_type.compile_time_size
-            raw = self.raw * count if len(self.raw) == size else self.raw
-            if len(raw) != size * count:
-                raise VerifyException(
-                    f"{len(raw)} bytes cannot fill {count} components of {element_type}"
-                )
-            return DenseIntOrFPElementsAttr(type, BytesAttr(raw))
+            return DenseIntOrFPElementsAttr(
+                type, BytesAttr(dense_literals.unpack(self.raw, element_type, count))
+            )
         if self.shape is not None and self.shape != type.get_shape():
             raise VerifyException(
                 f"a dense value of shape {list(self.shape)} cannot be of type {type}"
             )
         data = b"".join(_pack(element, element_type) for element in self.elements)
         return DenseIntOrFPElementsAttr(type, BytesAttr(data if self.shape else data * count))
-
-
-def _bytes(parser: Parser, text: str, start: int) -> bytes:
-    try:
-        return bytes.fromhex(text.removeprefix("0x"))
-    except ValueError:
-        parser.raise_error("a dense value's string must be hexadecimal", start, parser.pos)
 
 
 def _parse_elements(parser: Parser, elements: list[tuple[Element, bool]]) -> tuple[int, ...] | None:

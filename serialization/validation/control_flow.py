@@ -11,6 +11,7 @@ header.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl_spirv.serialization.validation import remedies
@@ -410,37 +411,42 @@ class _Structure:
             yield from self._fall_through(header, end)
 
     def _fall_through(self, header: Block, end: Instruction) -> Problems:
-        listed = list(dict.fromkeys(branch_targets(end)[1:]))
-        default = branch_targets(end)[:1]
-        cases = {b: k for b in header.successors if (k := self.inner.get(b)) is not None}
-        into: dict[Block, Block] = {}
+        targets = branch_targets(end)
+        default, listed = targets[:1], targets[1:]
+        falls = list(self._falls(header))
+        behind = {first.id: to.id for first, to in falls}
+        wrong = [first for k, (first, to) in enumerate(falls) if any(to is t for _, t in falls[:k])]
+        for k, label in enumerate(listed):
+            to = behind.get(label)
+            if to in default and to not in listed:
+                to = behind.get(to)
+            after = next((other for other in listed[k:] if other != label), None)
+            if to not in (None, after):
+                wrong += [first for first, _ in falls if first.id == label]
+        for first in wrong[:1]:
+            yield Problem(
+                f"the case %{first.id} falls through to %{behind[first.id]}",
+                "fall through to the next case only, and into it from one case",
+                end,
+                "CFG-10",
+            )
+
+    def _falls(self, header: Block) -> Iterator[tuple[Block, Block]]:
+        """Cases of a switch, each with another case that it falls through to."""
+        merge = self._named(header, 1)
+        cases = [b for b in header.successors if b is not merge and self.inner.get(b) is not None]
         for first in cases:
-            for block in self.tree.order:
-                if not self.tree.dominates(first, block):
+            reached = {
+                to
+                for block in self.tree.order
+                if self.tree.dominates(first, block)
+                for to in block.successors
+            }
+            for to in cases:
+                if to not in reached or to is first:
                     continue
-                for to in block.successors:
-                    if to is first or to not in cases or to is self._named(header, 1):
-                        continue
-                    if self.tree.dominates(first, to) or self._outer_exit(header, to):
-                        continue
-                    other = into.setdefault(to, first)
-                    adjacent = (
-                        first.id in default
-                        or to.id in default
-                        or (
-                            first.id in listed
-                            and to.id in listed
-                            and listed.index(to.id) == listed.index(first.id) + 1
-                        )
-                    )
-                    if other is not first or not adjacent:
-                        yield Problem(
-                            f"the case %{first.id} falls through to %{to.id}",
-                            "fall through to the next case only, and into it from one case",
-                            end,
-                            "CFG-10",
-                        )
-                        return
+                if not self.tree.dominates(first, to) and not self._outer_exit(header, to):
+                    yield first, to
 
     def _outer_exit(self, header: Block, to: Block) -> bool:
         return to in self.merges or to in self.continues

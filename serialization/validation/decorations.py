@@ -88,18 +88,21 @@ declared_rule("DEC-03", "3.49.4", "An id, or a member, has a decoration once.")
 def targets(m: Module) -> Problems:
     for id, given in m.decorations.items():
         at = m.definitions.get(id)
-        seen: set[tuple[str, int | None, object]] = set()
+        seen: dict[tuple[str, int | None, object], Decoration] = {}
         for decoration in given:
             parameter = decoration.parameters if decoration.name in REPEATED else None
             key = (decoration.name, decoration.member, parameter)
-            if key in seen:
+            first = seen.setdefault(key, decoration)
+            again = decoration.at.op.startswith("Group") or first.at.op.startswith("Group")
+            if first is not decoration and not (
+                again and first.parameters == decoration.parameters
+            ):
                 yield Problem(
-                    f"{m.spell(id)} has {decoration.name} twice",
+                    f"{m.spell(id)} has {decoration.name} twice{', by a group' if again else ''}",
                     f"remove one {decoration.name}",
                     decoration.at,
                     "DEC-03",
                 )
-            seen.add(key)
             if at is not None and at.op != "DecorationGroup":
                 yield from _target(m, decoration, at)
 

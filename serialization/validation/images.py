@@ -9,6 +9,7 @@ from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.operands import Row, Want, register
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.types import Type
 
 POINTERS = frozenset({"OpImageTexelPointer", "OpUntypedImageTexelPointerEXT"})
 """These take a pointer to an image."""
@@ -28,8 +29,18 @@ def _with(field: str) -> str:
 SAMPLED_IMAGE = Want(
     "an OpTypeSampledImage", lambda t, r: t.kind == "SampledImage", "combine it with OpSampledImage"
 )
+
+
+def _but_for_depth(type_: Type | None) -> list[int]:
+    """What image types must share to be combined: all operands but Depth."""
+    words = [] if type_ is None or type_.kind != "Image" else type_.at.words
+    return words[2:4] + words[5:]
+
+
 IMAGE = Want(
-    "of the image type of {r}", lambda t, r: t is r.element, "use the type of the result's image"
+    "of the image type of {r}, Depth aside",
+    lambda t, r: t.kind == "Image" and _but_for_depth(t) == _but_for_depth(r.element),
+    "use the type of the result's image",
 )
 SAMPLER = Want("an OpTypeSampler", lambda t, r: t.kind == "Sampler", "load an OpTypeSampler")
 

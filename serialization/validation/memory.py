@@ -122,8 +122,10 @@ EXTERNAL = frozenset(
 )  # fmt: skip
 
 
-def _builtin_members(m: Module, type_: Type) -> bool:
-    return any(d.name == "BuiltIn" for d in m.decorations.get(type_.id, ()))
+def _builtin_members(m: Module, type_: Type | None) -> bool:
+    while type_ is not None and type_.kind == "Array":
+        type_ = type_.element
+    return type_ is not None and any(d.name == "BuiltIn" for d in m.decorations.get(type_.id, ()))
 
 
 def _runtime_array(m: Module, i: Instruction, held_type: Type, storage: str) -> Problems:
@@ -155,6 +157,10 @@ def load(m: Module, i: Instruction) -> Problems:
     yield from _through(m, i, i.get("pointer"), m.types.get(i.type_id), "result")
 
 
+HANDLES = frozenset({"Image", "Sampler", "SampledImage", "AccelerationStructureKHR"})
+"""Types of opaque handles, which Vulkan keeps in no memory that a shader writes."""
+
+
 @instruction_rule(
     "MEM-04",
     "3.49.8",
@@ -170,6 +176,9 @@ def store(m: Module, i: Instruction) -> Problems:
     yield from _through(m, i, pointer, m.type_of(object_), "object")
     if type_ is None or not type_.is_pointer:
         return
+    stored = m.type_of(object_)
+    if m.environment.vulkan and stored is not None and stored.kind in HANDLES:
+        yield Problem(f"a store of {stored}", "use the image or sampler where it is loaded")
     if type_.storage in ("UniformConstant", "Input", "PushConstant"):
         yield Problem(f"a store to {type_.storage}", "store to Private, Workgroup or StorageBuffer")
     elif type_.storage == "Uniform" and m.environment.vulkan:

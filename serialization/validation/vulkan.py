@@ -55,12 +55,12 @@ NOT_VULKAN = frozenset(
 def capability(m: Module, i: Instruction) -> Problems:
     name = next((n for n, at in m.declared.items() if at is i), "")
     known = grammar().kind("Capability")
-    if name in NOT_VULKAN:
+    provided = name in known and any(e in m.extensions for e in known[name].extensions)
+    if name in NOT_VULKAN and not provided:
         yield Problem(f"Vulkan takes no module with {name}", "remove it and what needs it")
     elif name in known:
         first = FIRST_VULKAN.get(name)
         vulkan = m.environment.vulkan
-        provided = any(e in m.extensions for e in known[name].extensions)
         if first is not None and vulkan is not None and vulkan < first and not provided:
             yield Problem(
                 f"{name} is of Vulkan {first[0]}.{first[1]}",
@@ -117,7 +117,8 @@ def storage(m: Module, i: Instruction) -> Problems:
 @instruction_rule(
     "VUL-04",
     "Vulkan",
-    "UniformConstant holds images, samplers and acceleration structures only.",
+    "UniformConstant holds images, samplers and acceleration structures only; a resource is in at "
+    "most one array.",
     "Variable",
     vulkan=True,
 )
@@ -126,10 +127,13 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
     held = m.pointee(type_)
     if type_ is None or held is None:
         return
+    arrays = 0
     while held is not None and held.kind in ("Array", "RuntimeArray"):
-        held = held.element
+        held, arrays = held.element, arrays + 1
     if held is None:
         return
+    if arrays > 1 and type_.storage in RESOURCES:
+        yield Problem("a resource is in an array of arrays", "use one array of all of them")
     if type_.storage == "UniformConstant" and held.kind not in OPAQUE:
         yield Problem(f"UniformConstant holds {held}", "move it to Uniform or StorageBuffer")
     elif type_.storage in ("StorageBuffer", "Uniform", "PushConstant") and held.contains & OPAQUE:

@@ -9,6 +9,7 @@ no such syntax, `// MLIR-CUSTOM-ONLY` or `// MLIR-GENERIC-ONLY` where one of the
 import re
 import shutil
 import subprocess
+from enum import IntEnum
 from io import StringIO
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.universe import Universe
 
-from xdsl_spirv.dialects.spirv import OPERATIONS
+from xdsl_spirv.dialects.spirv import OPERATIONS, attributes
 from xdsl_spirv.upstream.equality import is_same
 
 CORPUS = Path(__file__).parent.parent / "filecheck" / "dialects" / "spirv"
@@ -128,3 +129,30 @@ def test_every_operation_that_mlir_has_is_compared(syntax: str, left_out: str):
     assert {"spirv.IAdd", "spirv.KHR.CooperativeMatrixMulAdd", "spirv.module"} <= shared
     assert not {"spirv.Nop", "spirv.KHR.Abort"} & shared
     assert shared - operations_of(corpus(left_out)) == set(LEFT_OUT[syntax])
+
+
+ENUMERATIONS = [
+    value
+    for value in vars(attributes).values()
+    if isinstance(value, type)
+    and issubclass(value, attributes.EnumerationAttr)
+    and value is not attributes.EnumerationAttr
+]
+
+
+@pytest.mark.parametrize("enumeration", ENUMERATIONS, ids=lambda e: e.name)
+def test_every_enumerant_of_mlir_is_read_and_printed_by_its_name(
+    enumeration: type[attributes.EnumerationAttr[IntEnum]],
+):
+    op = f'"test.op"() {{a = #{enumeration.name}<nothing>}} : () -> ()'
+    command = [str(MLIR_OPT), "--allow-unregistered-dialect"]
+    message = subprocess.run(command, input=op, capture_output=True, text=True, check=False).stderr
+    listed = re.search(r"to be one of: (.*)", message)
+    if listed is None:
+        assert "unknown SPIR-V attribute kind" in message
+        return
+    names = listed[1].split(", ")
+    values = {name: enumeration.from_text(name) for name in names}
+    assert {n: "" if v is None else enumeration.spell(v) for n, v in values.items()} == {
+        n: n for n in names
+    }

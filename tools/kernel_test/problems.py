@@ -86,6 +86,8 @@ class Outcome:
     ran: bool = False
     """Whether the launch came to its end."""
     seconds: float = 0.0
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the verdict depends on (tools/settings.py); empty where nothing was launched."""
 
     @property
     def passed(self) -> bool:

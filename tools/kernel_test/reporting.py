@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl_spirv.speech import counted
+from xdsl_spirv.tools import settings
 from xdsl_spirv.tools.kernel_test.problems import Outcome
 
 
@@ -20,6 +21,8 @@ def told(outcome: Outcome) -> str:
         texts.append(outcome.misuse)
     lines += [_indented(text) for text in texts]
     lines += [_indented(f"note: {note}") for note in outcome.notes]
+    if outcome.settings:
+        lines.append(f"  {settings.told(outcome.settings)}")
     return "\n".join(lines)
 
 
@@ -68,6 +71,7 @@ def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
             "expected": [problem.as_dict() for problem in outcome.expected],
             "not_run": outcome.misuse,
             "notes": outcome.notes,
+            "settings": outcome.settings,
         }
         for outcome in outcomes
     ]

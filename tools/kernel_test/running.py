@@ -37,6 +37,7 @@ from xdsl_spirv.tools.kernel_test.problems import (
     Sources,
     of_finding,
 )
+from xdsl_spirv.tools.settings import settings, size_origin
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter import InterpreterError, Options
@@ -99,6 +100,10 @@ def _launches(test: KernelTest) -> Iterator[Outcome]:
     for size in sizes:
         start = time.perf_counter()
         outcome = Outcome(test, size, notes=list(notes))
+        origin = size_origin(test.subgroup_sizes, target)
+        outcome.settings = settings(
+            size, origin, target, test.checks, test.robust, test.specialization
+        )
         try:
             problems = [*invalid, *_launch(test, kernel, size, target, outcome)]
         except Misuse as error:

@@ -1,20 +1,24 @@
 """
 SARIF 2.1.0: findings with their source lines, as code reviews show them.
 
-A rule's short description is its row in docs/checks.md, which is where its help leads. Files are
-relative to the working directory where they lie in it, so that the review of a checkout finds them.
+A rule's help names the page of the documentation that has it. Files are relative to the working
+directory where they lie in it, so that the review of a checkout finds them. A fingerprint is made
+of a rule, a file and the text of its line, so that a finding stays the same one where lines move.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from xdsl_spirv.interpreter.checks.report import CHECKS, FAMILIES
 from xdsl_spirv.tools.kernel_test import limits, problems
 from xdsl_spirv.tools.kernel_test.problems import Location, Outcome, Problem
 
@@ -35,8 +39,12 @@ def to_sarif(outcomes: Sequence[Outcome]) -> str:
             else:
                 results[key] = _result(problem, outcome)
     rules = sorted({result["ruleId"] for result in results.values()})
+    seen: Counter[str] = Counter()
     for result in results.values():
         result["ruleIndex"] = rules.index(result["ruleId"])
+        fingerprint = _fingerprint(result)
+        result["partialFingerprints"] = {"ruleFileLine/v1": f"{fingerprint}:{seen[fingerprint]}"}
+        seen[fingerprint] += 1
     notifications = [_notification(o) for o in outcomes if o.misuse]
     run = {
         "tool": {"driver": _driver(rules)},
@@ -49,8 +57,17 @@ def to_sarif(outcomes: Sequence[Outcome]) -> str:
             }
         ],
         "results": list(results.values()),
+        "properties": {"launches": {o.name: o.settings for o in outcomes if o.settings}},
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _fingerprint(result: dict[str, Any]) -> str:
+    place = result["locations"][0]["physicalLocation"]
+    region = place.get("region", {})
+    line = region.get("snippet", {}).get("text", "").strip()
+    parts = (result["ruleId"], place["artifactLocation"]["uri"], line or result["message"]["text"])
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _driver(rules: Iterable[str]) -> dict[str, Any]:
@@ -78,14 +95,27 @@ def describe(rule: str) -> str:
     own = problems.RULES | limits.RULES
     if rule in own:
         return own[rule]
-    return _checks().get(rule) or _validation(rule) or f"rule {rule} is kept"
+    said = _checks().get(rule) or _validation(rule)
+    return said or CHECKS.get(_family(rule), f"rule {rule} is kept")
+
+
+EXTENSIONS = frozenset({"DOT", "CM", "ROT", "BF"})
+"""Families of rules of docs/rules.md."""
+
+
+def _family(rule: str) -> str:
+    """The check that finds breaches of a rule; empty if none does."""
+    family = rule.partition("-")[0]
+    return family if family in ("STEP", "WAIT") else FAMILIES.get(family, "")
 
 
 def page_of(rule: str) -> str:
     """The page of the documentation that has a rule."""
     if rule in problems.RULES or rule in limits.RULES:
         return "kernel-tests.md"
-    return "checks.md" if rule in _checks() else "validation.md"
+    if rule.partition("-")[0] in EXTENSIONS:
+        return "rules.md"
+    return "checks.md" if _family(rule) else "validation.md"
 
 
 @cache

@@ -47,8 +47,8 @@ spirv.module Logical GLSL450 {
   spirv.EntryPoint "GLCompute" @main
   spirv.ExecutionMode @main "LocalSize", 32, 1, 1
 }
-// CHECK: #spirv.vce<v1.6, [Shader, UniformAndStorageBuffer16BitAccess], []>
-// V10: UniformAndStorageBuffer16BitAccess
+// CHECK: #spirv.vce<v1.6, [Shader, StorageUniform16], []>
+// V10: StorageUniform16
 
 // -----
 

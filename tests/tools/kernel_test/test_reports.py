@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from xdsl_spirv.tools import settings
+from xdsl_spirv.tools.kernel_test import sarif
 from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.kernel_test.junit import to_junit
 from xdsl_spirv.tools.kernel_test.problems import Location, Outcome, Problem
@@ -77,11 +80,67 @@ def test_a_test_that_was_not_run_is_a_failed_invocation():
         ("VUL-01", "DescriptorSet", "validation.md"),
         ("MISMATCH", "expects", "kernel-tests.md"),
         ("LIMIT-02", "memory", "kernel-tests.md"),
+        ("STEP-01", "a launch ends", "checks.md"),
+        ("CM-12", "dynamic rules", "rules.md"),
     ],
 )
 def test_rules_are_described(rule: str, part: str, page: str):
     assert part in describe(rule)
     assert page_of(rule) == page
+
+
+def test_rules_have_their_page_without_the_documentation(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sarif, "_checks", dict[str, str])
+    pages = {rule: page_of(rule) for rule in ("RACE-01", "UNDEF-03", "WAIT-01", "TYP-02")}
+    assert pages == dict.fromkeys(pages, "checks.md") | {"TYP-02": "validation.md"}
+    assert "conflicting accesses" in describe("RACE-01")
+
+
+def test_a_finding_keeps_its_fingerprint_where_lines_move():
+    def fingerprints(*problems: Problem) -> list[str]:
+        run = json.loads(to_sarif([outcome(problems=list(problems))]))["runs"][0]
+        return [result["partialFingerprints"]["ruleFileLine/v1"] for result in run["results"]]
+
+    moved = replace(RACE, location=Location("a.comp", 9, 1, "  x = y;"))
+    other = replace(RACE, location=Location("a.comp", 3, 5, "x = z;"))
+    (first,) = fingerprints(RACE)
+    assert fingerprints(moved) == [first]
+    assert first not in fingerprints(other)
+    assert len({*fingerprints(RACE, moved, other)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            (),
+            "with subgroup size 32 (by default), no target, checks: all, no robust buffer access, "
+            "constant 0 = 32, constant twice = True",
+        ),
+        (
+            ("--target", "amd-rdna3", "--check", "races"),
+            "with subgroup size 64 (of the target, which has 32 to 64), target amd-rdna3, "
+            "checks: races, no robust buffer access, constant 0 = 32, "
+            "constant twice = True",
+        ),
+        (
+            ("--subgroup-size", "8", "--robust", "--spec", "twice=false"),
+            "with subgroup size 8 (given), no target, checks: all, robust buffer access, "
+            "constant 0 = 32, constant twice = False",
+        ),
+    ],
+)
+def test_what_a_verdict_depends_on_is_in_every_report(
+    saxpy: Path, options: tuple[str, ...], said: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    files = {"--sarif": tmp_path / "o.sarif", "-o": tmp_path / "o.json"}
+    main(["test", str(saxpy), *options, *(str(x) for pair in files.items() for x in pair)])
+    assert said in capsys.readouterr().out
+    (launch,) = json.loads(files["-o"].read_text())["launches"]
+    run = json.loads(files["--sarif"].read_text())["runs"][0]
+    assert list(run["properties"]["launches"].values()) == [launch["settings"]]
+    assert settings.told(launch["settings"]) == said
 
 
 def test_a_failure_in_junit():
