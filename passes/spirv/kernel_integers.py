@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl_spirv.dialects.scalars.values import Values
 from xdsl_spirv.dialects.spirv import arithmetic, bit, logic
 from xdsl_spirv.passes.spirv.kernel_code import Compute
-from xdsl_spirv.passes.spirv.kernel_scalars import by_kind, one_to_one, sequence
+from xdsl_spirv.passes.spirv.kernel_scalars import by_kind, first, zero
 
 
 def remainder_signed(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -54,14 +54,14 @@ def ceiling_divided_unsigned(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 HANDLERS: dict[type[Operation], Compute] = {
-    arith.RemSIOp: sequence(remainder_signed),
-    arith.FloorDivSIOp: sequence(floor_divided),
-    arith.CeilDivSIOp: sequence(ceiling_divided),
-    arith.CeilDivUIOp: sequence(ceiling_divided_unsigned),
+    arith.RemSIOp: by_kind(zero, remainder_signed),
+    arith.FloorDivSIOp: by_kind(first, floor_divided),
+    arith.CeilDivSIOp: by_kind(first, ceiling_divided),
+    arith.CeilDivUIOp: by_kind(first, ceiling_divided_unsigned),
     arith.AndIOp: by_kind(logic.LogicalAndOp, bit.BitwiseAndOp),
     arith.OrIOp: by_kind(logic.LogicalOrOp, bit.BitwiseOrOp),
     arith.XOrIOp: by_kind(logic.LogicalNotEqualOp, bit.BitwiseXorOp),
-    arith.ShLIOp: one_to_one(bit.ShiftLeftLogicalOp),
-    arith.ShRUIOp: one_to_one(bit.ShiftRightLogicalOp),
-    arith.ShRSIOp: one_to_one(bit.ShiftRightArithmeticOp),
+    arith.ShLIOp: by_kind(first, bit.ShiftLeftLogicalOp),
+    arith.ShRUIOp: by_kind(first, bit.ShiftRightLogicalOp),
+    arith.ShRSIOp: by_kind(first, bit.ShiftRightArithmeticOp),
 }

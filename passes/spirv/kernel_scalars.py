@@ -57,9 +57,24 @@ def one_to_one(kind: type[Operation]) -> Compute:
     return sequence(lambda v, *operands: v.op(kind, *operands))
 
 
-def by_kind(boolean: type[Operation], integer: type[Operation]) -> Compute:
-    """One instruction for Booleans, another for integers."""
-    return sequence(lambda v, *operands: v.op(boolean if _is_bool(v.type) else integer, *operands))
+def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequence) -> Compute:
+    """An instruction or a sequence for Booleans, another for integers."""
+
+    def compute(v: Values, *operands: SSAValue) -> SSAValue:
+        kind = boolean if _is_bool(v.type) else integer
+        return v.op(kind, *operands) if isinstance(kind, type) else kind(v, *operands)
+
+    return sequence(compute)
+
+
+def first(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    """A quotient or shift of one bit: divided by 0 or shifted by 1 it would be poison."""
+    return a
+
+
+def zero(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    """The remainder of one bit."""
+    return v.number(0)
 
 
 def on_floats(compute: Sequence) -> Compute:
@@ -292,9 +307,9 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.AddiOp: by_kind(logic.LogicalNotEqualOp, arithmetic.IAddOp),
     arith.SubiOp: by_kind(logic.LogicalNotEqualOp, arithmetic.ISubOp),
     arith.MuliOp: by_kind(logic.LogicalAndOp, arithmetic.IMulOp),
-    arith.DivSIOp: one_to_one(arithmetic.SDivOp),
-    arith.DivUIOp: one_to_one(arithmetic.UDivOp),
-    arith.RemUIOp: one_to_one(arithmetic.UModOp),
+    arith.DivSIOp: by_kind(first, arithmetic.SDivOp),
+    arith.DivUIOp: by_kind(first, arithmetic.UDivOp),
+    arith.RemUIOp: by_kind(zero, arithmetic.UModOp),
     arith.AddfOp: uncontracted(Values.add),
     arith.SubfOp: uncontracted(Values.sub),
     arith.MulfOp: uncontracted(Values.mul),

@@ -2,8 +2,9 @@
 The environment that a module is validated for: SPIR-V of some version alone, or a version of
 Vulkan.
 
-The names are the ones of `spirv-val --target-env`. OpenCL's environments are not offered: their
-rules are not checked here, and a kernel's module is validated as SPIR-V.
+The names are the ones of `spirv-val --target-env`; `universal1.6` is `spv1.6`, as in SPIRV-Tools'
+interface. OpenCL's environments are not offered: their rules are not checked here, and a kernel's
+module is validated as SPIR-V.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xdsl_spirv.grammar import Version
+from xdsl_spirv.speech import did_you_mean
 
 
 class Environment(NamedTuple):
@@ -34,3 +36,12 @@ ENVIRONMENTS = {
         Environment("vulkan1.4", (1, 6), (1, 4)),
     )
 }
+
+
+def find_environment(name: str) -> Environment:
+    """The environment of a name; raises `ValueError` with all names if there is none."""
+    known = ENVIRONMENTS.get(name.replace("universal", "spv"))
+    if known is None:
+        remedy = did_you_mean(name, ENVIRONMENTS, f"use one of {', '.join(ENVIRONMENTS)}")
+        raise ValueError(f"there is no target environment {name!r}; {remedy}")
+    return known

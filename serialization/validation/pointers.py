@@ -123,7 +123,8 @@ def array_length(m: Module, i: Instruction) -> Problems:
     result = m.types.get(i.type_id)
     if result is None:
         return
-    if result.kind != "Int" or result.width != 32 or result.signed:
+    wide = result.width == 64 and "Shader64BitIndexingEXT" in m.capabilities
+    if result.kind != "Int" or result.signed or (result.width != 32 and not wide):
         yield Problem(
             f"the length is a 32-bit unsigned integer, not {result}",
             "make the result type a 32-bit integer of Signedness 0 and convert it later",

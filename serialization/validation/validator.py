@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from xdsl_spirv.serialization.raw.binary import RawModule, decode
-from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS, Environment
+from xdsl_spirv.serialization.validation.environment import Environment, find_environment
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import (
@@ -141,11 +141,11 @@ def validate(
     All of them up to `MAX_FINDINGS`.
 
     `target_env` is one of `ENVIRONMENTS`; without it `vulkan1.3` for shaders, `spv1.6` for the
-    rest. Raises `SPIRVDecodeError` if the bytes are not instructions, `KeyError` for an environment
-    that there is not.
+    rest. Raises `SPIRVDecodeError` if the bytes are not instructions, `ValueError` for an
+    environment that there is not.
     """
     raw = binary if isinstance(binary, RawModule) else decode(binary)
-    m = Module(raw, None if target_env is None else ENVIRONMENTS[target_env])
+    m = Module(raw, None if target_env is None else find_environment(target_env))
     findings: dict[Finding, None] = {}
     for rule, problem, at in _problems(m):
         findings[_finding(m, rule, problem, at)] = None

@@ -242,7 +242,30 @@ CASES: list[Case] = [
     binary("arith.shli", np.left_shift, I32, SHIFT, "i32"),
     binary("arith.shrsi", np.right_shift, I32, SHIFT, "i32"),
     binary("arith.shrui", unsigned(np.right_shift), I32, SHIFT, "i32"),
-    binary("arith.xori", np.logical_xor, BITS, np.roll(BITS, 1), "i1"),
+    *[
+        binary("arith." + op, f, BITS, np.roll(BITS, 1), "i1")
+        for op, f in (
+            ("addi", np.logical_xor),
+            ("subi", np.logical_xor),
+            ("muli", np.logical_and),
+            ("minsi", np.logical_or),
+            ("maxsi", np.logical_and),
+            ("minui", np.logical_and),
+            ("maxui", np.logical_or),
+            ("andi", np.logical_and),
+            ("ori", np.logical_or),
+            ("xori", np.logical_xor),
+        )
+    ],
+    # By 1 and shifted by 0: all else is poison.
+    *[
+        binary(f"arith.{op}", lambda a, b: a, BITS, np.full_like(BITS, "div" in op), "i1")
+        for op in "divsi divui floordivsi ceildivsi ceildivui shli shrsi shrui".split()
+    ],
+    *[
+        binary(f"arith.{op}", lambda a, b: a & ~b, BITS, np.ones_like(BITS), "i1")
+        for op in ("remsi", "remui")
+    ],
     binary("arith.addi", np.add, I8, np.roll(I8, 3), "i8"),
     Case("arith.select", np.where, (BITS, X, np.roll(X, 1)), "f32"),
     Case("arith.extsi", lambda x: x.astype(np.int32), (I8,), "i32"),

@@ -164,3 +164,10 @@ def test_all_findings_are_reported():
     text = "OpCapability Int64\nOpCapability Int64\n%1 = OpTypeVoid\n%2 = OpTypeVoid\nOpReturn"
     found = {f.rule for f in validate(assemble(text), "vulkan1.3")}
     assert {"LAY-01", "LAY-02", "TYP-01", "ENT-01"} <= found
+
+
+def test_environments_by_name():
+    module = assemble("OpCapability Shader")
+    assert validate(module, "universal1.6") == validate(module, "spv1.6")
+    with pytest.raises(ValueError, match=r"'vulkan1.9'.*vulkan1.4"):
+        validate(module, "vulkan1.9")
