@@ -10,8 +10,8 @@ glslang and glslc compile the shaders of tests/serialization/glsl, slang those o
 tests/serialization/slang, iree-compile linear algebra, mlir-translate-22 and our own encoder the
 modules of tests/filecheck. A producer that is missing is left out, and said so.
 
-With `--suite` the modules are those of another project's tests, from a checkout of it (SPIRV-Cross,
-glslang, wgpu, SPIRV-Tools): its binaries, its assembly, and its GLSL and HLSL, compiled by glslang.
+With `--suite` the modules come from a checkout of another project (SPIRV-Cross, glslang, wgpu,
+SPIRV-Tools): its binaries, its assembly, and its GLSL and HLSL, compiled by glslang.
 """
 
 from __future__ import annotations
@@ -210,11 +210,9 @@ class Slang:
         return binary
 
 
-STAGES = (
-    "comp vert frag geom tesc tese mesh task rgen rchit rmiss rint rahit rcall".split()  # fmt: skip
-)
+STAGES = "comp vert frag geom tesc tese mesh task rgen rchit rmiss rint rahit rcall".split()
 OUTPUTS = ("reference", "baseResults")
-"""Folders of what a compiler is expected to write, which its tests do not read."""
+"""Folders of expected output, which tests do not compile."""
 
 
 def suite(checkout: Path, folder: Path) -> Made:
@@ -229,7 +227,7 @@ def suite(checkout: Path, folder: Path) -> Made:
         if kind == "spv":
             data = source.read_bytes()
         elif kind == "spvasm" or ".asm." in path.name:
-            data = assembled(source)
+            data = assemble_file(source)
         elif kind in STAGES:
             hlsl = ["-D", "-e", "main"] if "hlsl" in path.name else []
             data = compiled([*command, *hlsl, "-g", source], folder / "x.spv")
@@ -237,7 +235,7 @@ def suite(checkout: Path, folder: Path) -> Made:
             yield ".".join(path.parts), data
 
 
-def assembled(source: Path) -> bytes | None:
+def assemble_file(source: Path) -> bytes | None:
     """An assembly file as a binary; says so if only spirv-as reads it."""
     from xdsl_spirv.serialization.text.assembler import assemble
     from xdsl_spirv.tools import khronos

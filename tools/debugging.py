@@ -28,7 +28,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.targets import Target, load
 from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import is_wanted, note, note_row
-from xdsl_spirv.tools.settings import settings, size_origin, told
+from xdsl_spirv.tools.settings import describe_settings, settings, size_origin
 
 
 class LocatingParser(Parser):
@@ -121,7 +121,7 @@ def report(arguments: argparse.Namespace, module: ModuleOp, options: Options) ->
         parse_values(getattr(arguments, "spec", ())),
     )
     print(findings)
-    print(told(values))
+    print(describe_settings(values))
     record = findings.record() | {"settings": values}
     note(**record)
     if arguments.check_json:

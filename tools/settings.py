@@ -19,7 +19,7 @@ def settings(
     robust: bool,
     specialization: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Returns the settings of a launch as JSON has them; `origin` says who chose the size."""
+    """Returns the settings of a launch as JSON has them; `origin` names the origin of the size."""
     return {
         "subgroup_size": size,
         "subgroup_size_from": origin,
@@ -31,7 +31,7 @@ def settings(
 
 
 def size_origin(given: Sequence[int], target: Target | None) -> str:
-    """Who chose the size of subgroups: the caller, the target, or nobody."""
+    """Returns the origin of a size of subgroups: the caller, the target, or the default."""
     if given:
         return "given"
     if target is None:
@@ -41,7 +41,7 @@ def size_origin(given: Sequence[int], target: Target | None) -> str:
     return f"of the target{other}"
 
 
-def told(values: Mapping[str, Any]) -> str:
+def describe_settings(values: Mapping[str, Any]) -> str:
     """Settings as one line of a report."""
     target, checks = values["target"], values["checks"]
     constants = (f"constant {name} = {value}" for name, value in values["specialization"].items())

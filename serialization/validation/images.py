@@ -32,7 +32,7 @@ SAMPLED_IMAGE = Want(
 
 
 def _but_for_depth(type_: Type | None) -> list[int]:
-    """What image types must share to be combined: all operands but Depth."""
+    """The operands of an image type that a combination keeps: all but Depth."""
     words = [] if type_ is None or type_.kind != "Image" else type_.at.words
     return words[2:4] + words[5:]
 

@@ -87,7 +87,7 @@ class Outcome:
     """Whether the launch came to its end."""
     seconds: float = 0.0
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What the verdict depends on (tools/settings.py); empty where nothing was launched."""
+    """Settings that the verdict depends on (tools/settings.py); empty without a launch."""
 
     @property
     def passed(self) -> bool:

@@ -22,7 +22,7 @@ def told(outcome: Outcome) -> str:
     lines += [_indented(text) for text in texts]
     lines += [_indented(f"note: {note}") for note in outcome.notes]
     if outcome.settings:
-        lines.append(f"  {settings.told(outcome.settings)}")
+        lines.append(f"  {settings.describe_settings(outcome.settings)}")
     return "\n".join(lines)
 
 

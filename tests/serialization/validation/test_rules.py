@@ -2,9 +2,9 @@
 Every universal rule is kept by a valid module and broken by an edit of it, which spirv-val refuses.
 
 The files of `cases/` are modules in assembly, each followed by chunks between lines `; ---`. A
-chunk says the rule and what breaks it (`; MEM-03: a load from a value`), or what is `; valid: ` as
-well, maybe the environment (`; environment: spv1.6`), and lines to take away (`-`) and to put in
-their place (`+`). `#2` behind a line is its second occurrence.
+chunk says the rule and what breaks it (`; MEM-03: a load from a value`), or `; valid: ` and a
+variant that keeps all rules, maybe the environment (`; environment: spv1.6`), and lines to take
+away (`-`) and to put in their place (`+`). `#2` behind a line is its second occurrence.
 """
 
 from __future__ import annotations

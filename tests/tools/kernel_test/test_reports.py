@@ -130,7 +130,7 @@ def test_a_finding_keeps_its_fingerprint_where_lines_move():
         ),
     ],
 )
-def test_what_a_verdict_depends_on_is_in_every_report(
+def test_every_report_has_the_settings_of_its_launches(
     saxpy: Path, options: tuple[str, ...], said: str, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
@@ -140,7 +140,7 @@ def test_what_a_verdict_depends_on_is_in_every_report(
     (launch,) = json.loads(files["-o"].read_text())["launches"]
     run = json.loads(files["--sarif"].read_text())["runs"][0]
     assert list(run["properties"]["launches"].values()) == [launch["settings"]]
-    assert settings.told(launch["settings"]) == said
+    assert settings.describe_settings(launch["settings"]) == said
 
 
 def test_a_failure_in_junit():
