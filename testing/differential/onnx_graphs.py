@@ -29,6 +29,9 @@ OPSET = 21
 OPEN = (11, 13, 17)
 """Sizes that stand for open ones: a dimension of an input that has one of them is open."""
 
+ONE = "one"
+"""The name of open dimensions that can only be 1."""
+
 OTHER_SIZES = (1, 2, 3, 4, 7, 8, 16, 19, 33)
 """Values of open sizes when the same program runs again."""
 
@@ -77,6 +80,8 @@ class RandomGraph:
     """Whether values are NaN, infinities, denormals and extremes."""
     least_size: int = 1
     """Lower limit of open sizes: windows have to fit."""
+    ones: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    """Dimensions of inputs that the model leaves open and that are 1 in every run."""
     omitted: Sequence[str] = ()
     """Values that are not drawn: "nan", "inf", "huge" and "tiny" ones."""
     remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
@@ -199,7 +204,10 @@ def assembled(graphs: Sequence[RandomGraph]) -> Any:
             helper.make_tensor_value_info(
                 name,
                 tensor_type(a),
-                [f"size{s}" if part.open_sizes and s in OPEN else s for s in a.shape],
+                [
+                    ONE if i in part.ones.get(name, ()) else _declared(part, size)
+                    for i, size in enumerate(a.shape)
+                ],
             )
             for name, a in part.inputs.items()
         ]
@@ -211,6 +219,10 @@ def assembled(graphs: Sequence[RandomGraph]) -> Any:
         {n: a for part in graphs for n, a in part.constants.items()},
         graphs[0].opset,
     )
+
+
+def _declared(part: RandomGraph, size: int) -> str | int:
+    return f"size{size}" if part.open_sizes and size in OPEN else size
 
 
 def _outputs(graph: RandomGraph) -> list[Any]:

@@ -37,7 +37,7 @@ from xdsl_spirv.jobs.job import INTERPRETER, Job, Wrong
 from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.testing.differential.onnx_graphs import OPEN, RandomGraph, Run, assembled
+from xdsl_spirv.testing.differential.onnx_graphs import ONE, OPEN, RandomGraph, Run, assembled
 from xdsl_spirv.testing.differential.onnx_kinds import KINDS, RECORDS
 from xdsl_spirv.testing.differential.onnx_references import (
     Array,
@@ -143,6 +143,7 @@ def executor(graphs: Sequence[RandomGraph], target: str) -> Execute:
     """Runs graphs as one model: on the reference interpreter, or compiled for a target."""
     shapes = [a.shape for graph in graphs if graph.open_sizes for a in graph.inputs.values()]
     dims = {f"size{size}": None for shape in shapes for size in shape if size in OPEN}
+    dims |= {ONE: None for graph in graphs if graph.ones}
     imported = import_onnx(assembled(graphs), dims)
     imported.module.verify()
     if not target:

@@ -1,5 +1,6 @@
 """
-Kinds of random graphs: single operators, several, edge values, open sizes, quantized, control flow.
+Kinds of random graphs: single operators, several, edge values, open sizes and chains of them,
+quantized, control flow.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 
 from xdsl_spirv.testing.differential import (
     onnx_contrib,
+    onnx_open,
     onnx_operators_more,
     onnx_operators_rest,
 )
@@ -271,6 +273,7 @@ KINDS: dict[str, Callable[[RandomGraph], None]] = {
     "several": several,
     "quantized": quantized,
     "open": open_sizes,
+    "open-chain": onnx_open.open_chain,
     "control": control,
     "contrib": contrib,
     "edge": edge,
