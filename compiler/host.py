@@ -153,6 +153,7 @@ def read_host(
     Raises `ProgramError` at an operation that is left for the host to compute.
     """
     _refuse_computation(function)
+    _refuse_others(function)
     reader = _HostReader(function, weights, sizes, names or names_of(function))
     for op in function.body.block.ops:
         reader.read(op)
@@ -180,6 +181,12 @@ def _refuse_computation(function: func.FuncOp) -> None:
                 "give the number in a tensor<1x...>, or compute it from tensors and their sizes",
             )
         types = [value.type for value in (*op.operands, *op.results)]
+        if any(isinstance(type, MemRefType) for type in types):
+            raise ProgramError(
+                f"{op.name} computes on memrefs, which no kernel is made of",
+                place(op),
+                "write the function on tensors: arguments in, results returned",
+            )
         empty = [t for t in types if isinstance(t, TensorType | MemRefType) and 0 in t.get_shape()]
         if empty:
             raise ProgramError(
@@ -195,6 +202,29 @@ def _refuse_computation(function: func.FuncOp) -> None:
                 place(op),
                 "give it the form of a matrix multiplication",
             ) from error
+
+
+REMEDIES = {
+    "tosa.": "lower it before: mlir-opt -pass-pipeline='builtin.module(func.func("
+    "tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith,tosa-to-tensor))'",
+    "func.call": "inline the function before: mlir-opt -inline",
+    "scf.forall": "make it a loop before: mlir-opt -scf-forall-to-for",
+    "scf.": "give loops bounds and branches conditions that are known when it is compiled",
+    "memref.": "compute on tensors: functions of memrefs are for gpu.func",
+}
+"""What to do about an operation that no pass lowers, by the beginning of its name."""
+
+
+def _refuse_others(function: func.FuncOp) -> None:
+    """Name the first operation that no pass made a kernel of."""
+    for op in function.body.block.ops:
+        if on_host(op) or is_size_op(op) or is_size_check(op):
+            continue
+        known = (text for name, text in REMEDIES.items() if op.name.startswith(name))
+        remedy = next(known, "no pass made a kernel of it: remove the operation")
+        raise ProgramError(
+            f"{op.name} stays on the host, where nothing computes it", place(op), remedy
+        )
 
 
 def on_host(op: Operation) -> bool:
@@ -244,14 +274,9 @@ class _HostReader:
                 self._launch(op)
             case func.ReturnOp():
                 pass
-            case _ if op.name in PASSIVE or is_size_op(op) or is_size_check(op):
-                pass
             case _:
-                raise ProgramError(
-                    f"{op.name} stays on the host, where nothing computes it",
-                    place(op),
-                    "no pass made a kernel of it: remove the operation",
-                )
+                # What is left says sizes, or has no effect: `_refuse_others` knows.
+                pass
 
     def _buffer(
         self,
