@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.onnx.weights import Weights, with_declarations, without_weights
+from xdsl_spirv.frontends.onnx.weights import (
+    Weights,
+    tensors_inside,
+    with_declarations,
+    without_weights,
+)
 from xdsl_spirv.frontends.onnx.wire import refuse_strange
 from xdsl_spirv.progress import stage
 from xdsl_spirv.speech import did_you_mean
@@ -72,6 +77,17 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
             f"not an ONNX model: {_first_line(error)}", name, "give an .onnx file"
         ) from error
     return checked_model(model, name, Path(name).absolute().parent)
+
+
+def external_files(path: str | os.PathLike[str]) -> list[Path]:
+    """The files beside a model that its tensors name, as far as they are there."""
+    model = _onnx().load(os.fspath(path), load_external_data=False)
+    tensors = [*model.graph.initializer]
+    for nodes in (model.graph, *model.functions):
+        tensors += tensors_inside(nodes)
+    names = {e.value for t in tensors for e in t.external_data if e.key == "location"}
+    files = (Path(path).absolute().parent / name for name in sorted(names) if "\0" not in name)
+    return [file for file in files if os.path.isfile(file)]
 
 
 def checked_model(

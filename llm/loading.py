@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from xdsl_spirv.compiler import kept as kept_programs
 from xdsl_spirv.compiler.kernel_jobs import usable_processors
 from xdsl_spirv.compiler.model import compile_model, products_for
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.importer import context_of, import_gguf
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
-from xdsl_spirv.llm import cache
 from xdsl_spirv.llm.prompts import Prompts
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import physical_bytes
@@ -165,9 +165,9 @@ class ModelFile:
             "context": self.context,
             "products": products_for(place.target),
         }
-        path = cache.path_for(self.path, place.target, options) if kept else None
+        path = kept_programs.path_for(self.path, place.target, options) if kept else None
         start = time.perf_counter()
-        program = cache.load(path)
+        program = kept_programs.load(path)
         if program is not None:
             note(f"read the program from {path} in {time.perf_counter() - start:.1f} s")
             return program
@@ -176,7 +176,7 @@ class ModelFile:
             import_gguf(self.path, **options), place.target, jobs=jobs or usable_processors()
         )
         note(f"compiled in {time.perf_counter() - start:.1f} s")
-        reason = cache.keep(path, program)
+        reason = kept_programs.keep(path, program)
         if reason:
             note(f"the program is not kept: {reason}")
         elif path is not None:

@@ -82,7 +82,7 @@ class LanguageModel:
         The model of a GGUF file on a device: `interpreter`, `vulkan`, `vulkan:N` (the best one).
 
         `context` is how many tokens there is room for. The compiled program is `kept` on disk
-        (`xdsl_spirv.llm.cache`). Raises `FrontendError`, `ProgramError` and `TargetError`.
+        (`xdsl_spirv.compiler.kept`). Raises `FrontendError`, `ProgramError` and `TargetError`.
         """
         from xdsl_spirv.llm.loading import ModelFile, find_place
 

@@ -4,10 +4,8 @@ Where a program runs: on a device by its name, or, as `xdsl-spirv run` chooses, 
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.elements import Array
@@ -17,7 +15,6 @@ from xdsl_spirv.runtime.given import VARIABLE, unknown_device
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Program
     from xdsl_spirv.runtime.session import Session
-    from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice
 
 
 def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -28,33 +25,15 @@ def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) ->
     name = device or os.environ.get(VARIABLE)
     if name is not None:
         return run(program, inputs, name)
-    device_here = _best_device()
-    if device_here is None:
-        return run(program, inputs)
-    from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError, MisfitError
+    from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError
 
     try:
-        return device_here.execute(program.function(), inputs)
-    except MisfitError:
+        from xdsl_spirv.runtime.vulkan.kept import kept_device
+
+        with kept_device() as opened:
+            return opened.execute(program.function(), inputs)
+    except (NoVulkanError, MisfitError):
         return run(program, inputs)
-    except (DeviceLostError, DeviceTimeoutError):
-        _best_device.cache_clear()
-        raise
-
-
-@cache
-def _best_device() -> IsolatedDevice | None:
-    """The best Vulkan device, in a process of its own until this one ends; None without any."""
-    from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
-
-    try:
-        from xdsl_spirv.runtime.vulkan.worker import open_isolated
-
-        device = open_isolated()
-    except NoVulkanError:
-        return None
-    atexit.register(device.close)
-    return device
 
 
 def open_session(program: Program, device: str = "interpreter", isolated: bool = False) -> Session:

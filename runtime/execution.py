@@ -42,19 +42,19 @@ def run(
     """
     Run a program; returns its results by name (`result0`, ...), in the source function's order.
 
-    `device` is `interpreter`, or `vulkan` or `vulkan:N`, which runs in a process of its own
-    (docs/runtime.md: an open device runs a second program faster). On the interpreter `checks` look
-    for undefined behaviour (docs/checks.md) and fill their report, and `times` takes the seconds of
-    each dispatch.
+    `device` is `interpreter`, or `vulkan` or `vulkan:N`, which runs in a process of its own that
+    stays until this one ends: the next call finds the device open and the program loaded. On the
+    interpreter `checks` look for undefined behaviour (docs/checks.md) and fill their report, and
+    `times` takes the seconds of each dispatch.
 
     Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
     and the device's own errors (`InterpreterError`, `VulkanError`).
     """
     program = program.function()
     if device.partition(":")[0] == "vulkan" and checks is None:
-        from xdsl_spirv.runtime.vulkan.worker import open_isolated
+        from xdsl_spirv.runtime.vulkan.kept import kept_device
 
-        with open_isolated(device) as opened:
+        with kept_device(device) as opened:
             return opened.execute(program, inputs)
     if device != "interpreter":
         raise _not_here(device, checks)

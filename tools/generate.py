@@ -17,7 +17,7 @@ from types import FrameType
 
 import numpy as np
 
-from xdsl_spirv.llm import cache
+from xdsl_spirv.compiler import kept
 from xdsl_spirv.llm.loading import INTERPRETER, ModelFile, Place, find_place
 from xdsl_spirv.llm.model import (
     DECODE,
@@ -47,8 +47,8 @@ ENDS = {
 def generate(arguments: argparse.Namespace) -> int:
     """Answer a prompt; the exit status is 0 for an answer that was interrupted, too."""
     if arguments.empty_cache:
-        count, size = cache.empty()
-        _say(f"removed {count} programs of {size:,} bytes from {cache.folder()}")
+        count, size = kept.empty()
+        _say(f"removed {count} programs of {size:,} bytes from {kept.folder()}")
         note(removed_programs=count, removed_bytes=size)
         if arguments.model is None:
             return 0

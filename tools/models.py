@@ -16,6 +16,7 @@ from xdsl_spirv.compare.onnxruntime import (
     run_onnxruntime,
     tolerance_of,
 )
+from xdsl_spirv.compiler import kept
 from xdsl_spirv.compiler.kernel_jobs import Observer
 from xdsl_spirv.compiler.model import (
     Shapes,
@@ -46,6 +47,11 @@ from xdsl_spirv.tools.program_options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.running import INTERPRETER, execute_checked, limited
 from xdsl_spirv.tools.tracing import tracing
+
+WORTH_KEEPING = 1.0
+"""Seconds of compiling from which a program is kept."""
+COMPILED_BY = ("dims", "constants", "states", "context", "function", "functions")
+"""The options that a program depends on beside its model's file, target and limits."""
 
 REFERENCE = "reference"
 """The name for no device: the model as it was imported, on whole arrays."""
@@ -78,15 +84,22 @@ def read_model(
 def compile_to(
     model: ImportedModel, arguments: argparse.Namespace, observe: Observer | None = None
 ) -> Program:
-    """Compile as the options say, and print what came of it."""
+    """Compile as the options say, or read what was kept, and print what came of it."""
     start = time.perf_counter()
-    program = compile_model(
-        model,
-        arguments.target,
-        limits=limits_of(arguments),
-        observe=observe,
-        jobs=jobs_of(arguments),
-    )
+    path = None if observe or arguments.no_cache else _kept_path(model, arguments)
+    program = kept.load(path)
+    how = "read what was compiled"
+    if program is None:
+        how = "compiled"
+        program = compile_model(
+            model,
+            arguments.target,
+            limits=limits_of(arguments),
+            observe=observe,
+            jobs=jobs_of(arguments),
+        )
+        if time.perf_counter() - start > WORTH_KEEPING:
+            kept.keep(path, program)
     seconds = time.perf_counter() - start
     manifest = program.manifest
     functions = (manifest, *manifest.functions)
@@ -101,7 +114,7 @@ def compile_to(
     note(target=manifest.target, dispatches=len(dispatches), kernels=len(kernels), paths=paths)
     note(spirv_bytes=size, memory_bytes=peak, temporary_bytes=temporaries, seconds=seconds)
     print(
-        f"compiled for {manifest.target} in {seconds:.2f} s: "
+        f"{how} for {manifest.target} in {seconds:.2f} s: "
         f"{counted(len(dispatches), 'dispatch')} "
         f"({', '.join(f'{count} {path}' for path, count in paths.most_common())}) of "
         f"{counted(len(kernels), 'kernel')}, {size:,} bytes of SPIR-V; temporaries take "
@@ -109,6 +122,26 @@ def compile_to(
         + (f"; {len(states)} states of {sum(states.values()):,} bytes" if states else "")
     )
     return program
+
+
+def _kept_path(model: ImportedModel, arguments: argparse.Namespace) -> Path | None:
+    """Where the program of a model and the options is kept; None for nowhere."""
+    file = getattr(arguments, "program", None) or arguments.input
+    named = vars(arguments)
+    options = {
+        "interface": [*map(str, model.inputs), "", *map(str, model.outputs)],
+        "limits": str(limits_of(arguments)),
+        **{key: str(named.get(key)) for key in COMPILED_BY},
+    }
+    files = [named["weights"]] if named.get("weights") else []
+    for constant in named.get("constants") or ():
+        value = constant.partition("=")[2]
+        files += [value] if Path(value).is_file() else []
+    if is_onnx(file):
+        from xdsl_spirv.frontends.onnx_file import external_files
+
+        files += external_files(file)
+    return kept.path_for(file, arguments.target, options, files)
 
 
 def compile(arguments: argparse.Namespace) -> Program:

@@ -46,6 +46,7 @@ def compile(command: argparse.ArgumentParser) -> None:
     states(command)
     limits(command)
     jobs(command)
+    no_cache(command)
     command.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="where to write the program"
     )
@@ -204,6 +205,7 @@ def run(command: argparse.ArgumentParser) -> None:
     states(command)
     limits(command)
     jobs(command)
+    no_cache(command)
     command.add_argument(
         "--no-compare", action="store_true", help="of a model: do not compare with onnxruntime"
     )
@@ -321,9 +323,7 @@ def generate(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--in-process", action="store_true", help="use a Vulkan driver in this process"
     )
-    command.add_argument(
-        "--no-cache", action="store_true", help="compile anew, and do not keep the program"
-    )
+    no_cache(command)
     command.add_argument(
         "--empty-cache", action="store_true", help="remove all programs that were kept"
     )
@@ -377,6 +377,12 @@ def jobs(command: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="processes that lower kernels (the processors there are, at most 8; 1: this one)",
+    )
+
+
+def no_cache(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--no-cache", action="store_true", help="compile anew, and do not keep the program"
     )
 
 

@@ -80,12 +80,12 @@ def _read_inside(model: Any, folder: Path | None) -> None:
     """Read what nodes, and the graphs inside of them, have in other files."""
     from_array = import_module("onnx.numpy_helper").from_array
     for nodes in (model.graph, *model.functions):
-        for tensor in _tensors_inside(nodes):
+        for tensor in tensors_inside(nodes):
             if tensor.data_location == EXTERNAL:
                 tensor.CopyFrom(from_array(_mapped(tensor, folder), tensor.name))
 
 
-def _tensors_inside(graph: Any) -> Iterator[Any]:
+def tensors_inside(graph: Any) -> Iterator[Any]:
     """The tensors in the nodes of a graph, or of a function."""
     for attribute in (attribute for node in graph.node for attribute in node.attribute):
         if attribute.HasField("t"):
@@ -93,7 +93,7 @@ def _tensors_inside(graph: Any) -> Iterator[Any]:
         yield from attribute.tensors
         for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
             yield from inner.initializer
-            yield from _tensors_inside(inner)
+            yield from tensors_inside(inner)
 
 
 def with_declarations(model: Any, weights: Weights) -> Any:

@@ -108,12 +108,15 @@ class Executor(Closing, ABC, Generic[L]):
     """
     Runs programs and keeps the latest `KEPT` of them ready, so that a second call is fast.
 
-    A program is known by its identity; one that is changed in place must be given to `drop`.
+    A program is known by its identity and that of its weights; one whose weights' contents are
+    changed in place must be given to `drop`.
     """
 
     def __init__(self, timeout: float):
         self.timeout = timeout
         self._ready: OrderedDict[int, tuple[Program, L]] = OrderedDict()
+        self._weights: dict[int, list[int]] = {}
+        """The identities of the weights that loaded programs have."""
 
     @abstractmethod
     def load(self, work: Work, statistics: bool = False) -> L:
@@ -125,12 +128,16 @@ class Executor(Closing, ABC, Generic[L]):
 
     def ready(self, program: Program) -> L:
         """The program, loaded; the one that was not used for longest makes room."""
+        weights = [id(array) for array in program.weights.values()]
+        if self._weights.get(id(program), weights) != weights:
+            self.drop(program)
         entry = self._ready.pop(id(program), None)
         if entry is None:
             while len(self._ready) >= KEPT:
                 self.drop(next(iter(self._ready.values()))[0])
             entry = (program, self._load(program))
         self._ready[id(program)] = entry
+        self._weights[id(program)] = weights
         return entry[1]
 
     def _load(self, program: Program) -> L:
@@ -148,6 +155,7 @@ class Executor(Closing, ABC, Generic[L]):
         """Take back what is kept of a program."""
         for version in (program, *program.at_sizes):
             entry = self._ready.pop(id(version), None)
+            self._weights.pop(id(version), None)
             if entry is not None:
                 self.unload(entry[1])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.compiler import compile
-from xdsl_spirv.llm import cache
+from xdsl_spirv.compiler import kept as cache
 from xdsl_spirv.runtime.program import Program
 
 SCALE = """

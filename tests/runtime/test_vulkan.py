@@ -405,3 +405,59 @@ def test_no_loader(
     said = capsys.readouterr().err
     assert said.startswith("note: there is no Vulkan loader")
     assert said.endswith("; running on the interpreter\n")
+
+
+CALLS = """
+import json, os, signal, threading, time
+import numpy as np
+import xdsl_spirv as xs
+from xdsl_spirv.runtime.vulkan import kept
+
+MATMUL = '''
+func.func @main(%A: tensor<8x8xf32>, %B: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<8x8xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %r = linalg.matmul ins(%A, %B : tensor<8x8xf32>, tensor<8x8xf32>)
+                     outs(%init : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %r : tensor<8x8xf32>
+}
+'''
+a = np.arange(64, dtype=np.float32).reshape(8, 8)
+given = xs.compile(xs.parse(MATMUL), "lavapipe", weights={"B": a})
+program = xs.compile(xs.parse(MATMUL), "lavapipe")
+assert np.array_equal(program(a, a, device="vulkan"), a @ a)
+(device,) = kept._devices.values()
+first = device.worker.process.pid
+seconds = []
+for _ in range(200):
+    start = time.perf_counter()
+    program(a, a, device="vulkan")
+    seconds.append(time.perf_counter() - start)
+assert np.array_equal(given(a, device="vulkan"), a @ a)
+given.weights["B"] = np.eye(8, dtype=np.float32)
+assert np.array_equal(given(a, device="vulkan"), a)
+threads = [threading.Thread(target=program, args=(a, a), kwargs={"device": "vulkan"})] * 1
+threads += [threading.Thread(target=program, args=(a, a), kwargs={"device": "vulkan"})]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert device.worker.process.pid == first and device.worker.alive
+os.kill(first, signal.SIGKILL)
+device.worker.process.wait()
+assert np.array_equal(program(a, a, device="vulkan"), a @ a)
+(again,) = kept._devices.values()
+print(json.dumps([first, again.worker.process.pid, min(seconds)]))
+"""
+
+
+def test_calls_keep_their_device_and_program(on_lavapipe: Run):
+    done = on_lavapipe("-c", CALLS)
+    assert done.returncode == 0, done.stderr
+    first, again, seconds = json.loads(done.stdout)
+    assert first != again
+    assert seconds < 0.01  # A driver process for each call takes 0.4 s.
+    for process in (first, again):
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)

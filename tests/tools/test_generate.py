@@ -16,7 +16,7 @@ pytest.importorskip("gguf", reason="gguf is not installed (pip install '.[llm]')
 pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install '.[llm]')")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (pip install '.[llm]')")
 
-from xdsl_spirv.llm import cache
+from xdsl_spirv.compiler import kept as cache
 from xdsl_spirv.llm.chat import KEY
 from xdsl_spirv.llm.loading import ModelFile
 from xdsl_spirv.llm.model import LanguageModel

@@ -12,13 +12,14 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import xdsl_spirv
+from xdsl_spirv.passes.schedule.tuned import path_for as tuned_path_for
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import MANIFEST, Program
@@ -27,8 +28,8 @@ from xdsl_spirv.targets import load as load_target
 VARIABLE = "XDSL_SPIRV_CACHE"
 NAME = "programs"
 
-MOST = 8
-"""Programs that are kept: beyond them the one goes that was not used for longest."""
+MOST, MOST_BYTES = 32, 32 << 30
+"""Programs that are kept, and their bytes: beyond them the one unused for longest goes."""
 
 HEAD = 16 << 20
 """Bytes at the start of a file that tell it from others, beside its size and time."""
@@ -46,13 +47,25 @@ def folder() -> Path | None:
 
 
 @stage("looking for a program that was kept")
-def path_for(model: str | os.PathLike[str], target: str, options: Mapping[str, Any]) -> Path | None:
-    """Returns where the program of a model file, a target and options is kept; None for nowhere."""
+def path_for(
+    model: str | os.PathLike[str],
+    target: str,
+    options: Mapping[str, Any],
+    files: Iterable[str | os.PathLike[str]] = (),
+) -> Path | None:
+    """
+    Returns where the program of a model file, a target and options is kept; None for nowhere.
+
+    `files` are others that it is made from.
+    """
     base = folder()
     if base is None:
         return None
     described = replace(load_target(target), provenance={})
-    made_from = [_contents(Path(model)), asdict(described), dict(options), _code()]
+    contents = [_contents(Path(file)) for file in (model, *files)]
+    tuned = tuned_path_for(described.name)
+    table = _contents(tuned) if tuned.is_file() else None
+    made_from = [contents, asdict(described), dict(options), table, _code()]
     text = json.dumps(made_from, sort_keys=True, default=sorted)
     return base / f"{Path(model).stem}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
@@ -104,8 +117,11 @@ def empty() -> tuple[int, int]:
 def _drop_oldest(base: Path) -> None:
     """Among them what a process left behind that was killed while it wrote."""
     latest_first = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
-    for entry in latest_first[MOST:]:
-        shutil.rmtree(entry, ignore_errors=True)
+    size = 0
+    for number, entry in enumerate(latest_first):
+        size += sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
+        if number >= MOST or (number and size > MOST_BYTES):
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _contents(model: Path) -> list[Any]:
