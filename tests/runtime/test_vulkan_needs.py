@@ -427,3 +427,15 @@ def test_a_target_file_of_a_device(tmp_path: Path):
     }
     for tile in schedules(DEVICE.matrices, 32, 64):
         assert tile["subgroups"][0] * tile["subgroups"][1] * 32 <= 64
+
+
+def test_a_target_file_says_that_a_driver_executes_on_a_processor(tmp_path: Path):
+    models = {"CPU": load("lavapipe").model, "discrete GPU": load("nvidia-h200").model}
+    for kind, model in models.items():
+        path = tmp_path / f"{kind}.json"
+        device = dataclasses.replace(DEVICE, kind=kind)
+        path.write_text(text_of(target_of(device, "2026-01-01", compute_units=4)))
+        target = load(str(path))
+        assert target.processor == (kind == "CPU")
+        assert target.model == model
+        assert (target.residency.subgroups == 1) == target.processor
