@@ -144,7 +144,8 @@ def _value(hint: Any, section: Fields, name: str, base: Any) -> Any:
     if get_origin(hint) in (dict, Mapping):
         return section.numbers(name)
     if get_origin(hint) is tuple and is_dataclass(arguments[0]):
-        return tuple(read_record(arguments[0], entry) for entry in section.objects(name))
+        entries = section.objects(name)
+        return tuple(read_record(arguments[0], entry) for entry in entries)  # pyright: ignore
     if get_origin(hint) is tuple:
         return section.positives(name, None if ... in arguments else len(arguments))
     readers = {float: section.number, str: section.text, bool: section.flag}
