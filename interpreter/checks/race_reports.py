@@ -12,7 +12,7 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixStoreOp,
 )
 from xdsl_spirv.interpreter.checks.accesses import Access, Conflicts
-from xdsl_spirv.interpreter.checks.accessors import IDENTITY, WHO, Accessors
+from xdsl_spirv.interpreter.checks.accessors import IDENTITY, KIND, LANE, WHO, Accessors
 from xdsl_spirv.interpreter.checks.findings import Findings
 from xdsl_spirv.interpreter.checks.history import Region
 from xdsl_spirv.interpreter.checks.knowledge import Failure, Knowledge
@@ -20,6 +20,9 @@ from xdsl_spirv.interpreter.checks.memory_model import Facts, MemoryModel
 from xdsl_spirv.interpreter.checks.places import relate
 from xdsl_spirv.interpreter.checks.report import Related
 from xdsl_spirv.interpreter.numbers import Array
+
+SINGLE_READS = "single reads"
+"""The words of readers that were alone before others read the place, too."""
 
 ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 """Verdicts: not ordered; ordered but not available or visible; private; atomics too narrow."""
@@ -243,6 +246,22 @@ class RaceReports:
             return None
         return next((op for t, op in self.races.passed if t > stamp), None)
 
+    def _other(self, region: Region, conflicts: Conflicts, first: int) -> int:
+        """
+        The word of the earlier access.
+
+        Of several readers a word has the last one's time, who may be the writer itself: then it is
+        a single reader before that one.
+        """
+        word = int(conflicts.earlier[first])
+        if conflicts.which != "reads" or word & KIND == LANE or SINGLE_READS not in region.words:
+            return word
+        single = int(region.words[SINGLE_READS][int(conflicts.index[first])])
+        stamps = single >> 32, word >> 32
+        is_own = (single ^ int(conflicts.who[first])) & IDENTITY == 0
+        stale = any(stamps[0] < time < stamps[1] for time, _ in self.races.passed)
+        return word if not single or is_own or stale else single
+
     def _failure(self, conflicts: Conflicts, first: int) -> Failure | None:
         """Atomics between the two accesses that do not synchronize."""
         codes = np.array([int(conflicts.earlier[first]) & WHO, int(conflicts.who[first])])
@@ -253,7 +272,7 @@ class RaceReports:
         self, access: Access, region: Region, conflicts: Conflicts, first: int, barrier: Any
     ) -> list[Related]:
         races = self.races
-        word = int(conflicts.earlier[first])
+        word = self._other(region, conflicts, first)
         other = races.log[word >> 32]
         assert other is not None
         byte = int(conflicts.index[first]) % region.length * region.granule

@@ -60,6 +60,7 @@ from xdsl_spirv.interpreter.checks.race_reports import (
     NARROW,
     OPEN,
     ORDERED,
+    SINGLE_READS,
     RaceReports,
 )
 from xdsl_spirv.interpreter.forms import Mask
@@ -498,7 +499,18 @@ class Races:
             return
         if fresh.any():
             fresh = fresh & self._is_open(earlier, who, storage, kinds.EXECUTION)
+            self._keep_single(region, index, now, earlier, fresh)
         self._join(region, "reads", index, now, earlier, fresh)
+
+    @staticmethod
+    def _keep_single(
+        region: Region, index: Array, now: Array, earlier: Array, fresh: Array
+    ) -> None:
+        """Keep a single reader whom another follows, for reports of conflicts with the first."""
+        single = fresh & ((earlier & KIND) == LANE) & ((earlier ^ now) & IDENTITY != 0)
+        if single.any():
+            places = np.broadcast_to(index, single.shape)[single]
+            region.words_of(SINGLE_READS)[places] = np.broadcast_to(earlier, single.shape)[single]
 
     def _change(self, region: Region, index: Array, now: Array, earlier: Array) -> None:
         """Keep who changed a place by atomics, all that have since it was written otherwise."""
@@ -546,6 +558,7 @@ class Races:
         codes = np.broadcast_to(self.accessors.workgroups, lead)
         codes = _column(codes.reshape(-1) if chosen is None else codes[chosen], tail)
         shared = now & ~np.int64(WHO) | codes | now & PRIVATE
+        self._keep_single(region, index, now, earlier, fresh)
         several = fresh & ((earlier ^ now) & IDENTITY != 0)
         new = np.where(several, shared, now) if several.any() else now
         words = region.words["reads"]

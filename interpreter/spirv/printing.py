@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv import SPIRV, raw
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -47,15 +48,34 @@ def _not_executed(op: raw.RawOp) -> InterpreterError:
     instruction = op.instruction.data if name is None else f"OpExtInst of {name}"
     if f"spirv.{instruction.removeprefix('Op')}" in SPIRV.names:
         return InterpreterError(
-            f"{instruction} does not take such operands or give such a result",
+            f"{instruction} is not supported with {_spelled(op)}",
             op,
-            "the module is not valid: `xdsl-spirv validate` says more",
+            "`xdsl-spirv validate` says whether the module is valid",
         )
     return InterpreterError(
         f"{instruction} is carried only and has no semantics in a kernel",
         op,
         "tests/interpreter/test_coverage.py lists what is not executed, and why",
     )
+
+
+def _spelled(op: raw.RawOp) -> str:
+    """The types and enumerants that an instruction has, in words."""
+    inputs = grammar().instruction(op.instruction.data).inputs
+    names = [
+        name
+        for operand, literal in zip(inputs, op.layout.data, strict=False)
+        if isinstance(literal, IntAttr) and (name := _enumerant(operand.kind, literal.data))
+    ]
+    types = ", ".join(str(argument.type) for argument in op.arguments)
+    result = "" if op.result is None else f" -> {op.result.type}"
+    return f"{', '.join([*names, f'operands of ({types})'])}{result}"
+
+
+def _enumerant(kind: str, value: int) -> str | None:
+    """The name of a literal that is an enumerant."""
+    enumerants = grammar().kind(kind)
+    return next((n for n in enumerants.names if enumerants[n].value == value), None)
 
 
 @action(raw.RawOp)

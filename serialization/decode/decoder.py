@@ -159,7 +159,9 @@ class ModuleDecoder:
         with symbols_at_hand(module):
             for function in functions:
                 FunctionDecoder(self, function).decode()
-        self._place(block, first, self.globals.take() + self.globals.notes())
+        # Notes may need further constants.
+        notes = self.globals.notes()
+        self._place(block, first, self.globals.take() + notes)
         block.add_ops(self._tail)
         return module
 

@@ -78,8 +78,22 @@ SPECIALIZABLE = (
 )
 """Instructions that stay even if the module does not use them: a program may set it."""
 
-NOTES = ("OpSource", "OpSourceContinued", "OpSourceExtension", "OpModuleProcessed")
-"""Debug information without a result."""
+NOTES = (
+    *("OpSource", "OpSourceContinued", "OpSourceExtension", "OpModuleProcessed"),
+    "OpSamplerImageAddressingModeNV",
+)
+"""Instructions without a result that nothing refers to."""
+
+ALIAS_SETS = ("OpAliasDomainDeclINTEL", "OpAliasScopeDeclINTEL", "OpAliasScopeListDeclINTEL")
+"""Instructions that only decorations refer to."""
+
+READ_BY_OTHERS = (
+    *("OpCapability", "OpExtension", "OpExtInstImport", "OpMemoryModel", "OpEntryPoint"),
+    *("OpExecutionMode", "OpString", "OpLine", "OpNoLine", "OpNop", "OpName", "OpMemberName"),
+    *("OpDecorat", "OpMemberDecorate", "OpGroupDecorate", "OpGroupMemberDecorate"),
+    *("OpType", "OpConstant", "OpSpecConstant", "OpUndef"),
+)
+"""How the names begin of what sections, annotations, types and constants are read from."""
 
 
 class GlobalTable:
@@ -137,8 +151,14 @@ class GlobalTable:
                 self.symbol(index.word(words, 2))
             elif name in EXTENDED:
                 self.symbol(index.word(words, 2))
+            elif name in ALIAS_SETS:
+                self.symbol(index.word(words, 1))
             elif name in NOTES:
                 self.operations[row] = RawGlobalOp(None, name, self.layout(row))
+            elif name is not None and (
+                not name.startswith(READ_BY_OTHERS) or name.endswith("ContinuedINTEL")
+            ):
+                raise index.error(f"{name} is not supported: no operation holds it")
 
     def function(self, id: int) -> str:
         """The symbol of a function."""
@@ -514,7 +534,10 @@ class GlobalTable:
             for note in notes:
                 self.index.at = note.row
                 if name.startswith("OpConstant") or name == "OpUndef":
-                    placed.append((note.row, self._note(self.carried(id), note, None)))
+                    constant = self.carried(id)
+                    # An operation that carries the constant has its decorations.
+                    if not isinstance(constant, SymbolRefAttr):
+                        placed.append((note.row, self._note(constant, note, None)))
                 elif id in self.types.known and not self._held(name, note):
                     placed.append((note.row, self._note(self.types.type(id), note, None)))
         placed.sort(key=lambda pair: pair[0])

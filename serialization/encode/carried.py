@@ -25,6 +25,7 @@ from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, instruction, string_words
 
 SECTIONS = {
+    "OpSamplerImageAddressingModeNV": Section.MEMORY_MODEL,
     "OpString": Section.SOURCES,
     "OpSource": Section.SOURCES,
     "OpSourceContinued": Section.SOURCES,

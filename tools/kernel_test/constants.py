@@ -83,7 +83,9 @@ class Constants:
     def parts(self, id: int) -> list[Any]:
         """The values of a composite of scalars."""
         i = self.module.definitions[id]
-        return [self.value(part) for part in i.words[3:]]
+        parts = [self.value(part) for part in i.words[3:]]
+        type_ = self.module.type_of(id)
+        return parts * type_.lanes if "Replicate" in i.op and type_ is not None else parts
 
 
 def _default(i: Instruction, type_: Type) -> Any:

@@ -315,3 +315,29 @@ def test_matrices(kernel: Any, request: Any, ordered: bool) -> None:
         request.getfixturevalue("clean")(kernel, local=(8, 1, 1), subgroup_size=8)
     else:
         request.getfixturevalue("find")(kernel, local=(8, 1, 1), subgroup_size=8)
+
+
+@pytest.mark.parametrize("own_first", [False, True])
+@pytest.mark.parametrize(
+    "fence", [barrier(), "spirv.ControlBarrier <Subgroup>, <Subgroup>, <None>"]
+)
+def test_a_report_names_the_read_of_the_other_invocation(
+    kernel: Any, own_first: bool, fence: str
+) -> None:
+    """The writer reads its own place, too, before or after the neighbour does."""
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier())
+    if own_first:
+        tile.load("%local")
+    new = kernel.op("spirv.ISub %local, %one : i32")
+    part = tile.part(tile.neighbour())
+    read = kernel.op(f'spirv.Load "Workgroup" {part} {SHARED} : i32')
+    kernel.store(tile.out, read)
+    if not own_first:
+        tile.load("%local")
+    tile.store("%local", new)
+    checks = Checks.all()
+    kernel.run((1, 1, 1), checks=checks, **TWO)
+    (finding,) = [f for f in checks.report if f.rule == "RACE-01"]
+    assert f"{read} = spirv.Load" in finding.notes[0], str(finding)

@@ -368,3 +368,21 @@ def test_unused_undefined_values_are_not_findings(kernel: Any, clean: Any) -> No
     first = kernel.op(f"spirv.CompositeExtract {vector}[0 : i32] : vector<2xi32>")
     out(kernel, kernel.op(f"spirv.Select {both}, {undefined}, {first} : i1, i32"))
     clean(kernel)
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_an_exchange_initializes(kernel: Any, used: bool) -> None:
+    """What an exchange writes is defined; what it reads may be undefined, and is if it is used."""
+    type, part = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>", "!spirv.ptr<i32, Workgroup>"
+    kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")
+    out = kernel.buffer("i32", np.zeros(64, np.int32))
+    tile = kernel.op(f"spirv.mlir.addressof @tile : {type}")
+    pointer = kernel.op(f"spirv.AccessChain {tile}[%local] : {type}, i32 -> {part}")
+    old = kernel.op(f"spirv.AtomicExchange <Workgroup> <Relaxed> {pointer}, %local : {part}")
+    new = kernel.op(f"spirv.AtomicIAdd <Workgroup> <Relaxed> {pointer}, %one : {part}")
+    kernel.store(out, old if used else new)
+    checks = Checks.all()
+    kernel.run((1, 1, 1), local=(64, 1, 1), checks=checks)
+    assert bool([f for f in checks.report if f.rule.startswith("UNDEF")]) == used, str(
+        checks.report
+    )

@@ -1,0 +1,124 @@
+"""Instructions outside of functions are carried whole, or refused by name: none vanishes."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from xdsl.printer import Printer
+
+from xdsl_spirv.grammar import grammar
+from xdsl_spirv.interpreter.batch import Geometry
+from xdsl_spirv.interpreter.context import Context
+from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.spirv.module import find_entry, workgroup_size
+from xdsl_spirv.interpreter.spirv.specialization import specialize
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.decode.globals import READ_BY_OTHERS
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
+from xdsl_spirv.serialization.raw import binary
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.serialization.text.assembler import assemble
+
+MODULE = """
+OpCapability Shader
+CAPABILITY
+OpMemoryModel Logical GLSL450
+BEHIND_MODEL
+OpEntryPoint GLCompute %main "main"
+OpExecutionMode %main LocalSize 1 1 1
+ANNOTATION
+%void = OpTypeVoid
+%fn = OpTypeFunction %void
+%u32 = OpTypeInt 32 0
+%v3 = OpTypeVector %u32 3
+%four = OpConstant %u32 4
+DECLARATION
+%main = OpFunction %void None %fn
+%entry = OpLabel
+OpReturn
+OpFunctionEnd
+"""
+
+
+def module(**parts: str) -> bytes:
+    text = MODULE
+    for name in ("CAPABILITY", "BEHIND_MODEL", "ANNOTATION", "DECLARATION"):
+        text = text.replace(name, parts.get(name.lower(), ""))
+    return assemble(text).encode()
+
+
+def opcodes(data: bytes) -> list[str]:
+    return [i.name for i in binary.decode(data)]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        (
+            "OpSamplerImageAddressingModeNV",
+            {
+                "capability": "OpCapability BindlessTextureNV",
+                "behind_model": "OpSamplerImageAddressingModeNV 64",
+            },
+        ),
+        (
+            "OpConstantCompositeReplicateEXT",
+            {
+                "capability": "OpCapability ReplicatedCompositesEXT",
+                "annotation": "OpDecorate %size BuiltIn WorkgroupSize",
+                "declaration": "%size = OpConstantCompositeReplicateEXT %v3 %four",
+            },
+        ),
+        ("OpConstantComposite", {
+            "annotation": "OpDecorate %size BuiltIn WorkgroupSize",
+            "declaration": "%size = OpConstantComposite %v3 %four %four %four",
+        }),
+    ],
+)  # fmt: skip
+def test_an_instruction_is_carried(name: str, parts: dict[str, str]):
+    data = module(**parts)
+    decoded = decode(data)
+    assert name in opcodes(encode(decoded))
+    # Its text is a module, too.
+    text = StringIO()
+    Printer(stream=text).print_op(decoded)
+    assert encode(find_module(parse_text(text.getvalue()))) == encode(decoded)
+
+
+def test_a_replicated_constant_is_a_workgroup_size():
+    decoded = decode(
+        module(
+            capability="OpCapability ReplicatedCompositesEXT",
+            annotation="OpDecorate %size BuiltIn WorkgroupSize",
+            declaration="%size = OpConstantCompositeReplicateEXT %v3 %four",
+        )
+    )
+    context = Context(decoded, Options(), Geometry((0, 0, 0), (1, 1, 1), 1))
+    specialize(context, {})
+    assert workgroup_size(context, find_entry(decoded, "main")) == (4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in grammar().instruction_names if "GraphARM" in n and not n.startswith("OpType")]
+    + ["OpGraphEntryPointARM", "OpTypeStructContinuedINTEL"],
+)
+def test_an_instruction_is_refused_by_name(name: str):
+    entry = grammar().instruction(name)
+    assert not name.startswith(READ_BY_OTHERS) or name.endswith("ContinuedINTEL")
+    words = [*([5] if entry.has_result_type else []), *([60] if entry.has_result else [])]
+    data = bytearray(module())
+    body = [5] * len([o for o in entry.inputs if o.quantifier == ""]) + [0]
+    row = [(1 + len(words) + len(body)) << 16 | entry.opcode, *words, *body]
+    at = data.index(assemble_row("OpFunction"))
+    data[at:at] = b"".join(w.to_bytes(4, "little") for w in row)
+    with pytest.raises(SPIRVDecodeError, match=f"{name}"):
+        decode(bytes(data))
+
+
+def assemble_row(name: str) -> bytes:
+    """The first word of an OpFunction."""
+    return (5 << 16 | grammar().instruction(name).opcode).to_bytes(4, "little")
