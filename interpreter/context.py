@@ -39,7 +39,7 @@ from xdsl_spirv.interpreter.budget import Budget
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
 from xdsl_spirv.interpreter.memories import Memories, null_pointer
-from xdsl_spirv.interpreter.numbers import scalar_dtype
+from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.options import Debugger, Options
 from xdsl_spirv.interpreter.pointers import written_variables
 
@@ -66,6 +66,10 @@ class Observer(Protocol):
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
         """A batch of a chunk runs, perhaps after batches of others."""
+        ...
+
+    def released(self, op: Operation, lanes: Array) -> None:
+        """Invocations waited in a loop, by this read, until another workgroup wrote."""
         ...
 
 

@@ -96,6 +96,10 @@ class Turn:
         self.batch = batch
         self.stopped = stopped
         self.reason: object = None
+        self.repeats = False
+        """Whether its loop goes on as it is unless somebody else writes."""
+        self.others_ran = False
+        """Whether others of its workgroups have run since it was last seen to wait."""
 
     @property
     def watch(self) -> Watch | None:
@@ -172,19 +176,37 @@ class Turns:
     def _go(self, turn: Turn) -> bool:
         """Run a batch until it ends or stops; whether it got further."""
         batch = turn.batch if turn.stopped is None else turn.stopped.resume()
+        watch = turn.watch if turn.repeats and not turn.others_ran else None
+        lanes = None if watch is None or turn.stopped is None else turn.stopped.here()
         if self.context.checker is not None:
             self.context.checker.resume(turn.chunk, batch)
+            for other in self.turns if batch.apart else ():
+                if other is not turn and other.chunk is turn.chunk:
+                    other.others_ran |= bool((other.workgroups() & turn.workgroups()).any())
         try:
             self.code(batch, self.arguments)
         except Suspended as suspended:
             self.context.waited = True
             turn.batch, turn.reason = batch, suspended.reason
+            turn.repeats, turn.others_ran = suspended.repeats, False
+            if not suspended.idle:
+                self._released(watch, lanes)
             turn.stopped = Stopped(batch, suspended)
             parted = turn.watch is not None and self._part_one(turn, GROUPS)
             self.open_end |= not suspended.repeats
             return bool(parted or (suspended.repeats and not suspended.idle))
         self.turns.remove(turn)
+        self._released(watch, lanes)
         return True
+
+    def _released(self, watch: Watch | None, lanes: Array | None) -> None:
+        """Tell the checker who no longer waits though nobody of the same workgroups has run."""
+        checker = self.context.checker
+        if checker is None or watch is None or lanes is None or not watch.decisive.for_workgroups():
+            return
+        read = next((value.owner for value in watch.pointers), watch.op)
+        if isinstance(read, Operation) and self.context.geometry.workgroups > 1:
+            checker.released(read, lanes)
 
     # Parting batches.
 

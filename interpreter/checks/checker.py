@@ -47,6 +47,18 @@ class Checker(Findings):
         self.batch = batch
         self.existing = batch.existing
 
+    def released(self, op: Operation, lanes: Array) -> None:
+        """PROGRESS-01: invocations waited by this read until another workgroup wrote."""
+        self.find(
+            "PROGRESS-01",
+            op,
+            "a workgroup waits in a loop, by this read, until another workgroup writes: Vulkan "
+            "promises no progress of one workgroup while another one waits",
+            where=lanes,
+            remedy="continue in a second launch, or allow the rule where every device that the "
+            "kernel is for runs workgroups fairly",
+        )
+
     def start(self, batch: Batch) -> None:
         """A new chunk of workgroups."""
         if self.context.waited:

@@ -6,7 +6,8 @@ makes what it writes available or makes visible what it reads; barriers and atom
 all that lies before or behind them. GLSL450 has no such words, so it is read as the SPIR-V upgrade
 pass of SPIRV-Tools reads it: Workgroup memory and what is Coherent or Volatile is made available
 and visible by each access. Buffers without those decorations are kept by a barrier for its
-workgroup only. OpenCL's memory is coherent throughout.
+workgroup only. A fence directly before a control barrier orders what it names on both sides.
+OpenCL's memory is coherent throughout.
 
 Device and QueueFamily are one scope here: a launch is in one queue.
 """
@@ -18,10 +19,12 @@ from typing import Any
 
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import Pure
 
 from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.enums import (
     Decoration,
@@ -247,13 +250,36 @@ class MemoryModel:
             visible *= bool(flags & MemorySemantics.MakeVisible)
         elif self.glsl:
             available = visible = min(level, SAME_WORKGROUP)
-        return Semantics(
+        own = Semantics(
             release=storage if flags & _RELEASING else 0,
             acquire=storage if flags & _ACQUIRING else 0,
             available=available if flags & _RELEASING else SAME_INVOCATION,
             visible=visible if flags & _ACQUIRING else SAME_INVOCATION,
             scope=level,
         )
+        return self._with_fences(op, own) if self.glsl and isinstance(op, ControlBarrierOp) else own
+
+    def _with_fences(self, op: Operation, own: Semantics) -> Semantics:
+        """
+        GLSL450: `memoryBarrierBuffer(); barrier();` orders buffers as one instruction would.
+
+        The fences directly before a control barrier count for both sides: where they stand, an
+        invocation has fenced before any other goes on. They make nothing available or visible.
+        """
+        before = op.prev_op
+        while before is not None and (
+            before.has_trait(Pure) or isinstance(before, MemoryBarrierOp)
+        ):
+            if isinstance(before, MemoryBarrierOp):
+                fence = self.semantics(before)
+                own = replace(
+                    own,
+                    release=own.release | fence.release,
+                    acquire=own.acquire | fence.acquire,
+                    scope=max(own.scope, min(fence.scope, SAME_WORKGROUP)),
+                )
+            before = before.prev_op
+        return own
 
 
 def weakest_store(model: MemoryModel, storage: int) -> int:

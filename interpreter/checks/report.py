@@ -19,6 +19,7 @@ CHECKS: dict[str, str] = {
     "alignment": "addresses and strides that are not aligned as the access requires",
     "overlap": "lanes or rows that write one address in one instruction with different values",
     "barriers": "barriers that not all invocations of their scope reach together",
+    "progress": "loops that end only if another workgroup goes on, which Vulkan does not promise",
     "races": "conflicting accesses that nothing orders",
     "permute": "results that depend on the order in which invocations run",
     "choices": "results that depend on an implementation's choice",
@@ -34,6 +35,7 @@ FAMILIES = {
     "ALIGN": "alignment",
     "OVERLAP": "overlap",
     "BARRIER": "barriers",
+    "PROGRESS": "progress",
     "SCHED": "permute",
     "CHOICE": "choices",
 }
@@ -256,6 +258,7 @@ class Checks:
     alignment: bool = False
     overlap: bool = False
     barriers: bool = False
+    progress: bool = False
     races: bool = False
     permute: bool = False
     choices: bool = False

@@ -50,6 +50,7 @@ class Kernel:
         self.buffers: list[tuple[str, str, Array]] = []
         self.body: list[str] = []
         self.globals: list[str] = []
+        self.models = "Logical Vulkan"
         self.functions: list[str] = []
         self.intended: set[str] | None = set()
         self._next = 0
@@ -132,7 +133,7 @@ class Kernel:
         sizes = ", ".join(map(str, local))
         return "\n".join(
             [
-                "spirv.module Logical Vulkan {",
+                f"spirv.module {self.models} {{",
                 *self.globals,
                 *variables,
                 *self.functions,

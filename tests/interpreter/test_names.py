@@ -97,9 +97,7 @@ def test_an_instruction_that_does_not_take_its_operands() -> None:
     text = KERNEL.replace("%zero = ", "%bool = OpTypeBool\n%zero = ", 1)
     text = text.replace("%sum =", f"%less = OpULessThan %bool %i %two\n{wrong}\n%sum =")
     module = decode(assemble(text).encode())
-    with pytest.raises(
-        InterpreterError, match=r"OpBitwiseAnd is not supported with .*i1, i1"
-    ):
+    with pytest.raises(InterpreterError, match=r"OpBitwiseAnd is not supported with .*i1, i1"):
         dispatch(module, "k.main", (1, 1, 1), {(0, 0): np.zeros(8, np.uint32)})
 
 

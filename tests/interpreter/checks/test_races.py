@@ -341,3 +341,31 @@ def test_a_report_names_the_read_of_the_other_invocation(
     kernel.run((1, 1, 1), checks=checks, **TWO)
     (finding,) = [f for f in checks.report if f.rule == "RACE-01"]
     assert f"{read} = spirv.Load" in finding.notes[0], str(finding)
+
+
+FENCE = "spirv.MemoryBarrier <Device>, <AcquireRelease|UniformMemory>"
+PLAIN = barrier("AcquireRelease|WorkgroupMemory")
+ORDERS = {
+    "fence, barrier": ([FENCE, PLAIN], True),
+    "two fences, barrier": ([FENCE, "spirv.MemoryBarrier <Device>, <None>", PLAIN], True),
+    "barrier": ([PLAIN], False),
+    "barrier, fence": ([PLAIN, FENCE], False),
+    "fence of other memory": (["spirv.MemoryBarrier <Device>, <WorkgroupMemory>", PLAIN], False),
+}
+
+
+@pytest.mark.parametrize("glsl", [True, False])
+@pytest.mark.parametrize("name", ORDERS)
+def test_a_fence_before_a_barrier(kernel: Any, name: str, glsl: bool) -> None:
+    """Under GLSL450 it orders buffers as the barrier orders what it names itself."""
+    lines, ordered = ORDERS[name]
+    buffer = kernel.buffer("i32", np.zeros(64, np.int32))
+    out = kernel.buffer("i32", np.zeros(64, np.int32))
+    kernel.models = "Logical GLSL450" if glsl else "Logical Vulkan"
+    kernel.store(buffer, "%id")
+    for line in lines:
+        kernel(line)
+    kernel.store(out, kernel.load(buffer, kernel.op("spirv.BitwiseXor %id, %one : i32")))
+    checks = Checks.of("races")
+    kernel.run((1, 1, 1), checks=checks, **TWO)
+    assert (not list(checks.report)) == (ordered and glsl), str(checks.report)
