@@ -51,7 +51,7 @@ def module(**parts: str) -> bytes:
 
 
 def opcodes(data: bytes) -> list[str]:
-    return [i.name for i in binary.decode(data)]
+    return [i.name or "" for i in binary.decode(data)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,367 @@
+"""
+Amber scripts of compute pipelines, as Khronos' conformance tests and Amber's own tests have them.
+
+`parse` reads the part of the language that such scripts use: shaders, buffers, structs, pipelines,
+runs and expectations. Whatever else a script says is `Unsupported`, by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SCALARS = {
+    **{f"{sign}int{bits}": f"{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16)},
+    **{f"{sign}int{bits}": f"{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (32, 64)},
+    **{"float16": "f2", "float": "f4", "double": "f8"},
+}
+VECTOR = re.compile(r"vec([234])<(\w+)>")
+MATRIX = re.compile(r"mat([234])x([234])<(\w+)>")
+IGNORED = ("DEVICE_FEATURE", "DEVICE_EXTENSION", "INSTANCE_EXTENSION", "SET", "DEVICE_PROPERTY")
+COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
+
+class Unsupported(Exception):
+    """A part of the language that is not read."""
+
+
+@dataclass
+class Format:
+    """The scalars of a type: offset and dtype of each; its size with padding, its alignment."""
+
+    leaves: list[tuple[int, str]]
+    size: int
+    align: int
+
+    def stepped(self) -> int:
+        """The bytes from one element to the next."""
+        return -(-self.size // self.align) * self.align
+
+
+@dataclass
+class Buffer:
+    name: str
+    format: Format
+    data: Array
+    """Its bytes."""
+
+
+@dataclass
+class Shader:
+    language: str
+    text: str
+    target_env: str | None
+
+
+@dataclass
+class Pipeline:
+    shader: str = ""
+    entry: str = "main"
+    constants: dict[int, int | float] = field(default_factory=dict[int, "int | float"])
+    bound: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
+    push: str | None = None
+    subgroup_size: int | None = None
+
+
+@dataclass
+class Run:
+    pipeline: str
+    grid: tuple[int, int, int]
+
+
+@dataclass
+class Expectation:
+    """Values of a buffer from a byte on, or another buffer that it is compared with."""
+
+    buffer: str
+    comparator: str
+    offset: int = 0
+    values: Sequence[str] = ()
+    other: str | None = None
+    tolerance: tuple[float, bool] | None = None
+    """How far values may be off, and whether in per cent."""
+    line: int = 0
+
+
+@dataclass
+class Script:
+    shaders: dict[str, Shader] = field(default_factory=dict[str, Shader])
+    buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+    pipelines: dict[str, Pipeline] = field(default_factory=dict[str, Pipeline])
+    commands: list[Run | Expectation] = field(default_factory=list["Run | Expectation"])
+
+
+def parse(text: str) -> Script:
+    """Reads a script. Raises `Unsupported`."""
+    return _Parser(text).parse()
+
+
+def number(text: str) -> int | float:
+    """A literal of a script."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise Unsupported(f"the number {text}") from None
+
+
+class _Parser:
+    def __init__(self, text: str):
+        self.lines = list(enumerate(text.splitlines(), 1))
+        self.at = 0
+        self.script = Script()
+        self.structs: dict[str, list[tuple[str, int]]] = {}
+
+    def _next(self) -> tuple[int, list[str]] | None:
+        """The words of the next line that has any; lines that go on are joined."""
+        while self.at < len(self.lines):
+            line, text = self.lines[self.at]
+            self.at += 1
+            while text.rstrip().endswith("\\") and self.at < len(self.lines):
+                text = text.rstrip()[:-1] + self.lines[self.at][1]
+                self.at += 1
+            words = text.partition("#")[0].split()
+            if words:
+                return line, words
+        return None
+
+    def _block(self) -> Iterator[tuple[int, list[str]]]:
+        """The lines up to END."""
+        while (row := self._next()) is not None and row[1] != ["END"]:
+            yield row
+
+    def parse(self) -> Script:
+        while (row := self._next()) is not None:
+            self._command(*row)
+        return self.script
+
+    def _command(self, line: int, words: list[str]) -> None:
+        match words:
+            case ["SHADER", "compute", name, language, *rest]:
+                self._shader(name, language, rest)
+            case ["SHADER", stage, *_]:
+                raise Unsupported(f"a {stage} shader")
+            case ["STRUCT", name]:
+                self.structs[name] = [self._member(row) for _, row in self._block()]
+            case ["BUFFER", name, *rest]:
+                self._buffer(name, rest)
+            case ["PIPELINE", "compute", name]:
+                self._pipeline(name)
+            case ["RUN", *rest]:
+                if rest[0] == "TIMED_EXECUTION":
+                    rest = rest[1:]
+                if len(rest) != 4:
+                    raise Unsupported(f"RUN {' '.join(rest[1:])}")
+                x, y, z = (int(n) for n in rest[1:])
+                self.script.commands.append(Run(rest[0], (x, y, z)))
+            case ["EXPECT", *rest]:
+                self.script.commands.append(self._expectation(rest, line))
+            case ["REPEAT", count]:
+                start = len(self.script.commands)
+                for row in self._block():
+                    self._command(*row)
+                self.script.commands[start:] *= int(count)
+            case [word, *_] if word in IGNORED:
+                pass
+            case [word, *rest]:
+                raise Unsupported(f"{word} {' '.join(rest[:1])}".strip())
+            case _:
+                pass
+
+    def _shader(self, name: str, language: str, rest: list[str]) -> None:
+        body: list[str] = []
+        while self.lines[self.at][1].strip() != "END":
+            body.append(self.lines[self.at][1])
+            self.at += 1
+        self.at += 1
+        target = rest[1].strip('"') if rest[:1] == ["TARGET_ENV"] else None
+        self.script.shaders[name] = Shader(language, "\n".join(body) + "\n", target)
+
+    # Types and buffers.
+
+    @staticmethod
+    def _member(words: list[str]) -> tuple[str, int]:
+        match = re.fullmatch(r"\w+(?:\[(\d+)\])?", words[1])
+        if match is None or len(words) > 2:
+            raise Unsupported(f"the member {' '.join(words)}")
+        return words[0], int(match[1] or 0)
+
+    def _format(self, name: str, layout: str) -> Format:
+        if name in SCALARS:
+            size = int(SCALARS[name][1])
+            return Format([(0, SCALARS[name])], size, size)
+        if (match := VECTOR.fullmatch(name)) and match[2] in SCALARS:
+            dtype, count = SCALARS[match[2]], int(match[1])
+            size = int(dtype[1])
+            leaves = [(size * n, dtype) for n in range(count)]
+            return Format(leaves, size * count, size * (4 if count == 3 else count))
+        if match := MATRIX.fullmatch(name):
+            column = self._format(f"vec{match[2]}<{match[3]}>", layout)
+            return self._array(column, int(match[1]), layout)
+        if name not in self.structs:
+            raise Unsupported(f"the type {name}")
+        leaves, at, align = list[tuple[int, str]](), 0, 16 if layout == "STD140" else 1
+        for member, count in self.structs[name]:
+            format = self._format(member, layout)
+            if count:
+                format = self._array(format, count, layout)
+            at = -(-at // format.align) * format.align
+            leaves += [(at + offset, dtype) for offset, dtype in format.leaves]
+            at += format.stepped() if member in self.structs else format.size
+            align = max(align, format.align)
+        return Format(leaves, -(-at // align) * align, align)
+
+    @staticmethod
+    def _array(element: Format, count: int, layout: str) -> Format:
+        align = max(element.align, 16) if layout == "STD140" else element.align
+        step = -(-element.size // align) * align
+        leaves = [(step * n + at, dtype) for n in range(count) for at, dtype in element.leaves]
+        return Format(leaves, step * count, align)
+
+    def _buffer(self, name: str, words: list[str]) -> None:
+        if words[:1] != ["DATA_TYPE"]:
+            raise Unsupported(f"BUFFER {words[0] if words else ''}")
+        layout = next((w for w in words if w in ("STD140", "STD430")), "STD430")
+        format = self._format(words[1], layout)
+        rest = [w for w in words[2:] if w != layout]
+        if layout == "STD140":
+            format.align = max(format.align, 16)
+        match rest:
+            case ["DATA", *values]:
+                while "END" not in values:
+                    row = self._next()
+                    values += ["END"] if row is None else row[1]
+                data = [number(v) for v in values[: values.index("END")]]
+            case ["SIZE", count, "FILL", value]:
+                data = [number(value)] * (int(count) * len(format.leaves))
+            case ["SIZE", count, "SERIES_FROM", start, "INC_BY", step]:
+                first, add = number(start), number(step)
+                data = [first + add * n for n in range(int(count) * len(format.leaves))]
+            case _:
+                raise Unsupported(f"BUFFER {' '.join(rest[:1])}".strip())
+        elements = -(-len(data) // len(format.leaves))
+        buffer = Buffer(name, format, np.zeros(elements * format.stepped(), np.uint8))
+        for (at, dtype), value in zip(_places(format, 0), data, strict=False):
+            buffer.data[at : at + int(dtype[1])] = _bytes(value, dtype)
+        self.script.buffers[name] = buffer
+
+    # Pipelines and expectations.
+
+    def _pipeline(self, name: str) -> None:
+        pipeline = self.script.pipelines[name] = Pipeline()
+        depth = 0
+        while (row := self._next()) is not None:
+            match row[1]:
+                case ["END"] if not depth:
+                    return
+                case ["END"]:
+                    depth -= 1
+                case ["ATTACH", shader, *rest]:
+                    self._attach(pipeline, shader, rest)
+                case ["BIND", "BUFFER", buffer, "AS", "push_constant"]:
+                    pipeline.push = buffer
+                case [
+                    "BIND", "BUFFER", buffer, "AS", "storage" | "uniform",
+                    "DESCRIPTOR_SET", s, "BINDING", b,
+                ]:  # fmt: skip
+                    pipeline.bound[int(s), int(b)] = buffer
+                case ["SUBGROUP" | "COMPILE_OPTIONS", *_]:
+                    depth += 1
+                case ["FULLY_POPULATED" | "VARYING_SIZE", *_]:
+                    pass
+                case ["REQUIRED_SIZE", size] if size.isdigit():
+                    pipeline.subgroup_size = int(size)
+                case words if not depth:
+                    raise Unsupported(" ".join(words[:4:3] if len(words) > 3 else words[:1]))
+                case _:
+                    pass
+
+    @staticmethod
+    def _attach(pipeline: Pipeline, shader: str, rest: list[str]) -> None:
+        pipeline.shader = shader
+        while rest:
+            match rest:
+                case ["ENTRY_POINT", entry, *rest]:
+                    pipeline.entry = entry
+                case ["SPECIALIZE", id, "AS", kind, value, *rest]:
+                    given = number(value)
+                    pipeline.constants[int(id)] = float(given) if "float" in kind else given
+                case [word, *_]:
+                    raise Unsupported(f"ATTACH {word}")
+                case _:
+                    pass
+
+    @staticmethod
+    def _expectation(words: list[str], line: int) -> Expectation:
+        match words:
+            case [buffer, "EQ_BUFFER", other]:
+                return Expectation(buffer, "EQ", other=other, line=line)
+            case [buffer, "IDX", at, "TOLERANCE", bound, "EQ", *values]:
+                percent = bound.endswith("%")
+                tolerance = float(bound.rstrip("%")), percent
+                return Expectation(buffer, "EQ", int(at), values, None, tolerance, line)
+            case [buffer, "IDX", at, comparator, *values] if comparator in COMPARATORS:
+                return Expectation(buffer, comparator, int(at), values, line=line)
+            case [_, *rest]:
+                raise Unsupported(f"EXPECT {rest[0] if rest else ''}")
+            case _:
+                raise Unsupported("EXPECT")
+
+
+def _places(format: Format, start: int) -> Iterator[tuple[int, str]]:
+    """Where the scalars of an array lie, and their dtypes, without an end."""
+    base = start
+    for number_, (at, dtype) in enumerate(cycle(format.leaves)):
+        if number_ and number_ % len(format.leaves) == 0:
+            base += format.stepped()
+        yield base + at, dtype
+
+
+def _bytes(value: float, dtype: str) -> Array:
+    scalar = np.dtype(f"<{dtype}")
+    if scalar.kind in "iu" and isinstance(value, int):
+        value &= (1 << 8 * scalar.itemsize) - 1
+        scalar = np.dtype(f"<u{scalar.itemsize}")
+    return np.array([value]).astype(scalar).view(np.uint8)
+
+
+def failures(script: Script, expectation: Expectation) -> Iterator[str]:
+    """What of a buffer is not as expected."""
+    buffer = script.buffers[expectation.buffer]
+    if expectation.other is not None:
+        if not np.array_equal(buffer.data, script.buffers[expectation.other].data):
+            yield f"line {expectation.line}: {buffer.name} differs from {expectation.other}"
+        return
+    compare = COMPARATORS[expectation.comparator]
+    values = map(number, expectation.values)
+    for (at, dtype), value in zip(_places(buffer.format, expectation.offset), values, strict=False):
+        found = buffer.data[at : at + int(dtype[1])].view(f"<{dtype}")
+        wanted = _bytes(value, dtype).view(f"<{dtype}")
+        if expectation.tolerance is not None:
+            bound, percent = expectation.tolerance
+            limit = abs(float(wanted[0])) * bound / 100 if percent else bound
+            right = abs(float(found[0]) - float(wanted[0])) <= limit
+        else:
+            right = bool(compare(found, wanted).all())
+        if not right:
+            yield (
+                f"line {expectation.line}: {buffer.name} at byte {at} is {found[0]}, "
+                f"not {expectation.comparator} {wanted[0]}"
+            )
