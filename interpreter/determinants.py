@@ -1,5 +1,6 @@
 """
-Determinants and inverses by cofactors, in the operands' own type.
+Determinants and inverses by cofactors, in the operands' own type; of binary16 in binary32, as
+Khronos' conformance tests want them within a unit in the last place.
 
 Drivers compute them so (Mesa's `vtn_glsl450.c`), with multiplications and additions alone: the
 determinant of a singular matrix of small integers is exactly 0. By LU decomposition it is not.
@@ -9,11 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.numbers import F16, F32, Array
 
 
 def determinant(a: Array) -> Array:
     """The determinants (...) of matrices (..., n, n), n from 1 to 4."""
+    if a.dtype == F16:
+        return determinant(a.astype(F32)).astype(F16)
     size = a.shape[-1]
     if size == 1:
         return a[..., 0, 0]
@@ -31,6 +34,8 @@ def determinant(a: Array) -> Array:
 
 def inverse(a: Array) -> Array:
     """The inverses (..., n, n) of matrices; NaN where the determinant is 0."""
+    if a.dtype == F16:
+        return inverse(a.astype(F32)).astype(F16)
     size = a.shape[-1]
     whole = determinant(a)
     adjugate = np.empty_like(a)
@@ -38,7 +43,8 @@ def inverse(a: Array) -> Array:
         for column in range(size):
             cofactor = _minor(a, column, row)
             adjugate[..., row, column] = -cofactor if (row + column) % 2 else cofactor
-    factor = np.where(whole == 0, np.nan, 1 / whole).astype(a.dtype)
+    with np.errstate(divide="ignore"):
+        factor = np.where(whole == 0, np.nan, 1 / whole).astype(a.dtype)
     return adjugate * factor[..., None, None]
 
 

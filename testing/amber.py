@@ -25,6 +25,8 @@ SCALARS = {
 VECTOR = re.compile(r"vec([234])<(\w+)>")
 MATRIX = re.compile(r"mat([234])x([234])<(\w+)>")
 IGNORED = ("DEVICE_FEATURE", "DEVICE_EXTENSION", "INSTANCE_EXTENSION", "SET", "DEVICE_PROPERTY")
+EPSILON = 1e-6
+"""How far floats may be off that are to be equal, in per cent."""
 COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -349,13 +351,15 @@ def failures(script: Script, expectation: Expectation) -> Iterator[str]:
         if not np.array_equal(buffer.data, script.buffers[expectation.other].data):
             yield f"line {expectation.line}: {buffer.name} differs from {expectation.other}"
         return
-    compare = COMPARATORS[expectation.comparator]
+    compare, tolerance = COMPARATORS[expectation.comparator], expectation.tolerance
     values = map(number, expectation.values)
     for (at, dtype), value in zip(_places(buffer.format, expectation.offset), values, strict=False):
         found = buffer.data[at : at + int(dtype[1])].view(f"<{dtype}")
         wanted = _bytes(value, dtype).view(f"<{dtype}")
-        if expectation.tolerance is not None:
-            bound, percent = expectation.tolerance
+        if tolerance is None and expectation.comparator == "EQ" and dtype[0] == "f":
+            tolerance = EPSILON, True
+        if tolerance is not None:
+            bound, percent = tolerance
             limit = abs(float(wanted[0])) * bound / 100 if percent else bound
             right = abs(float(found[0]) - float(wanted[0])) <= limit
         else:
