@@ -341,6 +341,9 @@ def _bytes(value: float, dtype: str) -> Array:
     if scalar.kind in "iu" and isinstance(value, int):
         value &= (1 << 8 * scalar.itemsize) - 1
         scalar = np.dtype(f"<u{scalar.itemsize}")
+    if scalar == np.float16:
+        # Amber cuts the mantissa off.
+        value = (np.array([value], np.float32).view(np.uint32) & 0xFFFFE000).view(np.float32)[0]
     return np.array([value]).astype(scalar).view(np.uint8)
 
 
