@@ -257,8 +257,9 @@ def page() -> str:
         f"Of {total} core instructions, {len(compute)} have an operation "
         f"({', '.join(f'{n} {who}' for who, n in counts.most_common())}); with them {sets}. "
         f"{len(FORMS)} are said in another form. The other "
-        f"{sum(map(len, left_out().values()))} are read, carried and written as they are, but for those of graphs, instructions that "
-        "continue another one, and conditional sections: a module that has these is refused.",
+        f"{sum(map(len, left_out().values()))} are read, carried and written as they are, but "
+        "for those of graphs, instructions that continue another one, and conditional sections: a "
+        "module that has these is refused.",
         "",
         "## Left out",
         "",
