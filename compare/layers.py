@@ -143,11 +143,11 @@ def compare_layers(
         tolerance = carried.through(op)
         for position, (name, truth) in enumerate(zip(names, expected, strict=True)):
             shaped = results[name].reshape(truth.shape)
-            yield _compared(number, layer, name, shaped, truth, op, read, position)
+            yield _compare_layer(number, layer, name, shaped, truth, op, read, position)
             own = (theirs or {}).get((number, position))
             if own is not None and own[1].shape == truth.shape and own[1].dtype == truth.dtype:
-                interval = partial(_allowed, op, read, truth, position)
-                yield _beside(number, layer, name, truth, own, tolerance, interval)
+                interval = partial(_allowed_error, op, read, truth, position)
+                yield _compare_tensor(number, layer, name, truth, own, tolerance, interval)
                 # The next layers start from onnxruntime's value, so that no error is carried along.
                 carried.known(op.outputs[position])
                 # In the same order in memory: sums of numpy's depend on it.
@@ -202,7 +202,7 @@ COARSE = 2.0**-8
 """Part of the largest element: what a node that computes something else is surely off by."""
 
 
-def _beside(
+def _compare_tensor(
     number: int,
     layer: Layer,
     name: str,
@@ -290,7 +290,7 @@ def _results(machine: Host, function: FuncOp, env: dict[SSAValue, Any]) -> Gener
             yield op, operands, [np.asarray(result) for result in results]
 
 
-def _compared(
+def _compare_layer(
     number: int,
     layer: Layer,
     name: str,
@@ -300,7 +300,7 @@ def _compared(
     read: list[Array],
     position: int,
 ) -> LayerComparison:
-    allowed = _allowed(op, read, truth, position)
+    allowed = _allowed_error(op, read, truth, position)
     how = "interval"
     if allowed is None:
         how = "estimate"
@@ -321,15 +321,17 @@ def _compared(
     )
 
 
-def _allowed(op: DispatchOp, read: list[Array], truth: Array, position: int) -> Array | None:
+def _allowed_error(op: DispatchOp, read: list[Array], truth: Array, position: int) -> Array | None:
     """Allowed error of each element by interval arithmetic; None if it has no answer."""
     try:
-        return np.asarray(tolerances(_inlined(op, position), "main", read, [truth])[0], np.float64)
+        return np.asarray(
+            tolerances(_inline_dispatch(op, position), "main", read, [truth])[0], np.float64
+        )
     except ProgramError:
         return None
 
 
-def _inlined(op: DispatchOp, position: int) -> ModuleOp:
+def _inline_dispatch(op: DispatchOp, position: int) -> ModuleOp:
     """A module whose host function computes one result of a dispatch on tensors."""
     outer = Block(arg_types=[value.type for value in op.inputs])
     copy = op.clone(dict(zip(op.inputs, outer.args, strict=True)))

@@ -151,7 +151,7 @@ def _falling(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inter
     return Interval(-x.high, -x.low, dtype)
 
 
-def _bounded(function: ScalarFunction) -> Function:
+def _widen_by_error(function: ScalarFunction) -> Function:
     """Intervals of a function: its exact image, widened by its error."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
@@ -193,7 +193,7 @@ def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> In
     return within(low, high, dtype)
 
 
-def _narrowed(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+def _narrow_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     """A float in a less precise type: rounded either way."""
     (x,) = operands
     with np.errstate(over="ignore"):
@@ -202,12 +202,12 @@ def _narrowed(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
     return Interval(np.where(same, x.low, wide.low), np.where(same, x.high, wide.high), dtype)
 
 
-def _truncated(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+def _truncate_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     (x,) = operands
     return within(x.low, x.high, dtype)
 
 
-def _unsigned(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+def _extend_unsigned(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     (x,) = operands
     beyond = 2 ** (8 * x.dtype.itemsize) if x.dtype.kind != "b" else 2
     crosses = (x.low < 0) & (x.high >= 0)
@@ -302,7 +302,7 @@ SCALARS: dict[type[Operation], Function] = {
     arith.XOrIOp: _on_bits(np.bitwise_xor),
     arith.ShLIOp: _on_bits(np.left_shift),
     arith.ShRUIOp: _on_bits(np.right_shift),
-    arith.IndexCastOp: _truncated,
+    arith.IndexCastOp: _truncate_integer,
     arith.MaximumfOp: _extreme(np.maximum),
     arith.MaxnumfOp: _extreme(np.maximum),
     arith.MaxSIOp: _extreme(np.maximum),
@@ -312,9 +312,9 @@ SCALARS: dict[type[Operation], Function] = {
     arith.NegfOp: _falling,
     arith.ExtFOp: _same,
     arith.ExtSIOp: _same,
-    arith.ExtUIOp: _unsigned,
-    arith.TruncFOp: _narrowed,
-    arith.TruncIOp: _truncated,
+    arith.ExtUIOp: _extend_unsigned,
+    arith.TruncFOp: _narrow_float,
+    arith.TruncIOp: _truncate_integer,
     arith.SIToFPOp: _to_float,
     arith.UIToFPOp: _to_float,
     arith.FPToSIOp: _to_integer,
@@ -322,6 +322,10 @@ SCALARS: dict[type[Operation], Function] = {
     arith.CmpfOp: _compare,
     arith.CmpiOp: _compare,
     arith.SelectOp: _select,
-    **{function.op: _bounded(function) for function in RECORDS if function.image is not unbounded},
+    **{
+        function.op: _widen_by_error(function)
+        for function in RECORDS
+        if function.image is not unbounded
+    },
 }
 """By exact type: interval operands to the interval of the result."""

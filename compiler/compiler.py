@@ -254,7 +254,7 @@ def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> F
     """A function of the manifest; the contents of its weights and states are added to `values`."""
     host = function.host
     dispatches = marked(host.buffers, [launch.dispatch for launch in host.launches])
-    buffers = tuple(_filled(buffer, function.values, values) for buffer in host.buffers)
+    buffers = tuple(_fill_buffer(buffer, function.values, values) for buffer in host.buffers)
     dynamic = any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in buffers)
     # Where temporaries lie is known when their sizes are.
     assigned = Assignment(buffers, 0, 0) if dynamic else assign(buffers, dispatches)
@@ -270,7 +270,7 @@ def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> F
     )
 
 
-def _filled(buffer: Buffer, given: Mapping[str, Array], values: dict[str, Array]) -> Buffer:
+def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, Array]) -> Buffer:
     """A buffer, its contents among the `values` where it is a weight or a state of several."""
     if buffer.kind not in SHARED:
         return buffer

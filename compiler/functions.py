@@ -50,7 +50,7 @@ def share_buffers(
             values.setdefault(name, value)
             if buffer.kind == "weight":
                 by_contents.setdefault(key, name)
-        shared.append(_renamed(function, new_names))
+        shared.append(_rename_buffers(function, new_names))
     return shared
 
 
@@ -78,7 +78,7 @@ def _differs(function: HostFunction, buffer: Buffer, other: Buffer) -> ProgramEr
     )
 
 
-def _renamed(function: HostFunction, names: Mapping[str, str]) -> HostFunction:
+def _rename_buffers(function: HostFunction, names: Mapping[str, str]) -> HostFunction:
     """The function with other names of buffers; two that have one name now are one."""
     host = function.host
 

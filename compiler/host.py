@@ -363,7 +363,7 @@ class _HostReader:
             PushConstant(
                 SIZE_BYTES * number,
                 "ui32",
-                written(_passed(op.kernelOperands[argument], dimension), self.sizes.name),
+                written(_passed_size(op.kernelOperands[argument], dimension), self.sizes.name),
             )
             for number, (argument, dimension) in enumerate(passed)
         )
@@ -380,7 +380,7 @@ class _HostReader:
         return x, y, z
 
 
-def _passed(operand: SSAValue, dimension: int) -> Size:
+def _passed_size(operand: SSAValue, dimension: int) -> Size:
     """The size of a dimension of a kernel's argument, or the number that the argument is."""
     if isinstance(operand.type, IndexType):
         return number(operand)

@@ -78,10 +78,10 @@ def lower_kernels(
         parts = parts_of(_functions(module), jobs)
         if len(parts) > 1 and (lowered := _in_forks(module, ctx, passes, parts)) is not None:
             return lowered
-    return _lowered(module, ctx, passes, observe)
+    return _lower_kernels(module, ctx, passes, observe)
 
 
-def _lowered(
+def _lower_kernels(
     module: ModuleOp, ctx: Context, passes: Passes, observe: Observer | None = None
 ) -> dict[str, LoweredKernel]:
     run(passes, ctx, module, observe)
@@ -236,7 +236,7 @@ def _part(
             function.detach()
             function.erase()
     before = [launch.kernel.nested_references.data[-1].data for launch in _launches(module)]
-    kernels = _lowered(module, ctx, passes)
+    kernels = _lower_kernels(module, ctx, passes)
     changed: Changed = [
         (number, launch.kernel, launch.attributes.get(NUMBERS))
         for number, (launch, name) in enumerate(zip(_launches(module), before, strict=True))

@@ -99,7 +99,7 @@ def _relies(op: Operation) -> bool:
     )
 
 
-def _considered(op: Operation) -> list[Considered]:
+def _considered_paths(op: Operation) -> list[Considered]:
     """The paths that `assign-schedule` considered for an operation."""
     entries = op.attributes.get(CONSIDERED)
     return [
@@ -111,7 +111,7 @@ def _considered(op: Operation) -> list[Considered]:
 
 def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
     body = list(dispatch.body.block.ops)
-    noted = [entry for op in body for entry in _considered(op)]
+    noted = [entry for op in body for entry in _considered_paths(op)]
     contraction = next(filter(None, map(_contraction, body)), None)
     schedule = dispatch.attributes.get(SCHEDULE)
     if contraction is not None:
@@ -138,13 +138,13 @@ def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
         schedule=str(schedule) if schedule is not None else "",
         considered=tuple(sorted(noted, key=_speed)),
         operations=_sum(_operations(op, contraction) for op in body),
-        bytes=_sum(_bytes(type) for type in _moved(dispatch)),
+        bytes=_sum(_bytes(type) for type in _moved_types(dispatch)),
         results=len(dispatch.outputs),
         ends=tuple(map(_end, dispatch.yielded, dispatch.outputs)),
     )
 
 
-def _moved(dispatch: DispatchOp) -> list[Attribute]:
+def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
     """
     The types of the values that a dispatch reads and writes.
 

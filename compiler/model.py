@@ -203,7 +203,7 @@ def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str
     values = dict(inputs) | dict(model.weights)
     function = host_function(model.module, model.function)
     arguments = [
-        _stored(values[argument_name(argument, i)], argument.type)
+        _store_array(values[argument_name(argument, i)], argument.type)
         for i, argument in enumerate(function.body.block.args)
     ]
     results = reference(model.module, arguments, model.function, options=Options())
@@ -214,7 +214,7 @@ def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str
     return outputs
 
 
-def _stored(array: Array, type: Attribute) -> Array:
+def _store_array(array: Array, type: Attribute) -> Array:
     """An array as a function holds it: elements of a type that no device has are bytes there."""
     if isinstance(type, IndexType):
         return array.astype("int64")

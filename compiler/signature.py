@@ -91,7 +91,7 @@ def argument_name(value: SSAValue, index: int) -> str:
     Arguments whose names differ in a number at the end (`%w_0`, `%w_1`), which xDSL does not keep,
     are named as xDSL prints them: `w`, `w_1`.
     """
-    noted, hint, block = _noted(value, index, NAME), value.name_hint, value.owner
+    noted, hint, block = _noted_value(value, index, NAME), value.name_hint, value.owner
     if noted or hint is None or not isinstance(block, Block):
         return noted or hint or f"arg{index}"
     namesakes = sum(argument.name_hint == hint for argument in block.args[:index])
@@ -100,7 +100,7 @@ def argument_name(value: SSAValue, index: int) -> str:
 
 def argument_type(value: SSAValue, index: int) -> str:
     """The element type that a host function's argument has outside: with a sign if it is noted."""
-    return _noted(value, index, TYPE) or _element(value.type)
+    return _noted_value(value, index, TYPE) or _element(value.type)
 
 
 def result_name(function: FuncOp, index: int) -> str:
@@ -114,7 +114,7 @@ def result_type(function: FuncOp, index: int) -> str:
     return noted or _element(function.function_type.outputs.data[index])
 
 
-def _noted(value: SSAValue, index: int, key: str) -> str | None:
+def _noted_value(value: SSAValue, index: int, key: str) -> str | None:
     block = value.owner
     function = block.parent_op() if isinstance(block, Block) else None
     return _entry(function.arg_attrs, index, key) if isinstance(function, FuncOp) else None

@@ -28,7 +28,7 @@ AtMost = tuple[Size, Size, Operation]
 def limits_of(function: FuncOp, name: Callable[[Extent], Number]) -> list[Limit]:
     """The limits of sizes that follow from a function's sizes and numbers, by their names."""
     limits: dict[tuple[Number, Number], Limit] = {}
-    for size, most, op in _needed(function):
+    for size, most, op in _needed_limits(function):
         given = [extent.value for s in (size, most) if is_dynamic(s) for extent in s.extents]
         if not all(isinstance(value, BlockArgument) for value in given):
             # A program whose sizes depend on what kernels compute is refused where it is read.
@@ -39,7 +39,7 @@ def limits_of(function: FuncOp, name: Callable[[Extent], Number]) -> list[Limit]
     return list(limits.values())
 
 
-def _needed(function: FuncOp) -> Iterator[AtMost]:
+def _needed_limits(function: FuncOp) -> Iterator[AtMost]:
     for op in function.body.block.ops:
         match op:
             case tensor.ExtractSliceOp():

@@ -53,7 +53,7 @@ def refuse_branches(function: FuncOp) -> None:
         )
 
 
-def _noted(function: FuncOp, index: int, key: str) -> Attribute | None:
+def _noted_attribute(function: FuncOp, index: int, key: str) -> Attribute | None:
     entries = function.arg_attrs.data if function.arg_attrs else ()
     return entries[index].data.get(key) if index < len(entries) else None
 
@@ -63,7 +63,7 @@ def first_value_of(function: FuncOp, index: int) -> Attribute | None:
     Returns the value of an argument in the first run if no caller gives it; None for one that
     callers give.
     """
-    return _noted(function, index, VALUE)
+    return _noted_attribute(function, index, VALUE)
 
 
 def value_of(function: FuncOp, index: int) -> Attribute | None:
@@ -73,7 +73,7 @@ def value_of(function: FuncOp, index: int) -> Attribute | None:
 
 def state_of(function: FuncOp, index: int) -> int | None:
     """The number of the result that is an argument's value in the next run; None of no state."""
-    number = _noted(function, index, STATE)
+    number = _noted_attribute(function, index, STATE)
     return number.value.data if isinstance(number, IntegerAttr) else None
 
 

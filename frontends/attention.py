@@ -97,8 +97,8 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
     if scores.scale != 1:
         products = b.elementwise(lambda s, x: x * scores.scale, products)
     products = b.convert(products, scores.element)
-    capped = _capped(b, products, scores.softcap)
-    masked = _masked(b, capped, scores)
+    capped = _cap_scores(b, products, scores.softcap)
+    masked = _mask_scores(b, capped, scores)
     probabilities = b.convert(_softmax(b, masked, scores), q.element)
     result = b.contract(
         probabilities,
@@ -123,13 +123,13 @@ def _by_heads(b: TensorBuilder, mask: Tensor, split: Sequence[Size]) -> Tensor:
     return b.reshape(mask, [*mask.sizes[:-3], *heads, *mask.sizes[-2:]])
 
 
-def _capped(b: TensorBuilder, x: Tensor, cap: float) -> Tensor:
+def _cap_scores(b: TensorBuilder, x: Tensor, cap: float) -> Tensor:
     if not cap:
         return x
     return b.elementwise(lambda s, x: s.unary(math.TanhOp, x / cap) * cap, x)
 
 
-def _masked(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
+def _mask_scores(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
     bounds = (scores.causal, scores.first)
     known = [n if n is None or isinstance(n, int) else b.integer(n) for n in bounds]
     if known != [None, None]:

@@ -225,7 +225,7 @@ def _fifth_bits(blocks: Array) -> Array:
     return packed(bits, 1, 4)
 
 
-def _repacked(field: str, bits: int, length: int) -> Callable[[Array], Array]:
+def _repack_field(field: str, bits: int, length: int) -> Callable[[Array], Array]:
     """Makes a plane of a field whose bytes hold elements that are `length` apart."""
     return lambda blocks: packed(unpacked(blocks[field], bits, length), bits)
 
@@ -270,7 +270,7 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
 
 
 _SUPER_BLOCK = [("d", "<f2"), ("e", "<f2"), ("s", "u1", 12)]
-_SUPER_CUT = {"s": _six_bits(False), "m": _six_bits(True), "q": _repacked("q", 4, 32)}
+_SUPER_CUT = {"s": _six_bits(False), "m": _six_bits(True), "q": _repack_field("q", 4, 32)}
 _HALVES = {"h": 2, "j": 16}
 _WORDS = {"h": 2, "w": 4, "c": 4}
 
@@ -341,7 +341,7 @@ FORMATS: dict[str, BlockFormat] = {
             },
             lambda x, i: _super_block(x, _five_k(x, i)),
             np.dtype([*_SUPER_BLOCK, ("b", "u1", 32), ("q", "u1", 128)]),
-            {**_SUPER_CUT, "b": _repacked("b", 1, 32)},
+            {**_SUPER_CUT, "b": _repack_field("b", 1, 32)},
         ),
         BlockFormat(
             "Q6_K",
@@ -354,7 +354,7 @@ FORMATS: dict[str, BlockFormat] = {
             },
             _six_k,
             np.dtype([("q", "u1", 128), ("b", "u1", 64), ("s", "i1", 16), ("d", "<f2")]),
-            {"q": _repacked("q", 4, 64), "b": _repacked("b", 2, 32)},
+            {"q": _repack_field("q", 4, 64), "b": _repack_field("b", 2, 32)},
         ),
     )
 }

@@ -61,7 +61,7 @@ def from_torch(
             with _quiet(), torch.no_grad():
                 module = torch.export.export(module, tuple(examples), dynamic_shapes=dynamic_shapes)
         except Exception as error:
-            raise _refused("torch.export refuses the module", error) from error
+            raise _torch_error("torch.export refuses the module", error) from error
     return import_torch(module, state)
 
 
@@ -86,7 +86,7 @@ def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> Impor
             program = exporter.export(exported, dynamo=True, verbose=False, output_names=names)
     except Exception as error:
         what = "PyTorch's ONNX exporter refuses the program"
-        raise _refused(what, error, exported.graph.nodes) from error
+        raise _torch_error(what, error, exported.graph.nodes) from error
     proto, weights = _proto_and_weights(program.model)
     model = import_onnx(proto, dynamic=True, weights=weights)
     return _with_states(model, state) if state else model
@@ -114,7 +114,7 @@ def _quiet() -> Generator[None]:
             logger.setLevel(level)
 
 
-def _refused(what: str, error: BaseException, nodes: Iterable[Any] = ()) -> FrontendError:
+def _torch_error(what: str, error: BaseException, nodes: Iterable[Any] = ()) -> FrontendError:
     """An error with the reason that PyTorch gives first, and the line of Python if it is known."""
     texts = [str(error)]
     while error.__cause__ is not None:

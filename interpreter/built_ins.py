@@ -61,7 +61,7 @@ def built_in(name: str) -> Callable[[Batch], Array] | None:
     compare, components = LANE_MASKS.get(name), BUILT_INS.get(name)
     if compare is not None:
         return lambda batch: _lane_mask(batch, compare)
-    return None if components is None else lambda batch: _joined(components(batch))
+    return None if components is None else lambda batch: _join_components(components(batch))
 
 
 def _lane_mask(batch: Batch, compare: Callable[[Array, Array], Array]) -> Array:
@@ -70,7 +70,7 @@ def _lane_mask(batch: Batch, compare: Callable[[Array, Array], Array]) -> Array:
     return np.packbits(bits, axis=3, bitorder="little").view(np.int32)
 
 
-def _joined(components: Components) -> Array:
+def _join_components(components: Components) -> Array:
     if len(components) == 1:
         return components[0]
     return np.stack(np.broadcast_arrays(*components), axis=3)

@@ -166,7 +166,7 @@ HALF_GRAIN = np.int32((13 << 23) + (1 << 22))
 
 
 @cache
-def _narrowed() -> Array:
+def _narrow_table() -> Array:
     """The binary16 of every `KEPT` leading bits."""
     with np.errstate(all="ignore"):
         return (np.arange(1 << KEPT, dtype=np.uint32) << DROPPED).view(F32).astype(F16)
@@ -183,7 +183,7 @@ def narrow(value: Array) -> Array:
     kept += low
     kept |= bits
     kept >>= np.uint32(DROPPED)
-    return _narrowed().take(kept)
+    return _narrow_table().take(kept)
 
 
 def round_to_half(value: Array) -> Array:

@@ -72,13 +72,17 @@ def _write_struct(
 ) -> None:
     names = member_names(module, struct)
     if not isinstance(values, Mapping):
-        raise _refused(path, f"is a struct of {', '.join(names)}", "give a mapping of its members")
+        raise _refuse_value(
+            path, f"is a struct of {', '.join(names)}", "give a mapping of its members"
+        )
     unknown = sorted(set(map(str, values)) - set(names))
     if unknown:
-        raise _refused(f"{path}{unknown[0]}", "is not a member", f"members: {', '.join(names)}")
+        raise _refuse_value(
+            f"{path}{unknown[0]}", "is not a member", f"members: {', '.join(names)}"
+        )
     for number, name in enumerate(names):
         if name not in values:
-            raise _refused(f"{path}{name}", "has no value", f"give all of: {', '.join(names)}")
+            raise _refuse_value(f"{path}{name}", "has no value", f"give all of: {', '.join(names)}")
         at = start + layout.offset(struct, number)
         part = layout.member(struct, number)
         _write(data, at, module, part, values[name], layout, f"{path}{name}")
@@ -103,7 +107,7 @@ def _write(
         return _write_number(data, at, I64, value, path)
     count, stride, element = layout.count(plain), layout.stride(type), layout.element(type)
     if isinstance(value, str | Mapping) or not np.ndim(value) or len(value) != count:
-        raise _refused(path, f"is {plain}", f"give a list of {count}")
+        raise _refuse_value(path, f"is {plain}", f"give a list of {count}")
     for number, part in enumerate(value):
         _write(data, at + number * stride, module, element, part, layout, f"{path}[{number}]")
     return None
@@ -114,11 +118,11 @@ def _write_number(data: bytearray, at: int, dtype: DType, value: Any, path: str)
     try:
         octets = given_scalar(value, dtype).tobytes()
     except ValueError as error:
-        raise _refused(path, str(error), "give one number that the type holds") from None
+        raise _refuse_value(path, str(error), "give one number that the type holds") from None
     data[at : at + len(octets)] = octets
 
 
-def _refused(path: str, cause: str, remedy: str) -> InterpreterError:
+def _refuse_value(path: str, cause: str, remedy: str) -> InterpreterError:
     return InterpreterError(
         f"the member {path.removesuffix('.')} {cause}", "push_constants", remedy
     )

@@ -76,12 +76,12 @@ class Engine(Closing, ABC):
 
         for job, result in self.perform(missing()):
             store.add(job, result)
-            yield from _emptied(recorded)
+            yield from _empty_pairs(recorded)
             yield job, result
-        yield from _emptied(recorded)
+        yield from _empty_pairs(recorded)
 
 
-def _emptied(pairs: deque[tuple[Job, Result]]) -> Iterator[tuple[Job, Result]]:
+def _empty_pairs(pairs: deque[tuple[Job, Result]]) -> Iterator[tuple[Job, Result]]:
     while pairs:
         yield pairs.popleft()
 

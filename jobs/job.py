@@ -143,7 +143,7 @@ def to_bytes(value: Any) -> bytes:
     express.
     """
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_encoded)
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_encode_bytes)
     except (TypeError, ValueError) as error:
         raise ProgramError(
             f"a job's data cannot be written as JSON: {error}", "", "use JSON and bytes"
@@ -151,7 +151,7 @@ def to_bytes(value: Any) -> bytes:
     return text.encode()
 
 
-def _encoded(value: object) -> dict[str, str]:
+def _encode_bytes(value: object) -> dict[str, str]:
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": base64.b64encode(value).decode()}
     raise TypeError(f"{type(value).__name__} is neither JSON nor bytes")
@@ -159,10 +159,10 @@ def _encoded(value: object) -> dict[str, str]:
 
 def from_bytes(data: bytes) -> Any:
     """Restores the object that `to_bytes` turned into bytes."""
-    return json.loads(data, object_hook=_decoded)
+    return json.loads(data, object_hook=_decode_table)
 
 
-def _decoded(table: dict[str, Any]) -> Any:
+def _decode_table(table: dict[str, Any]) -> Any:
     return base64.b64decode(table["bytes"]) if table.keys() == {"bytes"} else table
 
 

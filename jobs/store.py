@@ -139,7 +139,7 @@ class Store(Closing):
         """Keep a result for good."""
         row = (
             *(job.key, result.device, result.driver, time.time()),
-            *(job.kind, job.needs, to_bytes(_shortened(job.data)), code_digest()),
+            *(job.kind, job.needs, to_bytes(_shorten_bytes(job.data)), code_digest()),
             *(result.status, to_bytes(result.value), result.cause, result.seconds, result.worker),
         )
         with self._guarded():
@@ -199,12 +199,12 @@ def _record(row: Sequence[Any]) -> Record:
     return Record(key, kind, needs, from_bytes(data), result, at, code)
 
 
-def _shortened(data: Any) -> Any:
+def _shorten_bytes(data: Any) -> Any:
     """Data in which long bytes are their digest: the key stands for all of it."""
     if isinstance(data, bytes) and len(data) > SHORT:
         return {"sha256": hashlib.sha256(data).hexdigest(), "length": len(data)}
     if isinstance(data, Mapping):
-        return {name: _shortened(value) for name, value in data.items()}
+        return {name: _shorten_bytes(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_shortened(value) for value in data]
+        return [_shorten_bytes(value) for value in data]
     return data

@@ -88,10 +88,10 @@ def perform(jobs: Sequence[bytes], code: str) -> bytes:
         return to_bytes("a worker was not started by `xdsl-spirv worker`")
     if code != code_digest():
         return to_bytes(differ(code_digest(), code))
-    return to_bytes([asdict(_performed(_crew, job_from_bytes(job))) for job in jobs])
+    return to_bytes([asdict(_perform_job(_crew, job_from_bytes(job))) for job in jobs])
 
 
-def _performed(crew: Crew, job: Job) -> Result:
+def _perform_job(crew: Crew, job: Job) -> Result:
     try:
         return crew.perform(job)
     except ProgramError as error:

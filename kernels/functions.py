@@ -174,7 +174,7 @@ def bitcast(value: Value, type: Type) -> Value:
 # Subgroups
 
 
-def _reduced(value: Number, floats: Any, signed: Any, unsigned: Any) -> Value:
+def _reduce_value(value: Number, floats: Any, signed: Any, unsigned: Any) -> Value:
     (operand,) = of_one_type(value)
     type = operand.type
     if type.is_boolean:
@@ -186,22 +186,22 @@ def _reduced(value: Number, floats: Any, signed: Any, unsigned: Any) -> Value:
 def subgroup_add(value: Number) -> Value:
     """The sum over the subgroup's active invocations."""
     add = group.GroupNonUniformIAddOp
-    return _reduced(value, group.GroupNonUniformFAddOp, add, add)
+    return _reduce_value(value, group.GroupNonUniformFAddOp, add, add)
 
 
 def subgroup_min(value: Number) -> Value:
     """The minimum over the subgroup's active invocations."""
     least = group.GroupNonUniformSMinOp, group.GroupNonUniformUMinOp
-    return _reduced(value, group.GroupNonUniformFMinOp, *least)
+    return _reduce_value(value, group.GroupNonUniformFMinOp, *least)
 
 
 def subgroup_max(value: Number) -> Value:
     """The maximum over the subgroup's active invocations."""
     most = group.GroupNonUniformSMaxOp, group.GroupNonUniformUMaxOp
-    return _reduced(value, group.GroupNonUniformFMaxOp, *most)
+    return _reduce_value(value, group.GroupNonUniformFMaxOp, *most)
 
 
-def _exchanged(kind: Any, value: Number, which: Number) -> Value:
+def _exchange_value(kind: Any, value: Number, which: Number) -> Value:
     (operand,) = of_one_type(value)
     number = value_of(which, u32)
     return Value(current().add(kind(Scope.Subgroup, operand.ssa, number.ssa)), operand.type)
@@ -211,17 +211,17 @@ def subgroup_broadcast(value: Number, lane: int) -> Value:
     """The value of one invocation of the subgroup, the same for all."""
     if type(lane) is not int:
         raise KernelError("the invocation is not a number", "", "use subgroup_shuffle")
-    return _exchanged(group.GroupNonUniformBroadcastOp, value, lane)
+    return _exchange_value(group.GroupNonUniformBroadcastOp, value, lane)
 
 
 def subgroup_shuffle(value: Number, lane: Number) -> Value:
     """The value of the invocation whose number each one says, a u32."""
-    return _exchanged(group.GroupNonUniformShuffleOp, value, lane)
+    return _exchange_value(group.GroupNonUniformShuffleOp, value, lane)
 
 
 def subgroup_shuffle_xor(value: Number, mask: Number) -> Value:
     """The value of the invocation whose number differs by the bits of a mask, a u32."""
-    return _exchanged(group.GroupNonUniformShuffleXorOp, value, mask)
+    return _exchange_value(group.GroupNonUniformShuffleXorOp, value, mask)
 
 
 def subgroup_rotate(value: Number, delta: Number, cluster: int | None = None) -> Value:

@@ -91,7 +91,9 @@ class Kernel(HasBinary):
         given = self._bound(arguments, named)
         buffers = {n: _array(given[n], p.element) for n, p in self.buffers.items()}
         push = [
-            _pushed(given[n], p.type) for n, p in self.parameters.items() if isinstance(p, PushType)
+            _push_value(given[n], p.type)
+            for n, p in self.parameters.items()
+            if isinstance(p, PushType)
         ]
         constants = {n: given[n] for n, p in self.parameters.items() if isinstance(p, ConstantType)}
         options.setdefault("subgroup_size", self.subgroup_size)
@@ -166,7 +168,7 @@ def kernel(
                     "its body is written down once: use when(...) inside it",
                 )
             tracer.insert(ReturnOp())
-        module = _finished(tracer)
+        module = _finish_module(tracer)
         return Kernel(function.__name__, size, parameters, module, subgroup_size, tracer.code.lines)
 
     return decorate
@@ -196,7 +198,7 @@ def _array(value: Any, element: Type) -> Any:
         raise KernelError(f"no buffer of {element}: {error}", "", "give an array") from error
 
 
-def _pushed(value: Any, type: Type) -> Any:
+def _push_value(value: Any, type: Type) -> Any:
     """A push constant as the binary has it, whose integers have no sign."""
     plain = value.item() if hasattr(value, "item") else value
     if type.is_signed and isinstance(plain, int) and -(1 << (type.width - 1)) <= plain < 0:
@@ -254,7 +256,7 @@ def _bind(tracer: Tracer, parameters: Mapping[str, Parameter]) -> dict[str, Any]
             bound[name] = bind_buffer(tracer, name, buffers, parameter)
             buffers += 1
         elif isinstance(parameter, ConstantType):
-            bound[name] = _specialized(tracer, name, parameter)
+            bound[name] = _specialize_constant(tracer, name, parameter)
     return bound
 
 
@@ -278,7 +280,7 @@ def _push_constants(tracer: Tracer, pushed: list[tuple[str, Type]]) -> dict[str,
     return values
 
 
-def _specialized(tracer: Tracer, name: str, said: ConstantType) -> Value:
+def _specialize_constant(tracer: Tracer, name: str, said: ConstantType) -> Value:
     type = said.type
     if type.lanes != 1:
         raise KernelError(f"the constant {name!r} is a vector", tracer.name, "give it components")
@@ -295,7 +297,7 @@ def _specialized(tracer: Tracer, name: str, said: ConstantType) -> Value:
     return Value(tracer.code.at_top(ReferenceOfOp(name, constant.type), name), type)
 
 
-def _finished(tracer: Tracer) -> ModuleOp:
+def _finish_module(tracer: Tracer) -> ModuleOp:
     """The module with its entry point and capabilities, verified."""
     from xdsl_spirv.passes.spirv.update_vce import update
 

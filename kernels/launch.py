@@ -77,13 +77,13 @@ class Launched:
         return len(self.buffers)
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{n}: {_shown(a)}" for n, a in self.buffers.items())
+        held = ", ".join(f"{n}: {_show_array(a)}" for n, a in self.buffers.items())
         findings = "" if self.report is None else f"; {len(self.report)} findings"
         return f"<launched on {self.device}: {held}{findings}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(n)}</td><td>{_shown(a)}</td><td><code>"
+            f"<tr><td>{escape(n)}</td><td>{_show_array(a)}</td><td><code>"
             f"{escape(np.array2string(a.reshape(-1)[:8], threshold=8))}</code></td></tr>"
             for n, a in self.buffers.items()
         )
@@ -92,7 +92,7 @@ class Launched:
         return f"<table>{head}{rows}</table>{said}"
 
 
-def _shown(array: Array) -> str:
+def _show_array(array: Array) -> str:
     return f"{'x'.join(map(str, array.shape)) or 'one'} {array.dtype}"
 
 

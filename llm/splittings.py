@@ -39,7 +39,7 @@ def _letters(digits: str) -> str:
     return rf"{ENDINGS}|{BEFORE}\p{{L}}+|{digits}|{REST}"
 
 
-def _cased(ending: str, digits: str) -> str:
+def _cased_words(ending: str, digits: str) -> str:
     """Words that begin anew where capitals follow small letters."""
     return (
         rf"{BEFORE}{UPPER}*{LOWER}+{ending}|{BEFORE}{UPPER}+{LOWER}*{ending}"
@@ -59,8 +59,8 @@ _FAMILIES: Mapping[tuple[str, ...], Splitting] = {
     (*("qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "kormo"),): Splitting(
         (_letters(r"\p{N}"),)
     ),
-    ("tekken",): Splitting((_cased("", r"\p{N}"),), whole=True, adds_start=True),
-    ("gpt-4o", "llama4"): Splitting((_cased(f"{ENDINGS}?", r"\p{N}{1,3}"),)),
+    ("tekken",): Splitting((_cased_words("", r"\p{N}"),), whole=True, adds_start=True),
+    ("gpt-4o", "llama4"): Splitting((_cased_words(f"{ENDINGS}?", r"\p{N}{1,3}"),)),
     ("deepseek-v3",): Splitting(
         (
             r"\p{N}{1,3}",

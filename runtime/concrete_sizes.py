@@ -47,7 +47,8 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
             known, name, place = known_sizes.setdefault(str(size), (given, buffer.name, dimension))
             if known != given:
                 raise ProgramError(
-                    f"{name!r} is {_shown(inputs[name])} but {buffer.name!r} is {_shown(array)}: "
+                    f"{name!r} is {_show_array(inputs[name])} but {buffer.name!r} is "
+                    f"{_show_array(array)}: "
                     f"dimension {place} of the first and {dimension} of the second are both "
                     f"{size}, {known} and {given}",
                     f"input {buffer.name!r}",
@@ -59,7 +60,7 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
     return sizes
 
 
-def _shown(array: Array) -> str:
+def _show_array(array: Array) -> str:
     return "x".join(map(str, array.shape)) or "a scalar"
 
 
@@ -69,7 +70,7 @@ def _check_equations(
     for equation in manifest.equal:
         left, right = (evaluate(e, sizes, "equal") for e in (equation.left, equation.right))
         if left != right:
-            given = ", ".join(f"{name}: {_shown(array)}" for name, array in inputs.items())
+            given = ", ".join(f"{name}: {_show_array(array)}" for name, array in inputs.items())
             reason = f", as {equation.because} needs" if equation.because else ""
             raise ProgramError(
                 f"{equation.left} is {left} and {equation.right} is {right}, but they should be "

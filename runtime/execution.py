@@ -204,7 +204,7 @@ def _dispatch_all(
             kernel.module,
             launch.entry_point,
             launch.workgroups,
-            {place: _behind(padded.get(name, buffers[name])) for place, name in bound.items()},
+            {place: _bound_part(padded.get(name, buffers[name])) for place, name in bound.items()},
             spec_constants={c.id: c.value for c in launch.spec_constants},
             push_constants=push_constant_bytes(launch),
             options=options,
@@ -228,7 +228,7 @@ def _in_whole_words(buffer: Array) -> Array:
     return octets
 
 
-def _behind(buffer: Array) -> Array:
+def _bound_part(buffer: Array) -> Array:
     """The part of a buffer that is bound: something, too, where it has no elements."""
     return buffer if buffer.nbytes else np.zeros(EMPTY_BYTES, np.uint8)
 

@@ -73,7 +73,7 @@ def room_of(sizes: Sequence[int]) -> int:
 
 def _check_signature(manifest: Manifest, place: str) -> None:
     """Checks that the caller's buffers are among the arguments, each buffer once."""
-    repeated = _repeated(manifest.arguments)
+    repeated = _repeated_item(manifest.arguments)
     if repeated is not None:
         raise ProgramError(f"the argument {repeated!r} stands twice", f"{place}.arguments", REMEDY)
     missing = {b.name for b in manifest.buffers if b.kind in GIVEN} - {*manifest.arguments}
@@ -87,7 +87,7 @@ def _check_signature(manifest: Manifest, place: str) -> None:
 
 
 def _check_dispatch(dispatch: Dispatch, place: str) -> None:
-    repeated = _repeated((b.set, b.binding) for b in dispatch.bindings)
+    repeated = _repeated_item((b.set, b.binding) for b in dispatch.bindings)
     if repeated is not None:
         cause = f"two buffers have the set and binding {repeated[0]}, {repeated[1]}"
         raise ProgramError(cause, f"{place}.bindings", REMEDY)
@@ -101,7 +101,7 @@ def _check_dispatch(dispatch: Dispatch, place: str) -> None:
     if any(isinstance(count, int) and count > MAX_GRID for count in dispatch.grid):
         cause = f"a grid of {list(dispatch.grid)} is more than {MAX_GRID} workgroups wide"
         raise ProgramError(cause, f"{place}.grid", REMEDY)
-    repeated = _repeated(constant.id for constant in dispatch.spec_constants)
+    repeated = _repeated_item(constant.id for constant in dispatch.spec_constants)
     if repeated is not None:
         cause = f"the specialization constant {repeated} has two values"
         raise ProgramError(cause, f"{place}.spec_constants", REMEDY)
@@ -160,6 +160,6 @@ def _piece(buffer: Buffer) -> tuple[int, int, str]:
     return start, start + buffer.bytes, buffer.name
 
 
-def _repeated(items: Iterable[T]) -> T | None:
+def _repeated_item(items: Iterable[T]) -> T | None:
     """An item that stands twice; None where each stands once."""
     return next((item for item, count in Counter(items).items() if count > 1), None)

@@ -476,12 +476,12 @@ class Manifest:
             raise ProgramError("two buffers have one name", f"{place}.buffers")
         for field_name in ("arguments", "results"):
             for name in getattr(self, field_name):
-                _known(name, names, "buffer", f"{place}.{field_name}")
+                _check_known(name, names, "buffer", f"{place}.{field_name}")
         given = {size for b in self.inputs for size in b.shape if is_name(size)}
         given |= {b.name for b in self.inputs if b.kind == "scalar"}
         for buffer in self.buffers:
             for size in (name for extent in buffer.shape for name in names_in(extent)):
-                _known(size, given, "size", f"{place}.buffers")
+                _check_known(size, given, "size", f"{place}.buffers")
         for i, buffer in enumerate(self.buffers):
             if buffer.offset is not None and buffer.offset + buffer.bytes > (self.memory or 0):
                 raise ProgramError(
@@ -494,11 +494,11 @@ class Manifest:
             raise ProgramError("two kernels have one name", f"{place}.kernels")
         for i, dispatch in enumerate(self.dispatches):
             where = f"{place}.dispatches[{i}]"
-            _known(dispatch.kernel, kernels, "kernel", where)
+            _check_known(dispatch.kernel, kernels, "kernel", where)
             entry_points = [e.name for e in kernels[dispatch.kernel].entry_points]
-            _known(dispatch.entry_point, entry_points, "entry point", where)
+            _check_known(dispatch.entry_point, entry_points, "entry point", where)
             for binding in dispatch.bindings:
-                _known(binding.buffer, names, "buffer", f"{where}.bindings")
+                _check_known(binding.buffer, names, "buffer", f"{where}.bindings")
         self._check_functions(place)
 
     def _check_functions(self, place: str) -> None:
@@ -521,7 +521,7 @@ class Manifest:
             raise ProgramError("two functions have one name", f"{place}.functions")
 
 
-def _known(name: str, names: Container[str], what: str, place: str) -> None:
+def _check_known(name: str, names: Container[str], what: str, place: str) -> None:
     if name not in names:
         raise ProgramError(f"there is not a {what} {name!r}", place, "compile the program again")
 

@@ -117,7 +117,9 @@ def reading(parser: Parser) -> Generator[None]:
         # An attribute or a type that is made where it stands, before any operation has it.
         verb = "is not valid" if isinstance(error, VerifyException) else "does not parse"
         raise ProgramError(
-            f"the module {verb}: {_said(error)}", f"{source.name}:{line}", "correct the text there"
+            f"the module {verb}: {_error_sentence(error)}",
+            f"{source.name}:{line}",
+            "correct the text there",
         ) from error
 
 
@@ -140,7 +142,7 @@ They are functions of that text alone: it is what is wrong.
 """
 
 
-def _said(error: Exception) -> str:
+def _error_sentence(error: Exception) -> str:
     """An error as a sentence; one of Python's with its kind, since its text alone says little."""
     text = str(error).strip().partition("\n")[0]
     return text if isinstance(error, VerifyException) else f"{type(error).__name__}: {text}"
@@ -169,7 +171,7 @@ def verifying() -> Generator[None]:
     try:
         yield
     except UNFORESEEN as error:
-        raise VerifyException(_said(error)) from error
+        raise VerifyException(_error_sentence(error)) from error
 
 
 def culprit(module: ModuleOp) -> str:

@@ -332,11 +332,11 @@ def _readable(text: str) -> str:
     """Indented JSON with each list of scalars and each record of them on one line."""
     for brackets in ("[]", "{}"):
         flat = re.compile(rf"\{brackets[0]}\n[^{{}}]{{1,100}}?\n\s*\{brackets[1]}")
-        text = flat.sub(lambda block: _joined(block.group()), text)
+        text = flat.sub(lambda block: _join_lines(block.group()), text)
     return text + "\n"
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     return re.sub(r"(?<=[\[{]) | (?=[\]}])", "", re.sub(r"\s*\n\s*", " ", text))
 
 

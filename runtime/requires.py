@@ -109,8 +109,8 @@ def requires_of(
         if known is None or known.least < limit.least:
             limits[limit.limit] = limit
     return Requires(
-        vulkan=_written(vulkan),
-        spirv=_written(spirv),
+        vulkan=_write_version(vulkan),
+        spirv=_write_version(spirv),
         subgroup_size=subgroup_size,
         full_subgroups=any(map(_is_of_subgroups, capabilities)),
         features=tuple(
@@ -162,7 +162,7 @@ def _ways(rows: Iterable[Mapping[str, Any]], vulkan: Version) -> Iterator[Way]:
             _, member, bit = row["property"]
             yield Way(property=member, bit=None if bit == "VK_TRUE" else bit)
         elif "version" in row:
-            yield Way(version=_written(version_in(row["version"])))
+            yield Way(version=_write_version(version_in(row["version"])))
         elif "extension" in row:
             yield Way(extensions=(row["extension"],))
         elif row["feature"][1] not in settled:
@@ -173,7 +173,7 @@ def _ways(rows: Iterable[Mapping[str, Any]], vulkan: Version) -> Iterator[Way]:
                 settled.add(member)
                 yield Way(member, structure)
             else:
-                version = None if core is None else _written(core)
+                version = None if core is None else _write_version(core)
                 extensions = tuple(known["extensions"])
                 yield Way(member, structure, version=version, extensions=extensions)
 
@@ -211,5 +211,5 @@ def _is_of_subgroups(capability: str) -> bool:
     return "GroupNonUniform" in capability or capability.startswith(("Group", "CooperativeMatrix"))
 
 
-def _written(version: Version) -> str:
+def _write_version(version: Version) -> str:
     return f"{version[0]}.{version[1]}"

@@ -171,7 +171,7 @@ def _text(w: AttentionWorkload) -> str:
     )
     out.generic(
         "x",
-        _scored(w, matrix, types),
+        _score_operations(w, matrix, types),
         ("x", soft, _map("bhmn", "bhmn")),
         "pppp",
         _scale_and_mask(w),
@@ -211,7 +211,9 @@ def _text(w: AttentionWorkload) -> str:
     )
 
 
-def _scored(w: AttentionWorkload, matrix: str, types: dict[str, str]) -> list[tuple[str, str, str]]:
+def _score_operations(
+    w: AttentionWorkload, matrix: str, types: dict[str, str]
+) -> list[tuple[str, str, str]]:
     inputs = [("s", matrix, _map("bhmn", "bhmn"))]
     if w.mask == "keys":
         inputs.append(("mask", types["mask"], _map("bhmn", "b00n")))

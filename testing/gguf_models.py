@@ -65,7 +65,7 @@ def write_model(
         add.get(value.__class__, writer.add_array)(key, value)
     for name, size in _matrices(shape).items():
         type = shape.embedding if name in ("token_embd", "output") else shape.weights
-        data = _packed(draw, size, type)
+        data = _pack_weights(draw, size, type)
         writer.add_tensor(f"{name}.weight", data, raw_dtype=type)
     for name, size in _vectors(shape).items():
         data = draw.normal(0 if name.endswith("bias") else 1, 0.25, size)
@@ -132,7 +132,7 @@ def _vectors(shape: Shape) -> Mapping[str, int]:
     return vectors
 
 
-def _packed(draw: np.random.Generator, size: tuple[int, int], type: Any) -> Array:
+def _pack_weights(draw: np.random.Generator, size: tuple[int, int], type: Any) -> Array:
     """Normally distributed weights of a type, or random blocks where `gguf` packs none."""
     rows, columns = size
     if type not in SUPER_BLOCKS:

@@ -157,7 +157,7 @@ def check_dialect(data: bytes) -> str:
     except SPIRVEncodeError:
         return "decoded"
     try:
-        _decoded(once)
+        _decode_again(once)
     except SPIRVDecodeError as error:
         raise AssertionError(f"what was encoded is refused: {error}") from error
     return "encoded"
@@ -191,10 +191,10 @@ def check_printed(data: bytes) -> str:
 
 
 def _there_and_back(data: bytes) -> bytes:
-    return encode(_decoded(data), names=True, lines=True)
+    return encode(_decode_again(data), names=True, lines=True)
 
 
-def _decoded(data: bytes) -> ModuleOp:
+def _decode_again(data: bytes) -> ModuleOp:
     """
     A module that was encoded before; instructions that the dialect refuses have to be carried
     again.

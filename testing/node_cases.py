@@ -48,8 +48,8 @@ class Case:
         """The case as a job's data."""
         return {
             "model": self.model,
-            "inputs": {name: _packed(array) for name, array in self.inputs.items()},
-            "expected": [a if a is None else _packed(a) for a in self.expected],
+            "inputs": {name: _pack_array(array) for name, array in self.inputs.items()},
+            "expected": [a if a is None else _pack_array(a) for a in self.expected],
             "rtol": self.rtol,
             "atol": self.atol,
         }
@@ -59,8 +59,8 @@ def node_case(data: Mapping[str, Any]) -> list[str]:
     """The status of a case, and the reason."""
     case = Case(
         data["model"],
-        {name: _unpacked(table) for name, table in data["inputs"].items()},
-        [table if table is None else _unpacked(table) for table in data["expected"]],
+        {name: _unpack_array(table) for name, table in data["inputs"].items()},
+        [table if table is None else _unpack_array(table) for table in data["expected"]],
         data["rtol"],
         data["atol"],
     )
@@ -68,11 +68,11 @@ def node_case(data: Mapping[str, Any]) -> list[str]:
         return list(outcome(case, data["target"]))
 
 
-def _packed(array: Array) -> dict[str, Any]:
+def _pack_array(array: Array) -> dict[str, Any]:
     return {"type": array.dtype.name, "shape": list(array.shape), "elements": array.tobytes()}
 
 
-def _unpacked(table: Mapping[str, Any]) -> Array:
+def _unpack_array(table: Mapping[str, Any]) -> Array:
     return np.frombuffer(table["elements"], np.dtype(table["type"])).reshape(table["shape"]).copy()
 
 

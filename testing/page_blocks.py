@@ -101,11 +101,13 @@ def problem_of(words: list[str], page: str) -> str:
     program, *arguments = dropwhile(ASSIGNMENT.match, words)
     match program:
         case "xdsl-spirv" if arguments[:1] != ["opt"]:
-            return _refused(parser(), arguments) or _passes(arguments, own_passes)
+            return _refused_arguments(parser(), arguments) or _passes(arguments, own_passes)
         case "xdsl-spirv":
-            return _refused(_opt_parser(), arguments[1:]) or _passes(arguments, own_passes)
+            return _refused_arguments(_opt_parser(), arguments[1:]) or _passes(
+                arguments, own_passes
+            )
         case "xdsl-opt":
-            return _refused(_opt_parser(), arguments) or _passes(arguments, own_passes)
+            return _refused_arguments(_opt_parser(), arguments) or _passes(arguments, own_passes)
         case "make":
             known = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
             return "" if arguments[0] in known else f"make has no {arguments[0]}"
@@ -133,7 +135,7 @@ def _opt_parser() -> argparse.ArgumentParser:
     return arguments
 
 
-def _refused(parser: argparse.ArgumentParser, arguments: list[str]) -> str:
+def _refused_arguments(parser: argparse.ArgumentParser, arguments: list[str]) -> str:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):

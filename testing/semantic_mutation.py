@@ -86,21 +86,21 @@ def another_value(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """An operand becomes the result of another instruction of the function, or a constant."""
     at = _somewhere(rng, rows)
     places = _ids(module, at)
-    values = [r.words[2] for r in module if r.grammar and _typed(r)]
+    values = [r.words[2] for r in module if r.grammar and _has_type(r)]
     if not places or not values:
         return False
     rows[at][rng.choice(places)] = rng.choice(values)
     return True
 
 
-def _typed(row: RawInstruction) -> bool:
+def _has_type(row: RawInstruction) -> bool:
     entry = row.grammar
     return entry is not None and entry.has_result_type and len(row.words) > 2
 
 
 def another_type(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """A result type becomes another type."""
-    typed = [r.index for r in module if _typed(r)]
+    typed = [r.index for r in module if _has_type(r)]
     types = [r.words[1] for r in module if (r.name or "").startswith("OpType") and len(r.words) > 1]
     if not typed or not types:
         return False

@@ -50,11 +50,11 @@ def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
     try:
         program = compile_module(parse_text(case.text), data["target"])
     except Exception as error:
-        return _failed(record, "error", f"{type(error).__name__}: {error}")
+        return _failed_record(record, "error", f"{type(error).__name__}: {error}")
     record["kernels"] = len(program.code)
     messages = [text for code in program.code.values() if (text := spirv_val(code.binary))]
     if messages:
-        return _failed(record, "invalid", messages[0])
+        return _failed_record(record, "invalid", messages[0])
     generator = np.random.default_rng(data["seed"])
     draws = case.draws(generator) if hasattr(case, "draws") else [case.inputs(generator)]
     for inputs in draws:
@@ -62,17 +62,17 @@ def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
             checks = Checks.all()
             wrong = case.verdict(program, inputs, run(program, inputs, checks=checks))
             if checks.report.findings:
-                return _failed(record, "finding", str(checks.report.findings[0]))
+                return _failed_record(record, "finding", str(checks.report.findings[0]))
             if wrong:
-                return _failed(record, "mismatch", f"on the interpreter: {wrong}")
+                return _failed_record(record, "mismatch", f"on the interpreter: {wrong}")
             record["interpreted"] = True
         if data["on_device"]:
             wrong = case.verdict(program, inputs, opened().execute(program, inputs))
             record["on_device"] = True
             if wrong:
-                return _failed(record, "mismatch", f"on the device: {wrong}")
+                return _failed_record(record, "mismatch", f"on the device: {wrong}")
     return record
 
 
-def _failed(record: dict[str, Any], status: str, what: str) -> dict[str, Any]:
+def _failed_record(record: dict[str, Any], status: str, what: str) -> dict[str, Any]:
     raise Wrong(what[:SHOWN], record | {"status": status})

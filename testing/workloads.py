@@ -296,10 +296,10 @@ def convolution(generator: Generator, largest: int) -> Workload:
     else:
         a, out, b = (*group, "c", *windows), (*group, "f", *outer), (*group, "f", "c", *kernel)
     workload = Workload(f"convolution {style}", loops, ("n", *a), b, ("n", *out))
-    return _padded(generator, workload)
+    return _pad_workload(generator, workload)
 
 
-def _padded(generator: Generator, plain: Workload) -> Workload:
+def _pad_workload(generator: Generator, plain: Workload) -> Workload:
     """Zeros around the windows' dimensions, as far as A keeps an element, and elements beyond."""
     low, high, extra = ([0] * len(plain.a) for _ in range(3))
     for axis, (index, size) in enumerate(zip(plain.a, plain.shape(plain.a), strict=True)):

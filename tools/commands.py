@@ -71,7 +71,7 @@ def translate(arguments: argparse.Namespace) -> int:
     if is_binary(arguments.input) and arguments.unchecked and not arguments.passes:
         module = read_binary(arguments.input, unchecked=True)
     else:
-        module = _lowered(arguments.input, arguments.passes, context())
+        module = _lower_file(arguments.input, arguments.passes, context())
     if is_binary(arguments.input) and not arguments.output.endswith(".spv"):
         write(arguments.output, mlir_text(module, lines=arguments.lines).encode())
         return 0
@@ -103,7 +103,7 @@ def interpret(arguments: argparse.Namespace) -> int:
 
     check_place(arguments.output)
     parser = LocatingParser if wants_lines(arguments) else Parser
-    module = _lowered(arguments.input, arguments.passes, context(), parser)
+    module = _lower_file(arguments.input, arguments.passes, context(), parser)
     if is_binary(arguments.input) or arguments.buffers:
         from xdsl_spirv.tools.kernels import interpret_kernel
 
@@ -136,7 +136,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     return report(arguments, module, options)
 
 
-def _lowered(path: str, pipeline: str, ctx: Context, parser: type[Parser] = Parser) -> ModuleOp:
+def _lower_file(path: str, pipeline: str, ctx: Context, parser: type[Parser] = Parser) -> ModuleOp:
     """The module of an MLIR file or of a binary after a pass pipeline."""
     module = read_binary(path) if is_binary(path) else parse(path, ctx, parser)
     if pipeline:

@@ -27,16 +27,16 @@ def compile(arguments: argparse.Namespace) -> int:
 
         drivers = drivers_of(arguments)
         arguments.target = arguments.target or drivers[0].target
-        return report(_compiled(arguments), drivers, arguments.disassembly)
+        return report(_compile_program(arguments), drivers, arguments.disassembly)
     if arguments.target is None:
         from xdsl_spirv.runtime.vulkan.own_target import own_target
 
         arguments.target = own_target()
-    _compiled(arguments)
+    _compile_program(arguments)
     return 0
 
 
-def _compiled(arguments: argparse.Namespace) -> Program:
+def _compile_program(arguments: argparse.Namespace) -> Program:
     if _is_model(arguments.input):
         from xdsl_spirv.tools.models import compile as compile_model
 
@@ -46,7 +46,7 @@ def _compiled(arguments: argparse.Namespace) -> Program:
         from xdsl_spirv.runtime.weights import load_weights
 
         weights = load_weights(Path(arguments.weights))
-    with _traced(arguments) as trace:
+    with _trace_passes(arguments) as trace:
         program = compile_module(
             arguments.input,
             arguments.target,
@@ -83,7 +83,7 @@ def _is_model(path: str) -> bool:
     return is_model(path)
 
 
-def _traced(arguments: argparse.Namespace) -> AbstractContextManager[Trace | None]:
+def _trace_passes(arguments: argparse.Namespace) -> AbstractContextManager[Trace | None]:
     """The trace of `--trace-passes`; None without."""
     if arguments.trace_passes is None:
         return nullcontext()

@@ -62,7 +62,7 @@ def convert(arguments: argparse.Namespace) -> int:
         else:
             converted = _to_int8(arguments, samples, folder)
         data = _bytes(converted, path)
-        lines = _compared(path, converted, samples)
+        lines = _compare_results(path, converted, samples)
     write(arguments.output, data)
     before = Path(path).stat().st_size
     print(f"{arguments.output}: {len(data):,} bytes, {before:,} before")
@@ -223,7 +223,7 @@ def _bytes(model: Model, path: str) -> bytes:
 # Comparison
 
 
-def _compared(path: str, converted: Model, samples: Sequence[Sample]) -> list[str]:
+def _compare_results(path: str, converted: Model, samples: Sequence[Sample]) -> list[str]:
     """Largest change of each result; raises `ProgramError` if it is not a number any more."""
     runtime = _module("onnxruntime", "onnxruntime")
     options = runtime.SessionOptions()

@@ -65,7 +65,7 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
         raise ProgramError("a debugger prints no JSON", "--break, --json", "leave one of them out")
     checks, names = None, ",".join(_names(arguments))
     if names:
-        allow = tuple(_allowed(text) for text in arguments.allow)
+        allow = tuple(_parse_allowed(text) for text in arguments.allow)
         checks = Checks.of(names, allow=allow)
     seed = arguments.schedule_seed
     stop = _stepping(arguments.step)
@@ -129,7 +129,7 @@ def report(arguments: argparse.Namespace, module: ModuleOp, options: Options) ->
     return 1 if findings.findings else 0
 
 
-def _allowed(text: str) -> Allowed:
+def _parse_allowed(text: str) -> Allowed:
     rule, _, part = text.partition(":")
     return Allowed(rule=rule, text=part)
 

@@ -184,7 +184,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
         reasons = refused_layers(before, model.function, model.weights, arguments.target)
         return refused(path, target, original, reasons, [str(error)])
     explained = explanation_of(program, path, target, original, model.nodes)
-    return _measured(explained, program, arguments)
+    return _measure_layers(explained, program, arguments)
 
 
 def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
@@ -208,7 +208,7 @@ def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
         )
     if arguments.function is not None:
         program = program.function(arguments.function)
-    return _measured(explanation_of(program, path, load(named)), program, arguments)
+    return _measure_layers(explanation_of(program, path, load(named)), program, arguments)
 
 
 def original_nodes(path: str) -> list[Node]:
@@ -232,7 +232,7 @@ def _refused_nodes(
     return refused_nodes(path, dims_of(arguments), given_shapes(arguments))
 
 
-def _measured(
+def _measure_layers(
     explanation: Explanation, program: Program, arguments: argparse.Namespace
 ) -> Explanation:
     """With the time of each dispatch on a device or from a file, if one is asked for."""

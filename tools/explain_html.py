@@ -283,13 +283,13 @@ def _notes(notes: Sequence[Note]) -> str:
     items = "".join(
         f'<li id="note-{note.number}"><b>{"" if note.taken else "not "}{escape(note.path)}</b>: '
         f'{escape(note.reason)} <span class="soft" title="{escape(ranges(note.dispatches))}">'
-        f"{_of(note)}</span></li>"
+        f"{_layer_numbers(note)}</span></li>"
         for note in notes
     )
     return f'<h2>Why these paths</h2><ol class="notes">{items}</ol>' if items else ""
 
 
-def _of(note: Note) -> str:
+def _layer_numbers(note: Note) -> str:
     """The numbers of layers, in few words."""
     numbers = ranges(note.dispatches)
     few = len(numbers) < WIDEST

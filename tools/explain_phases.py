@@ -44,7 +44,7 @@ def phases_chart(explanation: ExplanationData) -> str:
         return ""
     whole = max((p.end for t in (HOST, DEVICE) for p in shown.get(t, ())), default=0.0)
     rows = "".join(
-        f'<div>{TITLES[track]}<br><span class="soft">{_said(track, phases)}</span></div>'
+        f'<div>{TITLES[track]}<br><span class="soft">{_describe_track(track, phases)}</span></div>'
         f"{_strip(explanation, phases, _end(phases) if track == LOAD else whole)}"
         for track, phases in shown.items()
     )
@@ -63,7 +63,7 @@ def _end(phases: Sequence[Phase]) -> float:
     return max(phase.end for phase in phases)
 
 
-def _said(track: str, phases: Sequence[Phase]) -> str:
+def _describe_track(track: str, phases: Sequence[Phase]) -> str:
     """Times of a track's parts, kernels together."""
     parts: dict[str, float] = {}
     for phase in phases:

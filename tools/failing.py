@@ -68,11 +68,11 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
     With `debug` exceptions pass; so do those that end a process as it should (`SystemExit`).
     """
     try:
-        return _flushed(run)
+        return _run_and_flush(run)
     except KeyboardInterrupt:
-        return _said("interrupted", INTERRUPTED)
+        return _print_failure("interrupted", INTERRUPTED)
     except Terminated:
-        return _said("terminated", TERMINATED)
+        return _print_failure("terminated", TERMINATED)
     except BrokenPipeError:
         _drop_output()
         return CLOSED
@@ -82,16 +82,16 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
             raise
         if isinstance(error.__cause__, KeyboardInterrupt):
             # It came while a class was made, which Python 3.11 calls an error of the class.
-            return _said("interrupted", INTERRUPTED)
+            return _print_failure("interrupted", INTERRUPTED)
         if isinstance(error, OSError) and error.filename is None:
             # Python would write what is left, and complain once more, at exit.
             _drop_output()
         from xdsl_spirv.tools.messages import failure
 
-        return _said(*failure(error))
+        return _print_failure(*failure(error))
 
 
-def _flushed(run: Callable[[], int]) -> int:
+def _run_and_flush(run: Callable[[], int]) -> int:
     """
     Returns or raises as `run` does, or raises the system's error for output that was kept till
     then.
@@ -102,7 +102,7 @@ def _flushed(run: Callable[[], int]) -> int:
         sys.stdout.flush()
 
 
-def _said(text: str, status: int) -> int:
+def _print_failure(text: str, status: int) -> int:
     # Names come from files: a stranger's names must not command the terminal.
     shown = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     try:

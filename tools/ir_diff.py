@@ -66,8 +66,10 @@ class Row:
 
 def diff(old: Sequence[str], new: Sequence[str]) -> list[Row]:
     """The rows of both texts, in order."""
-    rows = list(_aligned([_masked(t) for t in old], [_masked(t) for t in new], old, new))
-    return list(_judged(rows, old, new))
+    rows = list(
+        _align_lines([_mask_values(t) for t in old], [_mask_values(t) for t in new], old, new)
+    )
+    return list(_judge_rows(rows, old, new))
 
 
 def differs(rows: Sequence[Row]) -> bool:
@@ -106,7 +108,7 @@ def hunks(rows: Sequence[Row], context: int = 2) -> Iterator[list[Row]]:
         yield list(rows[start : end + 1])
 
 
-def _masked(line: str) -> str:
+def _mask_values(line: str) -> str:
     return NAME.sub(lambda name: name[0][0], line.strip())
 
 
@@ -114,7 +116,7 @@ def _matcher(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
     return SequenceMatcher(None, old, new, autojunk=max(len(old), len(new)) > EXACT)
 
 
-def _aligned(
+def _align_lines(
     masked_old: Sequence[str], masked_new: Sequence[str], old: Sequence[str], new: Sequence[str]
 ) -> Iterator[Row]:
     for tag, a, b, c, d in _matcher(masked_old, masked_new).get_opcodes():
@@ -135,7 +137,7 @@ def _does(line: str) -> str:
     """The kind of an operation, by the letters of its name, and the value of a constant."""
     operation = OPERATION.match(line)
     if operation is None:
-        return _masked(line)
+        return _mask_values(line)
     last = operation[1].rpartition(".")[2].lower()
     letters = "".join(sorted(SYNONYMS.get(last, last).replace("_", "")))
     number = NUMBER.search(line)
@@ -150,7 +152,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _judged(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> Iterator[Row]:
+def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> Iterator[Row]:
     """The rows; rows of equal lines are judged: the same, renamed, or in truth changed."""
     forth: dict[str, str] = {}
     back: dict[str, str] = {}

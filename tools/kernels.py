@@ -56,7 +56,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
     grid, push = parse_grid(arguments.grid), _push_constants(arguments)
     with options_of(arguments, program) as options, interpreting(options):
         dispatch(module, entry, grid, buffers, push_constants=push, options=options)
-    results = {_spelled(place): array for place, array in sorted(buffers.items())}
+    results = {_spell_place(place): array for place, array in sorted(buffers.items())}
     write_results(arguments.output, results)
     return report(arguments, program, options)
 
@@ -145,6 +145,6 @@ def _place(name: str, names: Mapping[str, Bound]) -> Place | None:
     return (bound.set, bound.binding, int(number)) if int(number) < bound.buffers else None
 
 
-def _spelled(place: Place) -> str:
+def _spell_place(place: Place) -> str:
     """`SET.BINDING` or `SET.BINDING[NUMBER]`."""
     return f"{place[0]}.{place[1]}" + "".join(f"[{number}]" for number in place[2:])

@@ -22,7 +22,7 @@ class ToolMissing(RuntimeError):
 
 
 @cache
-def _packaged(name: str) -> str | None:
+def _find_packaged(name: str) -> str | None:
     try:
         files = importlib.metadata.files(PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
@@ -38,7 +38,7 @@ def _packaged(name: str) -> str | None:
 def find(name: str) -> str | None:
     """The path of a tool (`spirv-val`): the environment's, the package's, or one on PATH."""
     named = os.environ.get(name.upper().replace("-", "_"))
-    return named or _packaged(name) or shutil.which(name)
+    return named or _find_packaged(name) or shutil.which(name)
 
 
 def tool(name: str) -> str:

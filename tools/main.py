@@ -145,7 +145,7 @@ functions of `tools/`.
 """
 
 
-def _imported(place: str) -> Callable[..., Any]:
+def _import_function(place: str) -> Callable[..., Any]:
     """A function of a module of `tools/`."""
     module, _, name = place.partition(":")
     path = f"xdsl_spirv.tools.{module}"
@@ -175,11 +175,13 @@ class _Command(argparse.ArgumentParser):
         """Declare the options, once."""
         place, self.options = self.options, ""
         if place:
-            _imported(place)(self)
+            _import_function(place)(self)
             if {"-h", "--help"} & set(self.given):
-                self.epilog = _imported("examples:epilog")(self.prog.split()[-1], self.epilog)
+                self.epilog = _import_function("examples:epilog")(
+                    self.prog.split()[-1], self.epilog
+                )
             if COMPLETION in os.environ:
-                _imported("completion:name_values")(self)
+                _import_function("completion:name_values")(self)
 
     def parse_known_args(self, *given: Any, **named: Any) -> Any:
         self.given = list(given[0] if given and given[0] is not None else sys.argv[1:])
@@ -246,10 +248,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Options, too, are declared by modules that an interruption may meet while they load.
     with as_command():
-        return guarded(lambda: _chosen(given), "--debug" in given)
+        return guarded(lambda: _run_chosen(given), "--debug" in given)
 
 
-def _chosen(given: list[str]) -> int:
+def _run_chosen(given: list[str]) -> int:
     """The status of the command that the arguments choose."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and source lines may have letters that a terminal has not.
@@ -260,7 +262,7 @@ def _chosen(given: list[str]) -> int:
         for command in top.commands:
             if command.prog.split()[-1] in os.environ.get("COMP_LINE", "").split():
                 command.declare()
-        _imported("completion:answer")(top)
+        _import_function("completion:answer")(top)
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     if given[:1] == ["opt"]:
@@ -293,10 +295,10 @@ def _run(parsed: argparse.Namespace) -> int:
             path,
             f"test it, or compile it: glslang -V {path} -o {path.rpartition('.')[0]}.spv",
         )
-    command = _imported(parsed.command)
+    command = _import_function(parsed.command)
     if getattr(parsed, "json", None) is not True:
         return command(parsed)
-    return _imported("report:reported")(lambda: command(parsed))
+    return _import_function("report:reported")(lambda: command(parsed))
 
 
 def _display(wanted: bool) -> Display | None:

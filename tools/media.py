@@ -111,7 +111,7 @@ def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
         size if isinstance(size, int) else have
         for size, have in zip((sizes["w"], sizes["h"]), picture.size, strict=True)
     )
-    picture = _sized(picture, (width, height), how.size, path)
+    picture = _resize_picture(picture, (width, height), how.size, path)
     array = np.asarray(picture).reshape(height, width, -1)
     array = array[:, :, ::-1] if how.channels == "bgr" else array
     count = sizes.get("c", 1)
@@ -129,7 +129,7 @@ def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
     return np.ascontiguousarray(array).astype(dtype_of(buffer.type))
 
 
-def _sized(picture: Any, size: tuple[int, int], how: str, path: str) -> Any:
+def _resize_picture(picture: Any, size: tuple[int, int], how: str, path: str) -> Any:
     """The picture in the model's size."""
     ImageOps = _library("PIL.ImageOps", "pillow")
     if picture.size == size:

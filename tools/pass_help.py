@@ -29,10 +29,10 @@ def passes_help() -> str:
 def pass_help(name: str, cls: type[ModulePass]) -> str:
     """Returns the help of one pass."""
     lines = [f"  {name}"]
-    lines += [_filled(paragraph, "    ") for paragraph in (cls.__doc__ or "").split("\n\n")]
+    lines += [_fill_text(paragraph, "    ") for paragraph in (cls.__doc__ or "").split("\n\n")]
     for option in options_of(cls):
         lines.append(
-            _filled(f"{option.name}={option.default} {option.meaning}", "    ", "        ")
+            _fill_text(f"{option.name}={option.default} {option.meaning}", "    ", "        ")
         )
     return "\n".join(lines)
 
@@ -59,7 +59,7 @@ def options_of(cls: type[ModulePass]) -> list[PassOption]:
     ]
 
 
-def _filled(text: str, first: str, following: str | None = None) -> str:
+def _fill_text(text: str, first: str, following: str | None = None) -> str:
     words = " ".join(text.split())
     return fill(words, WIDTH, initial_indent=first, subsequent_indent=following or first)
 

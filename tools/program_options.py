@@ -141,7 +141,7 @@ def explain(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--profile", metavar="FILE", help="show the times that `run --time N --profile FILE` wrote"
     )
-    _beside(command)
+    _comparison_options(command)
     command.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="for a device (300), or the interpreter"
     )
@@ -160,7 +160,7 @@ def explain(command: argparse.ArgumentParser) -> None:
     command.set_defaults(random=None)
 
 
-def _beside(command: argparse.ArgumentParser) -> None:
+def _comparison_options(command: argparse.ArgumentParser) -> None:
     """Options of the comparison, and files for other viewers."""
     command.add_argument(
         "--against",

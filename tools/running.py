@@ -72,8 +72,8 @@ def execute(
     if name.partition(":")[0] != "vulkan" or checks is not None:
         with limited(arguments):
             return run(program, inputs, name, checks)
-    with _opened(name, arguments) as device:
-        return _executed(device, program, inputs, arguments)
+    with _open_device(name, arguments) as device:
+        return _execute_program(device, program, inputs, arguments)
 
 
 def execute_checked(
@@ -155,7 +155,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
         )
 
 
-def _opened(name: str | None, arguments: argparse.Namespace) -> VulkanDevice | IsolatedDevice:
+def _open_device(name: str | None, arguments: argparse.Namespace) -> VulkanDevice | IsolatedDevice:
     if name is not None:
         parse_name(name)
     opener = open_device if arguments.in_process else open_isolated
@@ -179,8 +179,8 @@ def _on_the_best(
 ) -> dict[str, Array] | None:
     """The results on the best Vulkan device; None if there is none that can run the program."""
     try:
-        with _opened(None, arguments) as device:
-            results = _executed(device, program, inputs, arguments)
+        with _open_device(None, arguments) as device:
+            results = _execute_program(device, program, inputs, arguments)
             print(f"ran on vulkan:{device.info.index} ({device.info.name})", file=sys.stderr)
             return results
     except (NoVulkanError, MisfitError) as error:
@@ -188,7 +188,7 @@ def _on_the_best(
         return None
 
 
-def _executed(
+def _execute_program(
     device: VulkanDevice | IsolatedDevice,
     program: Program,
     inputs: Mapping[str, Array],
@@ -271,7 +271,7 @@ def executor(arguments: argparse.Namespace) -> Generator[Execute]:
         with limited(arguments):
             yield lambda program, inputs: run(program, inputs, name or INTERPRETER)
         return
-    with _opened(name, arguments) as device:
+    with _open_device(name, arguments) as device:
         yield lambda program, inputs: device.execute(program, inputs)
 
 
@@ -294,7 +294,7 @@ def times_of(
         with limited(arguments):
             run(program, inputs, name, times=seconds)
         return Measured(seconds, INTERPRETED_ON)
-    with _opened(name, arguments) as device:
+    with _open_device(name, arguments) as device:
         device.execute(program, inputs)
         times = device.times(program, RUNS, WARM_UP_SECONDS)
         where = f"vulkan:{device.info.index} ({device.info.name})"

@@ -58,7 +58,7 @@ class Runs:
         with np.errstate(all="ignore"):
             now = self._results(subject, session.state, seed, values)
             for name, result in now.items():
-                yield f"  {name} = {_shown(result)}"
+                yield f"  {name} = {_show_result(result)}"
             if not session.position:
                 return
             before = self._results(subject, session.states[session.position - 1], seed, values)
@@ -84,7 +84,7 @@ class Runs:
         return results
 
 
-def _shown(result: Array) -> str:
+def _show_result(result: Array) -> str:
     shape = "x".join([*map(str, result.shape), result.dtype.name])
     few = np.array2string(result, threshold=6, edgeitems=2, precision=6, separator=", ")
     return f"{shape} {' '.join(few.split())}"
@@ -117,7 +117,7 @@ def _verdict(now: Results, before: Results, legal: Legal) -> str:
         return f"legal, {100 * share:.3g} % of the error that is allowed"
     name = where[0]
     if now[name].shape != legal.centre[name].shape:
-        return f"NOT LEGAL: {name} has another shape, {_shown(now[name])}"
+        return f"NOT LEGAL: {name} has another shape, {_show_result(now[name])}"
     earlier = before.get(name)
     comparable = earlier is not None and earlier.shape == now[name].shape
     return f"NOT LEGAL: {legal.wrong(now, before if comparable else now, where)}"

@@ -229,12 +229,12 @@ def _run(rows: Sequence[Row], start: int, kind: str) -> list[Row]:
 
 def _pair(row: Row, old: Sequence[str], new: Sequence[str], nodes: set[int]) -> str:
     kept = row.kind in ("same", "renamed")
-    left = "" if row.old is None else _marked(old[row.old], "span" if kept else "del")
-    right = "" if row.new is None else _marked(new[row.new], "span" if kept else "ins")
+    left = "" if row.old is None else _mark_line(old[row.old], "span" if kept else "del")
+    right = "" if row.new is None else _mark_line(new[row.new], "span" if kept else "ins")
     return f'<tr class="{row.kind}"{_data(nodes)}><td>{left}</td><td>{right}</td></tr>'
 
 
-def _marked(line: str, tag: str) -> str:
+def _mark_line(line: str, tag: str) -> str:
     return f"<{tag}>{escape(line) or ' '}</{tag}>"
 
 
@@ -248,8 +248,8 @@ def _more(count: int) -> str:
 
 
 def _lines(text: str | None) -> list[str]:
-    return [] if text is None else LONG_CONSTANT.sub(_elided, text).splitlines()
+    return [] if text is None else LONG_CONSTANT.sub(_elide_literal, text).splitlines()
 
 
-def _elided(literal: re.Match[str]) -> str:
+def _elide_literal(literal: re.Match[str]) -> str:
     return f"dense<... {len(literal[0])} characters ...>"

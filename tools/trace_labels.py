@@ -83,7 +83,7 @@ def labels_of_hosts(
             if isinstance(op, LaunchFuncOp):
                 for name in _names(op.kernel):
                     kernels.setdefault(name, set()).update(
-                        _expanded(labels_at(op, host, ()), groups)
+                        _expand_labels(labels_at(op, host, ()), groups)
                     )
     return lines, kernels
 
@@ -92,7 +92,7 @@ def _names(kernel: SymbolRefAttr) -> set[str]:
     return {kernel.root_reference.data, *(name.data for name in kernel.nested_references)}
 
 
-def _expanded(labels: Labels, groups: Mapping[str, Labels]) -> Labels:
+def _expand_labels(labels: Labels, groups: Mapping[str, Labels]) -> Labels:
     nodes = (node for label in labels for node in groups.get(label, (label,)))
     return tuple(dict.fromkeys(nodes))
 
@@ -113,6 +113,6 @@ def _lines(host: FuncOp, groups: Mapping[str, Labels]) -> list[Labels]:
             current = mark[1]
             begins = begins or current
             mark = next(marks, None)
-        labels.append(_expanded(begins or current, groups))
+        labels.append(_expand_labels(begins or current, groups))
         position += len(line)
     return labels

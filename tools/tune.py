@@ -69,9 +69,9 @@ def tune(arguments: argparse.Namespace) -> int:
         until_gain=_share(arguments.until_gain),
     )
     if arguments.replay is not None:
-        searched = _replayed(arguments, options)
+        searched = _replay_outcomes(arguments, options)
     else:
-        searched = _searched(arguments, options, target)
+        searched = _search_outcomes(arguments, options, target)
     outcomes, together = searched
     write_table(table, target.name, outcomes)
     note(table=table, outcomes=outcomes)
@@ -82,7 +82,7 @@ def tune(arguments: argparse.Namespace) -> int:
     return 0 if all([_report(key, tried) for key, tried in outcomes.items()]) else 1
 
 
-def _searched(
+def _search_outcomes(
     arguments: argparse.Namespace, options: Options, target: Target
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
     """The outcomes of candidates that devices ran."""
@@ -127,7 +127,7 @@ def _resource(engine: Engine, device: str | None) -> str:
     raise ProgramError("there is no device to tune on", "", "see `xdsl-spirv doctor`")
 
 
-def _replayed(
+def _replay_outcomes(
     arguments: argparse.Namespace, options: Options
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
     """The outcomes of a search among what a store holds, and those that it did not ask for."""

@@ -69,7 +69,7 @@ _parse_dense = AttrParser.parse_dense_int_or_fp_elements_attr
 _parse_type = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPrivateUsage]
 
 
-def _limited(parser: AttrParser, type: Any) -> Any:
+def _limit_parser(parser: AttrParser, type: Any) -> Any:
     count = math.prod(type.get_shape())
     if count > MOST_ELEMENTS:
         parser.raise_error(f"a dense literal of {count} elements: at most {MOST_ELEMENTS} are read")
@@ -78,7 +78,7 @@ def _limited(parser: AttrParser, type: Any) -> Any:
 
 def _parse_limited_dense(self: AttrParser, type: Any) -> Any:
     if type is not None:
-        _limited(self, type)
+        _limit_parser(self, type)
     start = self.pos
     self.parse_punctuation("<", " in dense attribute")
     text = self.parse_optional_str_literal()
@@ -97,7 +97,7 @@ def _parse_limited_dense(self: AttrParser, type: Any) -> Any:
 
 
 def _parse_limited_type(self: AttrParser) -> Any:
-    return _limited(self, _parse_type(self))
+    return _limit_parser(self, _parse_type(self))
 
 
 def install() -> None:

@@ -305,7 +305,7 @@ def _numbers(given: DenseIntElementsAttr | None, count: int) -> Sequence[int]:
     return values * count if len(values) == 1 else values
 
 
-def _named(name: str, line: Sequence[str], body: Body) -> type[Operation]:
+def _named_operation(name: str, line: Sequence[str], body: Body) -> type[Operation]:
     """The operation of a line of a table."""
     title = "".join(part.capitalize() for part in name.split("_"))
     loops, *indices = (tuple(dims.split()) for dims in line)
@@ -357,7 +357,7 @@ def _pooling_body(name: str) -> Body:
 
 
 NAMED: dict[str, Callable[[], type[Operation]]] = {
-    f"linalg.{name}": partial(_named, name, line, body(name))
+    f"linalg.{name}": partial(_named_operation, name, line, body(name))
     for lines, body in (
         (CONTRACTIONS, lambda _: multiply_add),
         (QUANTIZED, lambda _: multiply_add_quantized),
@@ -473,7 +473,7 @@ def print_maps(maps: Attribute, printer: Printer) -> None:
     printer.print_attribute(maps)
 
 
-def _mapped(name: str, line: Sequence[str] | None) -> type[Operation]:
+def _mapped_operation(name: str, line: Sequence[str] | None) -> type[Operation]:
     """The operation `linalg.NAME` with the default maps of a line of the table."""
     default = None
     if line is not None:
@@ -590,7 +590,7 @@ class ExtendedLinalg(DialectOnDemand):
     """
 
     def __init__(self, dialect: Dialect):
-        mapped = {f"linalg.{n}": partial(_mapped, n, line) for n, line in MAPPED.items()}
+        mapped = {f"linalg.{n}": partial(_mapped_operation, n, line) for n, line in MAPPED.items()}
         added = (linalg_elementwise.MAKERS, linalg_packing.MAKERS)
         self.makers = {**mapped, **NAMED, **added[0], **added[1]}
         replaced = {GenericOp.name, *self.makers}

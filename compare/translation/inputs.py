@@ -62,7 +62,7 @@ def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
     if number < len(_FIRST):
         kind = _FIRST[number]
     else:
-        kind = _uniform if number % 2 else _sprinkled
+        kind = _uniform if number % 2 else _sprinkle_edges
     drawn = (np.array(number % SIZES) if i.is_size else kind(generator, i) for i in inputs)
     return [a.astype(i.dtype).reshape(i.shape) for a, i in zip(drawn, inputs, strict=True)]
 
@@ -98,7 +98,7 @@ def _uniform(generator: np.random.Generator, like: Input) -> Array:
     return generator.integers(info.min, info.max, like.shape, like.dtype, endpoint=True)
 
 
-def _sprinkled(generator: np.random.Generator, like: Input) -> Array:
+def _sprinkle_edges(generator: np.random.Generator, like: Input) -> Array:
     """Random values, an eighth of which are edge values that no product overflows with."""
     plain = _uniform(generator, like).astype(like.dtype)
     chosen = generator.random(like.shape) < 0.125

@@ -88,7 +88,7 @@ class Judge:
         self.subject = subject
         self.intervals: Intervals | None = None
         try:
-            self.contractions = _bounded(module)
+            self.contractions = _bounded_contractions(module)
         except ProgramError:
             if not isinstance(subject, HostSubject):
                 raise
@@ -107,13 +107,13 @@ class Judge:
         if not self.contractions or not floats:
             return Legal(centre, allowed)
         magnitudes = self.subject.run(self.module, [_magnitude(value) for value in values])
-        whole = all(_whole(value) for value in values)
+        whole = all(_is_whole_number(value) for value in values)
         for name in floats:
             allowed[name] = self._allowed(centre[name], magnitudes[name], whole)
         return Legal(centre, allowed)
 
     def _allowed(self, centre: Array, magnitude: Array, whole: bool) -> Array:
-        bound = _bound(self.contractions)
+        bound = _error_bound(self.contractions)
         wide, size = centre.astype(F64), magnitude.astype(F64)
         allowed = bound.evaluate(wide, size)
         # A NaN among the inputs, or infinity times zero, is NaN in every order.
@@ -124,7 +124,7 @@ class Judge:
         return allowed
 
 
-def _bound(contractions: Sequence[Contraction]) -> Bound:
+def _error_bound(contractions: Sequence[Contraction]) -> Bound:
     if not contractions:
         return EXACT
     depths = static(contraction.k for contraction in contractions)
@@ -132,7 +132,7 @@ def _bound(contractions: Sequence[Contraction]) -> Bound:
     return chained(list(map(contraction_bound, depths, types)))
 
 
-def _bounded(module: ModuleOp) -> list[Contraction]:
+def _bounded_contractions(module: ModuleOp) -> list[Contraction]:
     """
     The contractions of a module; none if it has no other operations of linalg's either.
 
@@ -163,7 +163,7 @@ def _magnitude(value: Array) -> Array:
     return np.abs(value) if is_float(value.dtype) else value
 
 
-def _whole(value: Array) -> bool:
+def _is_whole_number(value: Array) -> bool:
     if not is_float(value.dtype):
         return True
     wide = value.astype(F64)

@@ -60,11 +60,11 @@ class Finding:
             return lines[0]
         lines.append(f"  the smallest inputs found ({self.runs} runs):")
         for argument, array in zip(self.arguments, self.inputs, strict=True):
-            lines.append(f"    {argument} = {_shown(array)}")
+            lines.append(f"    {argument} = {_show_array(array)}")
         return "\n".join(lines)
 
 
-def _shown(array: Array) -> str:
+def _show_array(array: Array) -> str:
     positions = np.argwhere(array != 0)
     if array.ndim == 0:
         return str(array.item())

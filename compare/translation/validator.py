@@ -88,7 +88,7 @@ def check_passes(
         current.apply(ctx, module)
         finding, changed = broken(before, module), not is_same(before, module)
         if finding is None and changed:
-            finding = _changed(subject, judge, before, module, cases, shrinking_runs)
+            finding = _find_wrong_inputs(subject, judge, before, module, cases, shrinking_runs)
         if finding is not None:
             report.finding = replace(finding, stage=str(current.pipeline_pass_spec()))
             return report
@@ -126,7 +126,7 @@ def broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
                 _ = instruction.operands
         except SPIRVEncodeError as error:
             # Before spirv-update-vce a module has no binary yet.
-            if _written(before):
+            if _can_write(before):
                 return Finding("", None, f"the module can no longer be written: {error}", (), (), 0)
         except SPIRVDecodeError as error:
             return Finding("", None, f"it is written as broken SPIR-V: {error}", (), (), 0)
@@ -137,7 +137,7 @@ def _kernels(module: ModuleOp) -> list[SPIRVModuleOp]:
     return [op for op in module.walk() if isinstance(op, SPIRVModuleOp)]
 
 
-def _written(module: ModuleOp) -> bool:
+def _can_write(module: ModuleOp) -> bool:
     """Whether there are kernels, and all of them can be written."""
     kernels = _kernels(module)
     try:
@@ -148,7 +148,7 @@ def _written(module: ModuleOp) -> bool:
     return bool(kernels)
 
 
-def _changed(
+def _find_wrong_inputs(
     subject: Subject,
     judge: Judge,
     before: ModuleOp,

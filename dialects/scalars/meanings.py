@@ -19,7 +19,7 @@ error_function = np.vectorize(erf, otypes=[np.float64])
 """The error function of binary64."""
 
 
-def _unsigned(a: Array) -> Array:
+def _unsigned_bits(a: Array) -> Array:
     """The bits of an integer array, read without sign; a Boolean counts as a byte."""
     return a.view(f"u{a.dtype.itemsize}")
 
@@ -80,12 +80,12 @@ def round_half_away(a: Array) -> Array:
 
 def count_bits(a: Array) -> Array:
     """Number of set bits, in the operand's type."""
-    return np.bitwise_count(_unsigned(a)).astype(a.dtype)
+    return np.bitwise_count(_unsigned_bits(a)).astype(a.dtype)
 
 
 def highest_bit(a: Array) -> Array:
     """The position of the highest set bit read without sign, -1 for 0."""
-    bits = _unsigned(a).astype(np.uint64)
+    bits = _unsigned_bits(a).astype(np.uint64)
     result = np.full(a.shape, -1, np.int64)
     for shift in (32, 16, 8, 4, 2, 1):
         above = bits >> np.uint64(shift)

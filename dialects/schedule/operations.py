@@ -203,7 +203,7 @@ def _size_in_bits(type: MemRefType) -> int:
     return prod(type.get_shape()) * bit_width(type.element_type)
 
 
-def _padded(size: int, before: int, after: int) -> int:
+def _padded_size(size: int, before: int, after: int) -> int:
     return size if size == DYNAMIC_INDEX else size + before + after
 
 
@@ -274,7 +274,7 @@ class PaddedViewOp(IRDLOperation):
         source = memref.type
         assert isinstance(source, MemRefType)
         sizes = zip(source.get_shape(), low, high, strict=True)
-        shape = [_padded(*padded) for padded in sizes]
+        shape = [_padded_size(*padded) for padded in sizes]
         super().__init__(
             operands=[memref],
             result_types=[MemRefType(source.element_type, shape, memory_space=source.memory_space)],
@@ -299,7 +299,7 @@ class PaddedViewOp(IRDLOperation):
                 f"fill is a {self.fill.type}, but the elements of {source} are not"
             )
         sizes = zip(source.get_shape(), *amounts, strict=True)
-        shape = tuple(_padded(*padded) for padded in sizes)
+        shape = tuple(_padded_size(*padded) for padded in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
             raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
 

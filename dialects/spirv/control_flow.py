@@ -409,7 +409,7 @@ def _taken_path(
     """The blocks from the header to the merge block, with the values passed to each."""
     block, passed = blocks[0], ()
     path: list[tuple[Block, Sequence[SSAValue]]] = [(block, passed)]
-    following = _decided(block.last_op)
+    following = _decided_branch(block.last_op)
     while following is not None:
         block, passed = following
         path.append((block, passed))
@@ -422,7 +422,7 @@ def _taken_path(
     return None
 
 
-def _decided(end: Operation | None) -> tuple[Block, Sequence[SSAValue]] | None:
+def _decided_branch(end: Operation | None) -> tuple[Block, Sequence[SSAValue]] | None:
     """The target of a conditional branch or switch on a constant."""
     if not isinstance(end, BranchConditionalOp | SwitchOp):
         return None

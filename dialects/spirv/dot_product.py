@@ -82,7 +82,7 @@ class IntegerDotOperation(SPIRVOp, ABC):
 _BYTES = tuple(IntegerType(8, signedness) for signedness in Signedness)
 
 
-def _packed(packed: PackedVectorFormat | PackedVectorFormatAttr | None) -> Attribute | None:
+def _packed_format(packed: PackedVectorFormat | PackedVectorFormatAttr | None) -> Attribute | None:
     return PackedVectorFormatAttr(packed) if isinstance(packed, PackedVectorFormat) else packed
 
 
@@ -103,7 +103,7 @@ class DotOperation(IntegerDotOperation, ABC):
     ):
         super().__init__(
             operands=[vector_1, vector_2],
-            properties={"format": _packed(format)},
+            properties={"format": _packed_format(format)},
             result_types=[result_type],
         )
 
@@ -131,7 +131,7 @@ class DotAccumulateOperation(IntegerDotOperation, ABC):
     ):
         super().__init__(
             operands=[vector_1, vector_2, accumulator],
-            properties={"format": _packed(format)},
+            properties={"format": _packed_format(format)},
             result_types=[SSAValue.get(accumulator).type],
         )
 

@@ -94,7 +94,7 @@ def check_module(module: Operation) -> None:
     """
     constants = specialization_constants(module)
     triple = module.properties.get("vce_triple")
-    declared = _declared(triple)
+    declared = _declared_capabilities(triple)
     cm_02_vulkan_memory_model(module.properties.get("memory_model"), declared)
     logical = module.properties.get("addressing_model") == LOGICAL
     fixed_pointers = logical and triple is not None and declared.isdisjoint(VARIABLE_POINTERS)
@@ -135,7 +135,7 @@ def is_kernel(declared: frozenset[Capability]) -> bool:
     return Capability.Kernel in declared and Capability.Shader not in declared
 
 
-def _declared(triple: Attribute | None) -> frozenset[Capability]:
+def _declared_capabilities(triple: Attribute | None) -> frozenset[Capability]:
     """The capabilities a triple states, without the ones they imply."""
     if not isinstance(triple, VerCapExtAttr):
         return frozenset()

@@ -73,7 +73,7 @@ def read_file(path: str | os.PathLike[str]) -> File:
     """
     with header(path) as start:
         values = start.values()
-        listed = [_listed(start) for _ in range(start.tensors)]
+        listed = [_read_listed_tensor(start) for _ in range(start.tensors)]
         end = start.offset
     place = os.fspath(path)
     alignment = values.get("general.alignment", ALIGNMENT)
@@ -87,7 +87,7 @@ def read_file(path: str | os.PathLike[str]) -> File:
     for name, sizes, number, offset in listed:
         if name in tensors:
             raise _refusal(place, name, "stands there twice")
-        tensors[name] = _stored(place, name, sizes, number, data[first + offset :])
+        tensors[name] = _store_tensor(place, name, sizes, number, data[first + offset :])
         if offset % alignment:
             raise _refusal(place, name, f"begins at {offset}, which {alignment} does not divide")
     _check_overlaps(place, {name: offset for name, *_, offset in listed}, tensors)
@@ -105,7 +105,7 @@ def _check_overlaps(
         end, before = offsets[name] + tensors[name].data.nbytes, name
 
 
-def _listed(start: Header) -> tuple[str, tuple[int, ...], int, int]:
+def _read_listed_tensor(start: Header) -> tuple[str, tuple[int, ...], int, int]:
     """A tensor's name, sizes, format by number, and place behind the header."""
     name = start.string()
     (rank,) = start.numbers("I", 1)
@@ -118,7 +118,7 @@ def _listed(start: Header) -> tuple[str, tuple[int, ...], int, int]:
     return name, sizes, number, offset
 
 
-def _stored(
+def _store_tensor(
     place: str, name: str, sizes: tuple[int, ...], number: int, data: Array
 ) -> StoredTensor:
     """A tensor whose bytes are the first of `data`."""

@@ -66,10 +66,10 @@ def header(path: str | os.PathLike[str]) -> Generator[Header]:
             f"cannot read the model: {error.strerror}", place, "give a GGUF file"
         ) from error
     except struct.error as error:
-        raise _truncated(place) from error
+        raise _truncated_error(place) from error
 
 
-def _truncated(place: str) -> FrontendError:
+def _truncated_error(place: str) -> FrontendError:
     return FrontendError("the file ends within its header", place, "download it again")
 
 
@@ -126,7 +126,7 @@ class Header:
         size = struct.calcsize(f"<{letter}")
         # Before `struct` sees the count: it may be any number of 64 bits.
         if count > (len(self.data) - self.offset) // size:
-            raise _truncated(self.place)
+            raise _truncated_error(self.place)
         numbers = struct.unpack_from(f"<{count}{letter}", self.data, self.offset)
         self.offset += size * count
         return numbers
@@ -135,7 +135,7 @@ class Header:
         (length,) = self.numbers("Q", 1)
         start, self.offset = self.offset, self.offset + length
         if self.offset > len(self.data):
-            raise _truncated(self.place)
+            raise _truncated_error(self.place)
         try:
             return self.data[start : self.offset].decode()
         except UnicodeDecodeError as error:

@@ -34,21 +34,21 @@ def span_of(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Si
         first, span = _forward(b, size, start, end)
         return first, ceil_div(span, step)
     # The same forward in the reversed dimension.
-    begin = _mirrored(b, size, start)
+    begin = _mirror_bound(b, size, start)
     if isinstance(begin, int) and begin > 0:
         # Backwards from before the start is from the start.
         b.insist_natural(size - 1)
         first = size - 1 if begin >= FAR - 1 else least(size - 1, begin)
-        last = _place(b, size, _mirrored(b, size, end))
+        last = _place(b, size, _mirror_bound(b, size, end))
         span = last - first
         if last != size:
             span = span - least(span, 0)
     else:
-        first, span = _forward(b, size, begin, _mirrored(b, size, end))
+        first, span = _forward(b, size, begin, _mirror_bound(b, size, end))
     return size - 1 - first, ceil_div(span, -step)
 
 
-def _mirrored(b: Nodes, size: Size, bound: Size) -> Size:
+def _mirror_bound(b: Nodes, size: Size, bound: Size) -> Size:
     """A bound of a slice backwards as one of the reversed dimension."""
     if isinstance(bound, int):
         return -1 - bound

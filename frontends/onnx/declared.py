@@ -71,7 +71,7 @@ def _repeats(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterab
         yield {1: [whole // part for whole, part in zip(sizes, given, strict=True)]}
 
 
-def _reduced(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+def _reduced_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """Axes that give the result; the choice among axes of size 1 does not matter."""
     x, axes = inputs[:2]
     keep = attributes.get("keepdims", 1)
@@ -89,12 +89,12 @@ def _reduced(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterab
     return [{1: chosen} for chosen in (fitting[:1] if len(different) == 1 else fitting)]
 
 
-def _squeezed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+def _squeezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """For any removed axes, the elements stay in their order."""
-    return list(_reduced(inputs, sizes, {"keepdims": 0}))[:1]
+    return list(_reduced_axes(inputs, sizes, {"keepdims": 0}))[:1]
 
 
-def _unsqueezed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+def _unsqueezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """For any added axes, the elements stay in their order."""
     x = inputs[0]
     for chosen in combinations(range(len(sizes)), len(sizes) - x.rank):
@@ -108,7 +108,7 @@ def _any_axis(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Itera
     return [{1: [axis]} for axis in range(inputs[0].rank)]
 
 
-def _transformed(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
+def _transformed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """Axes whose size the transform makes that of the result; it keeps all others."""
     x, length = inputs[0], inputs[1] if len(inputs) > 1 else None
     for axis in range(x.rank - 1):
@@ -177,15 +177,15 @@ DEDUCTIONS: dict[str, Deduction] = {
     "CenterCropPad": _of_axes(1),
     "TopK": _of_axis,
     "OneHot": _of_axis,
-    "Squeeze": _squeezed,
-    "Unsqueeze": _unsqueezed,
+    "Squeeze": _squeezed_axes,
+    "Unsqueeze": _unsqueezed_axes,
     "Tile": _repeats,
     "AffineGrid": _grid,
     "Col2Im": _blocks,
     "STFT": _frames,
-    "DFT": _transformed,
+    "DFT": _transformed_axes,
     **dict.fromkeys(("CumSum", "CumProd"), _any_axis),
-    **dict.fromkeys(REDUCTIONS, _reduced),
+    **dict.fromkeys(REDUCTIONS, _reduced_axes),
 }
 """By operator how a declared result decides data."""
 

@@ -79,7 +79,7 @@ def import_onnx(
         onnx_file.refuse_open_dimensions(proto, kept)
     nodes = Nodes(Block(), proto)
     import_graph(nodes, held, sizes)
-    return _finished(nodes)
+    return _finish_model(nodes)
 
 
 def import_graph(nodes: Nodes, weights: Weights, sizes: Collection[str] = ()) -> None:
@@ -88,7 +88,7 @@ def import_graph(nodes: Nodes, weights: Weights, sizes: Collection[str] = ()) ->
     import_nodes(nodes, weights)
 
 
-def _finished(nodes: Nodes) -> ImportedModel:
+def _finish_model(nodes: Nodes) -> ImportedModel:
     """The function that imported nodes make, with its interface."""
     inputs = {value.name: nodes.values[value.name] for value in onnx_file.inputs_of(nodes.model)}
     results = results_of(nodes)

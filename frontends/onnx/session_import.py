@@ -60,16 +60,16 @@ def import_session(
     fix_session(model, session, head_size)
     grows = any(state.axis is not None for state in session.held.values())
     if not grows or onnx_file.shape_of(token_input(model))[1] > 0:
-        return _imported({FUNCTION: model}, weights, session, numbers)
+        return _import_functions({FUNCTION: model}, weights, session, numbers)
     one = type(model)()
     one.CopyFrom(model)
     count = token_input(one).type.tensor_type.shape.dim[1]
     count.Clear()
     count.dim_value = 1
-    return _imported({PREFILL: model, DECODE: one}, weights, session, numbers)
+    return _import_functions({PREFILL: model, DECODE: one}, weights, session, numbers)
 
 
-def _imported(
+def _import_functions(
     models: Mapping[str, Any], weights: Weights, session: Session, numbers: Collection[str]
 ) -> ImportedModel:
     functions: list[FuncOp] = []
@@ -144,11 +144,11 @@ def _declare(
     nodes.values |= fronts
     for value in derived:
         length = nodes.values[token_input(nodes.model).name].sizes[1]
-        nodes.values[value.name] = _derived(nodes, value, past, length)
+        nodes.values[value.name] = _derive_from_past(nodes, value, past, length)
     return inputs
 
 
-def _derived(nodes: Nodes, value: Any, past: Size, length: Size) -> Tensor:
+def _derive_from_past(nodes: Nodes, value: Any, past: Size, length: Size) -> Tensor:
     """A mask of ones for all tokens, or the positions of the new ones."""
     element = element_numbered(value.type.tensor_type.elem_type)
     if value.name == MASK:

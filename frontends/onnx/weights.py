@@ -41,7 +41,7 @@ class Weights:
 
     def _read(self, tensor: Any) -> Array:
         if tensor.data_location == EXTERNAL:
-            return _mapped(tensor, self.folder)
+            return _map_values(tensor, self.folder)
         return array_of(tensor)
 
 
@@ -67,8 +67,8 @@ def without_weights(
             weights[tensor.name] = tensor
         else:
             kept.append(tensor)
-    bare = _copied(model, "graph")
-    bare.graph.MergeFrom(_copied(graph, "initializer"))
+    bare = _copy_message(model, "graph")
+    bare.graph.MergeFrom(_copy_message(graph, "initializer"))
     bare.graph.initializer.extend(kept)
     for value in [value for value in bare.graph.input if value.name in weights]:
         bare.graph.input.remove(value)
@@ -82,7 +82,7 @@ def _read_inside(model: Any, folder: Path | None) -> None:
     for nodes in (model.graph, *model.functions):
         for tensor in tensors_inside(nodes):
             if tensor.data_location == EXTERNAL:
-                tensor.CopyFrom(from_array(_mapped(tensor, folder), tensor.name))
+                tensor.CopyFrom(from_array(_map_values(tensor, folder), tensor.name))
 
 
 def tensors_inside(graph: Any) -> Iterator[Any]:
@@ -115,7 +115,7 @@ def with_declarations(model: Any, weights: Weights) -> Any:
     return copy
 
 
-def _copied(message: Any, left_out: str) -> Any:
+def _copy_message(message: Any, left_out: str) -> Any:
     """A copy of a message without one of its fields."""
     copy = type(message)()
     for descriptor, value in message.ListFields():
@@ -130,7 +130,7 @@ def _copied(message: Any, left_out: str) -> Any:
     return copy
 
 
-def _mapped(tensor: Any, folder: Path | None) -> Array:
+def _map_values(tensor: Any, folder: Path | None) -> Array:
     """The values in another file, which is not read before they are."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if folder is None:

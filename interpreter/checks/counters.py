@@ -50,7 +50,7 @@ class Counters:
             return None
         exact = _EXACT.get(type(op))
         if exact is not None:
-            return lambda operands, result: {"wrapped": _wrapped(exact, operands, result)}
+            return lambda operands, result: {"wrapped": _count_wrapped(exact, operands, result)}
         return _floats(form) if is_float(form.dtype) else None
 
     def count(self, op: Operation, form: Form, mask: Mask, classes: dict[str, Array]) -> None:
@@ -70,7 +70,7 @@ def _at_limits(result: Array, dtype: DType, sign: bool) -> Array:
     return (result == limits.min) | (result == limits.max) if sign else result == -1
 
 
-def _wrapped(exact: Callable[..., Any], operands: Sequence[Array], result: Array) -> Array:
+def _count_wrapped(exact: Callable[..., Any], operands: Sequence[Array], result: Array) -> Array:
     wide = exact(*[operand.astype(np.float64) for operand in operands])
     return np.abs(wide - result.astype(np.float64)) > np.abs(wide) * 1e-9 + 0.5
 

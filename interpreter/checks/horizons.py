@@ -57,7 +57,7 @@ class Horizons:
         """A control barrier over subgroups or workgroups; `now` is when they came to it."""
         level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
         self.groups, self.near = self.groups.copy(), self.near.copy()
-        groups, near = _touched(mask, self.near.shape[2:])
+        groups, near = _touched_groups(mask, self.near.shape[2:])
         for storage in range(STORAGES):
             bit = 1 << storage
             released = semantics.release & bit and semantics.acquire & bit
@@ -68,7 +68,7 @@ class Horizons:
         self.low = self.groups.min(axis=2)
 
 
-def _touched(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
+def _touched_groups(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """The workgroups and subgroups that have active invocations."""
     if mask is None:
         return np.ones(shape[:1], np.bool_), np.ones(shape, np.bool_)

@@ -244,10 +244,12 @@ def _bytes(array: Array) -> Array:
 
 def depends_on_order(module: Operation) -> bool:
     """Whether a module has atomics whose order its results may rightly depend on."""
-    return any(_ordered(op) for op in module.walk() if isinstance(op, atomic.AtomicOperation))
+    return any(
+        _depends_on_order(op) for op in module.walk() if isinstance(op, atomic.AtomicOperation)
+    )
 
 
-def _ordered(op: Operation) -> bool:
+def _depends_on_order(op: Operation) -> bool:
     return not isinstance(op, COMMUTING) or any(result.first_use for result in op.results)
 
 

@@ -156,7 +156,7 @@ def _too_large(x: Array, exponent: Array) -> Array:
     return np.isfinite(x) & (np.abs(scaled) > float(np.finfo(x.dtype).max))
 
 
-def _crossed(compare: Callable[[Array, Array], Array]) -> Test:
+def _crossed_bounds(compare: Callable[[Array, Array], Array]) -> Test:
     return lambda x, low, high: compare(low, high)
 
 
@@ -195,13 +195,13 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
     glsl.GLFMinOp: (_domain("the minimum of a NaN", _nan),),
     glsl.GLFMaxOp: (_domain("the maximum of a NaN", _nan),),
     glsl.GLFClampOp: (
-        _domain("a clamp whose lower limit is above the upper", _crossed(np.greater)),
+        _domain("a clamp whose lower limit is above the upper", _crossed_bounds(np.greater)),
     ),
     glsl.GLNClampOp: (
-        _domain("a clamp whose lower limit is above the upper", _crossed(np.greater)),
+        _domain("a clamp whose lower limit is above the upper", _crossed_bounds(np.greater)),
     ),
     glsl.GLSClampOp: (
-        _domain("a clamp whose lower limit is above the upper", _crossed(np.greater)),
+        _domain("a clamp whose lower limit is above the upper", _crossed_bounds(np.greater)),
     ),
     glsl.GLUClampOp: (
         _domain(

@@ -77,7 +77,7 @@ def _value(op: Operation, compiler: CheckedCompiler, function: Function) -> Chec
     result_form = context.form(op.results[0].type)
     propagate = propagation(forms, result_form)
     if type(op) in MOVES:
-        propagate = _moved(op, compiler, function)
+        propagate = _move_shadow(op, compiler, function)
     absorb = ABSORBING.get(type(op))
     add = _sources(op, compiler)
     matrix = next((f for f in (result_form, *forms) if isinstance(f, CooperativeMatrix)), None)
@@ -153,15 +153,15 @@ def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
 
 def _zero_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
     """A defined 0 (or false) makes a conjunction 0."""
-    return _decided(values, shadows, 0)
+    return _decided_operand(values, shadows, 0)
 
 
 def _one_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
     """A defined -1 (or true) makes a disjunction -1."""
-    return _decided(values, shadows, -1)
+    return _decided_operand(values, shadows, -1)
 
 
-def _decided(values: Sequence[Any], shadows: Sequence[Any], number: int) -> Any:
+def _decided_operand(values: Sequence[Any], shadows: Sequence[Any], number: int) -> Any:
     decided: Any = False
     for value, shadow in zip(values, shadows, strict=True):
         wanted = value if number and value.dtype == np.bool_ else value == number
@@ -194,7 +194,7 @@ MOVES: dict[type[Operation], tuple[int, ...]] = {
 """By instruction: the operands that are moved (none: all); the others say where to."""
 
 
-def _moved(op: Operation, compiler: CheckedCompiler, function: Function) -> Any:
+def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -> Any:
     context = compiler.context
     forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 

@@ -129,12 +129,12 @@ class Reader:
         variable = f"`{name}`" if name else "a variable"
         message = f"{variable} was read before it was set"
         number = self.checker.origin(self.op, "UNDEF-01", message)
-        return _replaced(shadow, number)
+        return _replace_origin(shadow, number)
 
 
-def _replaced(shadow: Any, number: int) -> Any:
+def _replace_origin(shadow: Any, number: int) -> Any:
     if isinstance(shadow, tuple):
-        return tuple(_replaced(part, number) for part in shadow)  # pyright: ignore
+        return tuple(_replace_origin(part, number) for part in shadow)  # pyright: ignore
     octets = shadow.astype(np.uint8, copy=False)
     return np.where(octets == UNWRITTEN, np.uint8(number), octets)
 

@@ -111,7 +111,7 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
         if shadows[0] is not None:
             parts.append(by_lane(shadows[0], form)[..., None])
         if any(line is not None for line in lines):
-            parts += _spoiled(lines, product.matrix.by_columns)
+            parts += _spoiled_rows(lines, product.matrix.by_columns)
         if not parts:
             return result, None
         shadow = np.zeros(result.shape, np.uint8)
@@ -122,7 +122,7 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     return call
 
 
-def _spoiled(lines: list[Array | None], by_columns: bool) -> list[Array]:
+def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
     """
     Shadows of a matrix's rows (1 where a component is undefined), from its rows or its columns.
     """

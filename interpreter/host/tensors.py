@@ -21,7 +21,7 @@ from xdsl_spirv.interpreter.memory import UNWRITTEN
 from xdsl_spirv.interpreter.numbers import Array, DType, scalar_dtype
 
 
-def _shaped(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tuple[int, ...], DType]:
+def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tuple[int, ...], DType]:
     """The shape and dtype of a tensor or memref type, dynamic sizes taken from operands."""
     if not isinstance(type, TensorType | MemRefType):
         raise InterpreterError(f"{type} is not a ranked tensor or memref")
@@ -49,7 +49,7 @@ def _place(indexes: Sequence[Array]) -> tuple[int, ...]:
 
 def _unwritten(type: Attribute, sizes: Sequence[Array]) -> Array:
     """Elements that were not written yet: bytes of all ones, as in kernels."""
-    shape, dtype = _shaped(type, sizes)
+    shape, dtype = _shape_and_dtype(type, sizes)
     size = int(np.prod(shape)) * dtype.itemsize
     data = np.full(size, 1 if dtype.kind == "b" else UNWRITTEN, np.uint8)
     return data.view(dtype).reshape(shape)
@@ -67,7 +67,7 @@ on_arrays(bufferization.ToBufferOp, bufferization.ToTensorOp, bufferization.Clon
 on_arrays(bufferization.MaterializeInDestinationOp, memref.CopyOp)(lambda op, source, _: source)
 on_arrays(memref.MemorySpaceCastOp)(lambda op, array: array)
 on_arrays(tensor.ExpandShapeOp, memref.ExpandShapeOp)(
-    lambda op, array, *sizes: _reshaped(op, array, _shaped(op.results[0].type, sizes)[0])
+    lambda op, array, *sizes: _reshaped(op, array, _shape_and_dtype(op.results[0].type, sizes)[0])
 )
 on_arrays(tensor.ReshapeOp)(lambda op, array, shape: _reshaped(op, array, _place(shape)))
 on_arrays(tensor.DimOp, memref.DimOp)(
@@ -123,14 +123,14 @@ def store(op: Operation, element: Array, target: Array, *indexes: Array) -> None
 @on_arrays(tensor.SplatOp)
 def splat(op: tensor.SplatOp, number: Array, *sizes: Array) -> Array:
     """Every element is the operand."""
-    shape, dtype = _shaped(op.results[0].type, sizes)
+    shape, dtype = _shape_and_dtype(op.results[0].type, sizes)
     return np.full(shape, number, dtype)
 
 
 @on_arrays(tensor.FromElementsOp)
 def from_elements(op: Operation, *elements: Array) -> Array:
     """The operands as elements, in row-major order."""
-    shape, dtype = _shaped(op.results[0].type)
+    shape, dtype = _shape_and_dtype(op.results[0].type)
     return np.array(elements, dtype).reshape(shape)
 
 

@@ -109,7 +109,9 @@ def for_loop(op: scf.ForOp, compiler: Compiler) -> Step:
         for target, source in zip(arguments, initial, strict=True):
             env[target] = env[source]
         if low is None or high is None or by is None:
-            _parted(env, batch, (bounds, variable), run, list(zip(merges, moves, strict=True)))
+            _run_parted_loop(
+                env, batch, (bounds, variable), run, list(zip(merges, moves, strict=True))
+            )
         else:
             uniform(env, range(low, high, by))
         assign(env, [env[slot] for slot in arguments])
@@ -117,7 +119,7 @@ def for_loop(op: scf.ForOp, compiler: Compiler) -> Step:
     return step
 
 
-def _parted(
+def _run_parted_loop(
     env: Env,
     batch: Batch,
     counted: tuple[Slots, int],

@@ -41,7 +41,7 @@ def locals_at(op: Operation) -> list[Local]:
     if source is None or function is None:
         return []
     scopes = list(source.info.scopes(source.scope(op)))
-    pointers = _declared(function, source.info, scopes)
+    pointers = _declared_variables(function, source.info, scopes)
     variables = [Local(name, value, True) for value, name in pointers.items()]
     known = set(pointers.values())
     values = _values(op, function, source.info, scopes)
@@ -58,7 +58,7 @@ def assigned_by(op: Operation) -> str:
     entries = [e for result in op.results for e in _entries_on(result, Debug.DebugValue)]
     names = [_name(e, source.info) for e in entries if _is_whole(e, source.info)]
     # Where it lies in memory as well, the store assigns it.
-    known = set(_declared(function, source.info, []).values()) if names else set[str]()
+    known = set(_declared_variables(function, source.info, []).values()) if names else set[str]()
     return next((name for name in names if name not in known), "")
 
 
@@ -91,7 +91,9 @@ def _function(op: Operation) -> FuncOp | None:
     return around
 
 
-def _declared(function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]) -> dict[SSAValue, str]:
+def _declared_variables(
+    function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
+) -> dict[SSAValue, str]:
     """
     The pointers to a function's variables, and their names: those that DebugDeclare names, or, as
     temporaries have names as well, only without any all that are named. `scopes` must have theirs.

@@ -31,7 +31,7 @@ def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
     raise InterpreterError(f"{op.name} from {op.operands[0].type} to {op.results[0].type}", op)
 
 
-def _carried(function: Function, op: Operation, context: Context) -> Function:
+def _convert_carried(function: Function, op: Operation, context: Context) -> Function:
     """A conversion of natural dtypes, also between matrices carried as binary32."""
     source, target = (context.form(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, CooperativeMatrix) or not isinstance(target, CooperativeMatrix):
@@ -58,7 +58,7 @@ CONVERSIONS: dict[type[Operation], ew.Conversion] = {
 def converted(op: Operation, context: Context) -> Function:
     """The table's conversion between the component types."""
     convert = CONVERSIONS[type(op)](*_dtypes(op, context), context.options.bfloat16_rounding)
-    return _carried(convert, op, context)
+    return _convert_carried(convert, op, context)
 
 
 @value(ops.FConvertOp)
@@ -71,9 +71,9 @@ def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
     source, target = _dtypes(op, context)
     convert = numbers.float_to_float(source, target, context.options.bfloat16_rounding)
     if SATURATING not in op.attributes or target.itemsize > 1:
-        return _carried(convert, op, context)
+        return _convert_carried(convert, op, context)
     largest = np.asarray(ml_dtypes.finfo(target).max).astype(source)
-    return _carried(lambda value: convert(np.clip(value, -largest, largest)), op, context)
+    return _convert_carried(lambda value: convert(np.clip(value, -largest, largest)), op, context)
 
 
 def quantize(a: Array) -> Array:
@@ -105,7 +105,7 @@ def bitcast(op: ops.BitcastOp, context: Context) -> Function:
         return lambda pointer: _as_words(physical(pointer), target)
     if isinstance(source, CooperativeMatrix):
         assert isinstance(target, CooperativeMatrix)
-        return _carried(lambda a: a.view(target.dtype), op, context)
+        return _convert_carried(lambda a: a.view(target.dtype), op, context)
     if not isinstance(source, Plain) or not isinstance(target, Plain):
         raise InterpreterError(f"a bitcast from {op.operand.type} to {op.result.type}", op)
     if source.dtype.itemsize == target.dtype.itemsize:

@@ -236,7 +236,7 @@ class Product:
             total = total + widened(self.load(rest[0], rest[1], form, batch.mask), sign)
         if self.dtype.kind == "i":
             return total.astype(self.dtype)
-        return _rounded(total, self.dtype)
+        return _round_total(total, self.dtype)
 
 
 @action(ops.CooperativeVectorMatrixMulOp, ops.CooperativeVectorMatrixMulAddOp)
@@ -245,7 +245,7 @@ def multiply(op: ops.VectorTimesMatrix, context: Context) -> Function:
     return Product(op, context)
 
 
-def _rounded(total: Array, dtype: DType) -> Array:
+def _round_total(total: Array, dtype: DType) -> Array:
     return numbers.float_to_float(total.dtype, dtype)(total)
 
 

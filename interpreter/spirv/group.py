@@ -181,7 +181,7 @@ size.
 """
 
 
-def _turned(member: Array, delta: Array, cluster: int) -> Array:
+def _rotate_member(member: Array, delta: Array, cluster: int) -> Array:
     """ROT-07 as it is written."""
     around = np.int64(cluster - 1)
     return ((member + delta) & around) + (member & ~around)
@@ -196,7 +196,7 @@ SOURCES: dict[type[Operation], Source] = {
     ops.GroupNonUniformQuadBroadcastOp: lambda member, index, _: (member & ~3) + index,
     ops.GroupNonUniformQuadSwapOp: lambda member, direction, _: member ^ (direction + 1),
     subgroup.SubgroupReadInvocationOp: lambda member, chosen, _: chosen,
-    GroupNonUniformRotateKHROp: _turned,
+    GroupNonUniformRotateKHROp: _rotate_member,
 }
 
 

@@ -70,18 +70,20 @@ def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
     if isinstance(owner, ops.CopyObjectOp):
         part = placed(owner.operand, type, context)
     elif isinstance(owner, (*CHAINS, *UNTYPED_CHAINS)):
-        part = Chain(Layout(context), _chained(owner, context), _known(owner.indexes)).type
+        part = Chain(
+            Layout(context), _chained_type(owner, context), _known_indexes(owner.indexes)
+        ).type
     return part if plain_type(part) == type else type
 
 
-def _chained(op: Any, context: Context) -> Placed:
+def _chained_type(op: Any, context: Context) -> Placed:
     """The type that the indexes of an access chain lead to."""
     if isinstance(op, CHAINS):
         return placed(op.base, pointer_type(op.base).pointee, context)
     return op.base_type
 
 
-def _known(indexes: Sequence[SSAValue]) -> list[int | None]:
+def _known_indexes(indexes: Sequence[SSAValue]) -> list[int | None]:
     return [constant_integer(index) for index in indexes]
 
 
@@ -182,13 +184,13 @@ def copy_memory(op: ops.CopyMemoryOp, context: Context) -> Function:
 def _chain(
     base: PointerType, indexes: Sequence[SSAValue], context: Context, op: Operation
 ) -> Function:
-    known = _known(indexes)
+    known = _known_indexes(indexes)
     if not has_bytes(base):
         return lambda pointer, *values: VariablePointer(
             pointer.variable,
             pointer.path + tuple(v if k is None else k for k, v in zip(known, values, strict=True)),
         )
-    layout, whole = Layout(context), _chained(op, context)
+    layout, whole = Layout(context), _chained_type(op, context)
     descriptor = descriptor_of(plain_type(whole))
     try:
         chain = Chain(layout, whole, known) if descriptor is None else None

@@ -261,16 +261,16 @@ def _buffer(op: VariableOp, context: Context, buffers: Buffers) -> Callable[[Bat
     if op.object_type is not None and descriptor_of(op.object_type) is not None:
         places = [p for p in buffers if len(p) == 3 and p[:2] == where]
         label = f"the buffer {name} {at[:-1]}, number "
-        memories = {p[2]: _bound(context, p, buffers, f"{label}{p[2]})") for p in places}
+        memories = {p[2]: _bind_memory(context, p, buffers, f"{label}{p[2]})") for p in places}
         descriptors = Descriptors(memories, name)
         return (lambda batch: descriptors) if memories else None
     if where not in buffers:
         return None
-    memory = _bound(context, where, buffers, f"the buffer {name} {at}")
+    memory = _bind_memory(context, where, buffers, f"the buffer {name} {at}")
     return lambda batch: start_of(memory)
 
 
-def _bound(context: Context, where: Place, buffers: Buffers, label: str) -> Memory:
+def _bind_memory(context: Context, where: Place, buffers: Buffers, label: str) -> Memory:
     if not buffers[where].flags.c_contiguous:
         raise InterpreterError(
             f"{label} is not C-contiguous", "buffers", "pass numpy.ascontiguousarray(...) of it"

@@ -152,11 +152,11 @@ def _text(
     """The text that one invocation prints."""
     given = iter(zip(values, forms, strict=True))
     return "".join(
-        piece if isinstance(piece, str) else _converted(piece, *next(given)) for piece in pieces
+        piece if isinstance(piece, str) else _convert_value(piece, *next(given)) for piece in pieces
     )
 
 
-def _converted(place: re.Match[str], value: Any, form: Plain) -> str:
+def _convert_value(place: re.Match[str], value: Any, form: Plain) -> str:
     numbers = np.atleast_1d(value)
     kind = place["kind"]
     if is_float(form.dtype):

@@ -79,11 +79,11 @@ class TensorView(Fields):
     clip: Numbers
 
 
-def _known(*numbers: int) -> Numbers:
+def _known_numbers(*numbers: int) -> Numbers:
     return tuple(np.full((1, 1, 1), number, I64) for number in numbers)
 
 
-def _unsigned(values: Sequence[Array]) -> Numbers:
+def _unsigned_numbers(values: Sequence[Array]) -> Numbers:
     return tuple(value.astype(I64) & UNSIGNED for value in values)
 
 
@@ -93,15 +93,17 @@ def create_layout(op: layouts.CreateTensorLayoutOp, context: Context) -> Functio
     type = op.result.type
     assert isinstance(type, TensorLayoutType)
     rank = context.size(type.rank)
-    zeros = _known(*[0] * rank)
-    layout = TensorLayout(_known(*[1] * rank), zeros, zeros, zeros, zeros, _known(0))
+    zeros = _known_numbers(*[0] * rank)
+    layout = TensorLayout(
+        _known_numbers(*[1] * rank), zeros, zeros, zeros, zeros, _known_numbers(0)
+    )
     return lambda: layout
 
 
 @value(layouts.TensorLayoutSetBlockSizeOp)
 def set_block_size(op: layouts.TensorLayoutSetBlockSizeOp, context: Context) -> Function:
     """Strides are in blocks from now on."""
-    return lambda layout, *sizes: replace(layout, block=_unsigned(sizes))
+    return lambda layout, *sizes: replace(layout, block=_unsigned_numbers(sizes))
 
 
 @value(layouts.TensorLayoutSetDimensionOp)
@@ -109,11 +111,11 @@ def set_dimension(op: layouts.TensorLayoutSetDimensionOp, context: Context) -> F
     """The tensor's extents; all of it is meant, and it is packed."""
 
     def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
-        extents = _unsigned(sizes)
-        stride = [*_known(1)]
+        extents = _unsigned_numbers(sizes)
+        stride = [*_known_numbers(1)]
         for extent, block in zip(extents[:0:-1], layout.block[:0:-1], strict=True):
             stride.insert(0, stride[0] * -(-extent // np.maximum(block, 1)))
-        zeros = _known(*[0] * len(extents))
+        zeros = _known_numbers(*[0] * len(extents))
         return replace(layout, dimension=extents, span=extents, offset=zeros, stride=tuple(stride))
 
     return call
@@ -122,7 +124,7 @@ def set_dimension(op: layouts.TensorLayoutSetDimensionOp, context: Context) -> F
 @value(layouts.TensorLayoutSetStrideOp)
 def set_stride(op: layouts.TensorLayoutSetStrideOp, context: Context) -> Function:
     """The distances of neighbours."""
-    return lambda layout, *strides: replace(layout, stride=_unsigned(strides))
+    return lambda layout, *strides: replace(layout, stride=_unsigned_numbers(strides))
 
 
 @value(layouts.TensorLayoutSliceOp)
@@ -132,7 +134,7 @@ def set_slice(op: layouts.TensorLayoutSliceOp, context: Context) -> Function:
     def call(layout: TensorLayout, *numbers: Array) -> TensorLayout:
         steps = [number.astype(I64) for number in numbers[0::2]]
         offset = tuple(old + step for old, step in zip(layout.offset, steps, strict=True))
-        return replace(layout, offset=offset, span=_unsigned(numbers[1::2]))
+        return replace(layout, offset=offset, span=_unsigned_numbers(numbers[1::2]))
 
     return call
 
@@ -140,7 +142,7 @@ def set_slice(op: layouts.TensorLayoutSliceOp, context: Context) -> Function:
 @value(layouts.TensorLayoutSetClampValueOp)
 def set_clamp_value(op: layouts.TensorLayoutSetClampValueOp, context: Context) -> Function:
     """The bits of elements outside."""
-    return lambda layout, number: replace(layout, clamp=_unsigned((number,)))
+    return lambda layout, number: replace(layout, clamp=_unsigned_numbers((number,)))
 
 
 @value(layouts.CreateTensorViewOp)
@@ -148,8 +150,8 @@ def create_view(op: layouts.CreateTensorViewOp, context: Context) -> Function:
     """Nothing clipped, all else 0."""
     type = op.result.type
     assert isinstance(type, TensorViewType)
-    zeros = _known(*[0] * context.size(type.rank))
-    view = TensorView(zeros, zeros, _known(0, UNSIGNED, 0, UNSIGNED))
+    zeros = _known_numbers(*[0] * context.size(type.rank))
+    view = TensorView(zeros, zeros, _known_numbers(0, UNSIGNED, 0, UNSIGNED))
     return lambda: view
 
 
@@ -158,8 +160,8 @@ def set_view_dimension(op: layouts.TensorViewSetDimensionOp, context: Context) -
     """The view's extents, packed."""
 
     def call(view: TensorView, *sizes: Array) -> TensorView:
-        extents = _unsigned(sizes)
-        stride = [*_known(1)]
+        extents = _unsigned_numbers(sizes)
+        stride = [*_known_numbers(1)]
         for extent in extents[:0:-1]:
             stride.insert(0, stride[0] * extent)
         return replace(view, dimension=extents, stride=tuple(stride))
@@ -170,13 +172,13 @@ def set_view_dimension(op: layouts.TensorViewSetDimensionOp, context: Context) -
 @value(layouts.TensorViewSetStrideOp)
 def set_view_stride(op: layouts.TensorViewSetStrideOp, context: Context) -> Function:
     """The distances of neighbours in the view."""
-    return lambda view, *strides: replace(view, stride=_unsigned(strides))
+    return lambda view, *strides: replace(view, stride=_unsigned_numbers(strides))
 
 
 @value(layouts.TensorViewSetClipOp)
 def set_clip(op: layouts.TensorViewSetClipOp, context: Context) -> Function:
     """The rows and columns that are moved."""
-    return lambda view, *clip: replace(view, clip=_unsigned(clip))
+    return lambda view, *clip: replace(view, clip=_unsigned_numbers(clip))
 
 
 @dataclass(frozen=True)
@@ -235,11 +237,12 @@ class Addressing:
         coordinates = _coordinates(index, extents, self.order)
         strides = list(view.stride)
         if not self.own:
-            strides = [*_known(1)]
+            strides = [*_known_numbers(1)]
             for span in layout.span[:0:-1]:
                 strides.insert(0, strides[0] * span)
         return sum(
-            (c * stride for c, stride in zip(coordinates, strides, strict=True)), start=_known(0)[0]
+            (c * stride for c, stride in zip(coordinates, strides, strict=True)),
+            start=_known_numbers(0)[0],
         )
 
     def _in_tensor(self, layout: TensorLayout, coordinates: Numbers, clipped: Array) -> Where:
@@ -256,7 +259,7 @@ class Addressing:
                     outside = outside | beyond
                     c = np.where(beyond, 0, c)
                 else:
-                    c = np.where(beyond, _clamped(self.mode, c, extent), c)
+                    c = np.where(beyond, _clamp_coordinate(self.mode, c, extent), c)
             size = np.maximum(layout.block[number], 1)
             blocks.append(c // size)
             insides.append(c % size)
@@ -271,7 +274,7 @@ def _clamp_mode(type: TensorLayoutType, context: Context) -> TensorClampMode:
     return TensorClampMode(int(context.specialize(mode).item()))
 
 
-def _clamped(mode: TensorClampMode, c: Array, extent: Array) -> Array:
+def _clamp_coordinate(mode: TensorClampMode, c: Array, extent: Array) -> Array:
     """A coordinate outside of the tensor brought inside; remainders are as OpSMod's."""
     if mode is TensorClampMode.ClampToEdge:
         return np.clip(c, 0, extent - 1)

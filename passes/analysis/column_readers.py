@@ -140,14 +140,14 @@ def _columns_of(nest: Nest, source: SSAValue) -> list[Numbers]:
     """For each time that an element reads a column: which one, by the element's number."""
     import numpy as np
 
-    shape = _known(nest.shape)
+    shape = _known_sizes(nest.shape)
     if not shape or prod(shape) > MOST:
         raise NotFused(f"its results have no dimension, or more than {MOST} elements")
     ((array, _),) = nest.results
     return list(_read(array, list(np.indices(shape).reshape(len(shape), -1)), source))
 
 
-def _known(sizes: Shape) -> tuple[int, ...]:
+def _known_sizes(sizes: Shape) -> tuple[int, ...]:
     if any(is_dynamic(size) for size in sizes):
         raise NotFused("it is known only at run time which columns are read")
     return static(sizes)
@@ -171,10 +171,12 @@ def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Num
         case Computed(loops=loops) if not loops.reduces and not loops.captured:
             yield from _read_by_loops(array, places, source)
         case Reshaped(source=inner):
-            numbers = np.ravel_multi_index(tuple(places), _known(array.shape))
-            yield from _read(inner, list(np.unravel_index(numbers, _known(inner.shape))), source)
+            numbers = np.ravel_multi_index(tuple(places), _known_sizes(array.shape))
+            yield from _read(
+                inner, list(np.unravel_index(numbers, _known_sizes(inner.shape))), source
+            )
         case Sliced(source=inner, offsets=offsets, strides=strides):
-            steps = zip(places, _known(offsets), _known(strides), strict=True)
+            steps = zip(places, _known_sizes(offsets), _known_sizes(strides), strict=True)
             moved = [place * stride + offset for place, offset, stride in steps]
             yield from _read(inner, moved, source)
         case _:

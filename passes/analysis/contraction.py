@@ -204,7 +204,7 @@ class Contraction:
                 "program runs, and packing needs them before: use staged"
             )
         others = [loop for loop in range(len(self.sizes)) if loop not in loops]
-        map = _reordered(self.maps[operand], [*loops, *others])
+        map = _reorder_loops(self.maps[operand], [*loops, *others])
         return PackingAttr(
             "AB"[operand],
             fragment,
@@ -381,7 +381,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
     m = [d for d in free if d not in n]
     order = [*batch, *m, *n, *_reduction(of_a, of_b, in_out, len(ranges))]
     counts = (len(batch), len(m), len(n), len(order) - len(in_out))
-    a_map, b_map, out_map = (_reordered(map, order) for map in (*maps, out))
+    a_map, b_map, out_map = (_reorder_loops(map, order) for map in (*maps, out))
     return Contraction(
         op,
         *values,
@@ -423,7 +423,7 @@ def _sizes(op: LinalgStructuredOperation, maps: Sequence[AffineMap]) -> list[Siz
     return [sizes[d] for d in range(len(sizes))]
 
 
-def _reordered(map: AffineMap, order: Sequence[int]) -> AffineMap:
+def _reorder_loops(map: AffineMap, order: Sequence[int]) -> AffineMap:
     """The map over loops in another order: the i-th new loop is `order[i]`."""
     new = [AffineDimExpr(order.index(d)) for d in range(len(order))]
     return map.replace_dims_and_symbols(new, [], len(order), 0)

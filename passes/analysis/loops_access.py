@@ -97,14 +97,14 @@ def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
                     source[axis] = place
             yield array.source, tuple(source)
         case Reshaped():
-            yield array.source, _reshaped(array, at)
+            yield array.source, _reshape_axes(array, at)
         case Sliced() | Padded():
             yield array.source, at
         case _:
             return
 
 
-def _reshaped(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
+def _reshape_axes(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
     """The indices of the source, as far as only dimensions of size 1 come or go."""
     outer = [(axis, size) for axis, size in zip(at, array.shape, strict=True) if size != 1]
     inner = [size for size in array.source.shape if size != 1]

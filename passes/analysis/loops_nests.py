@@ -203,7 +203,7 @@ def _reductions(
                 anywhere = frozenset[int]().union(*point)
                 yield from _reductions(captured, (anywhere,) * len(captured.shape), seen)
         case Reshaped():
-            yield from _reductions(array.source, _reshaped(array, at), seen)
+            yield from _reductions(array.source, _reshape_dependences(array, at), seen)
         case Transposed():
             source = [frozenset[int]()] * len(array.source.shape)
             for axis, place in zip(array.permutation, at, strict=True):
@@ -230,7 +230,9 @@ def _places(expr: AffineExpr, point: Sequence[frozenset[int]]) -> frozenset[int]
     return frozenset[int]().union(*(point[dim] for dim in expr.used_dims()))
 
 
-def _reshaped(array: Reshaped, at: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
+def _reshape_dependences(
+    array: Reshaped, at: tuple[frozenset[int], ...]
+) -> tuple[frozenset[int], ...]:
     """The dependences of each dimension of the source: of those that share its elements."""
     dependences: list[frozenset[int]] = []
     outer, inner = _ends(array.shape), _ends(array.source.shape)

@@ -219,7 +219,7 @@ def _loops(
         taken,
         [reader.array(value, op) for value in outputs],
         maps,
-        _captured(reader, op, body),
+        _captured_arrays(reader, op, body),
     )
     loops.inverse = [_inverse(loops, map) for map in loops.output_maps]
     for at, value in enumerate(outputs):
@@ -269,7 +269,7 @@ def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
     return tuple(positions)
 
 
-def _captured(reader: Reader, op: Operation, body: Block) -> dict[SSAValue, Array]:
+def _captured_arrays(reader: Reader, op: Operation, body: Block) -> dict[SSAValue, Array]:
     """The arrays that a body reads element by element."""
     arrays: dict[SSAValue, Array] = {}
     for inner in body.walk():

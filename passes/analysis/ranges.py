@@ -116,7 +116,7 @@ def _ends(operands: Sequence[Range]) -> list[tuple[Any, Any]]:
     return [(operand.low, operand.high) for operand in operands]
 
 
-def _divided(quotient: Callable[[int, int], int]) -> Function:
+def _divide_ranges(quotient: Callable[[int, int], int]) -> Function:
     """A division; whatever the type has where the divisor may be 0."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
@@ -177,7 +177,7 @@ def _width(interval: Range) -> int:
     return max(int(end).bit_length() for end in ends)
 
 
-def _shifted(op: Operation, operands: Sequence[Range]) -> Range:
+def _shift_range(op: Operation, operands: Sequence[Range]) -> Range:
     x, y = operands
     bits = everything(op.results[0].type).high
     if y.low < 0 or y.high >= int(bits).bit_length():
@@ -212,7 +212,7 @@ def _zero_extended(op: Operation, operands: Sequence[Range]) -> Range:
     return x if x.low >= 0 else Range(0, 2 * int(whole.high) + 1)
 
 
-def _truncated(op: Operation, operands: Sequence[Range]) -> Range:
+def _truncate_range(op: Operation, operands: Sequence[Range]) -> Range:
     return limited(operands[0].low, operands[0].high, op.results[0].type)
 
 
@@ -227,7 +227,7 @@ EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
 """Four units in the last place, more than any device's division is off by."""
 
 
-def _rounded(low: float, high: float, type: Attribute) -> Range:
+def _round_ends(low: float, high: float, type: Attribute) -> Range:
     """The interval of a computation on floats with these ends, rounding errors included."""
     if numbers.isnan(low) or numbers.isnan(high):
         return ANY_FLOAT
@@ -244,7 +244,7 @@ def _float(function: Callable[[float, float], float]) -> Function:
             return ANY_FLOAT
         if any(map(numbers.isnan, corners)):
             return ANY_FLOAT
-        return _rounded(min(corners), max(corners), op.results[0].type)
+        return _round_ends(min(corners), max(corners), op.results[0].type)
 
     return apply
 
@@ -272,7 +272,7 @@ def _to_float(op: Operation, operands: Sequence[Range]) -> Range:
     x = operands[0]
     if isinstance(op, arith.UIToFPOp) and x.low < 0:
         return Range(0.0, numbers.inf)
-    return _rounded(float(x.low), float(x.high), op.results[0].type)
+    return _round_ends(float(x.low), float(x.high), op.results[0].type)
 
 
 def _to_integer(op: Operation, operands: Sequence[Range]) -> Range:
@@ -284,7 +284,7 @@ def _to_integer(op: Operation, operands: Sequence[Range]) -> Range:
     return limited(low, high, op.results[0].type)
 
 
-def _negated(op: Operation, operands: Sequence[Range]) -> Range:
+def _negate_range(op: Operation, operands: Sequence[Range]) -> Range:
     return Range(-operands[0].high, -operands[0].low)
 
 
@@ -292,11 +292,11 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.AddiOp: _integer(lambda a, b: a + b),
     arith.SubiOp: _integer(lambda a, b: a - b),
     arith.MuliOp: _integer(lambda a, b: a * b),
-    arith.DivSIOp: _divided(_toward_zero),
-    arith.FloorDivSIOp: _divided(lambda a, b: a // b),
-    arith.CeilDivSIOp: _divided(lambda a, b: -(-a // b)),
-    arith.DivUIOp: _only_positive(_divided(_toward_zero)),
-    arith.CeilDivUIOp: _only_positive(_divided(lambda a, b: -(-a // b))),
+    arith.DivSIOp: _divide_ranges(_toward_zero),
+    arith.FloorDivSIOp: _divide_ranges(lambda a, b: a // b),
+    arith.CeilDivSIOp: _divide_ranges(lambda a, b: -(-a // b)),
+    arith.DivUIOp: _only_positive(_divide_ranges(_toward_zero)),
+    arith.CeilDivUIOp: _only_positive(_divide_ranges(lambda a, b: -(-a // b))),
     arith.RemSIOp: _remainder,
     arith.RemUIOp: _only_positive(_remainder),
     arith.MaxSIOp: _extreme(max),
@@ -306,12 +306,12 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.AndIOp: _bitwise_and,
     arith.OrIOp: _bits,
     arith.XOrIOp: _bits,
-    arith.ShLIOp: _shifted,
-    arith.ShRSIOp: _shifted,
-    arith.ShRUIOp: _shifted,
+    arith.ShLIOp: _shift_range,
+    arith.ShRSIOp: _shift_range,
+    arith.ShRUIOp: _shift_range,
     arith.ExtSIOp: _sign_extended,
     arith.ExtUIOp: _zero_extended,
-    arith.TruncIOp: _truncated,
+    arith.TruncIOp: _truncate_range,
     arith.IndexCastOp: _same,
     IndexCastUIOp: _only_positive(_same),
     math.AbsIOp: _absolute,
@@ -323,11 +323,11 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.SubfOp: _float(lambda a, b: a - b),
     arith.MulfOp: _float(lambda a, b: a * b),
     arith.DivfOp: _quotient,
-    arith.NegfOp: _negated,
+    arith.NegfOp: _negate_range,
     arith.MaximumfOp: _extreme(max),
     arith.MinimumfOp: _extreme(min),
     arith.ExtFOp: _same,
-    arith.TruncFOp: lambda op, xs: _rounded(xs[0].low, xs[0].high, op.results[0].type),
+    arith.TruncFOp: lambda op, xs: _round_ends(xs[0].low, xs[0].high, op.results[0].type),
 }
 """Computes the interval of an operation's only result from the intervals of its operands."""
 
@@ -348,7 +348,7 @@ def _exact_rising_functions() -> dict[type[Operation], Function]:
 def computed(op: Operation, operands: Sequence[Range]) -> Range:
     """The interval of an operation of `arith` or `math` by its operands' intervals."""
     if isinstance(op, arith.SelectOp):
-        return _selected(op, operands)
+        return _select_range(op, operands)
     if isinstance(op, arith.ConstantOp):
         return constant(op)
     function = FUNCTIONS.get(type(op)) or _exact_rising_functions().get(type(op))
@@ -393,19 +393,19 @@ def _predicate(op: Operation) -> str:
     return ""
 
 
-def _selected(op: arith.SelectOp, operands: Sequence[Range]) -> Range:
+def _select_range(op: arith.SelectOp, operands: Sequence[Range]) -> Range:
     """Either side, each as far as the condition lets it be."""
     condition, true, false = operands
     owner = op.cond.owner
     if condition.low == condition.high:
         return true if condition.low else false
     if isinstance(owner, arith.CmpiOp | arith.CmpfOp):
-        true = _clamped(op.lhs, true, owner, op, operands, True)
-        false = _clamped(op.rhs, false, owner, op, operands, False)
+        true = _clamp_side(op.lhs, true, owner, op, operands, True)
+        false = _clamp_side(op.rhs, false, owner, op, operands, False)
     return true.hull(false)
 
 
-def _clamped(
+def _clamp_side(
     value: SSAValue,
     own: Range,
     compare: arith.CmpiOp | arith.CmpfOp,

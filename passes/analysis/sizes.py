@@ -95,14 +95,14 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
         case tensor.ExtractSliceOp() | memref.SubviewOp() as op:
             static = [int(size) for size in op.static_sizes.get_values()]
             kept = kept_dimensions(static, extents_type(value))
-            return _listed(static, op.sizes, kept[dimension])
+            return _listed_size(static, op.sizes, kept[dimension])
         case tensor.ConcatOp() as op:
             parts = [extent(part, dimension) for part in op.inputs]
             return sum(parts) if dimension == op.dim.value.data else parts[0]
         case tensor.InsertSliceOp() as op:
             return extent(op.dest, dimension)
         case tensor.ExpandShapeOp() | memref.ExpandShapeOp() as op:
-            return _listed(op.static_output_shape.get_values(), op.operands[1:], dimension)
+            return _listed_size(op.static_output_shape.get_values(), op.operands[1:], dimension)
         case tensor.CollapseShapeOp() | memref.CollapseShapeOp() as op:
             total = 1
             for axis in op.reassociation.data[dimension].data:
@@ -134,7 +134,7 @@ def extents_type(value: SSAValue) -> tuple[Size, ...]:
     return value.type.get_shape()
 
 
-def _listed(static: Iterable[int], dynamic: Iterable[SSAValue], dimension: int) -> Size:
+def _listed_size(static: Iterable[int], dynamic: Iterable[SSAValue], dimension: int) -> Size:
     listed = list(static)
     if listed[dimension] != DYNAMIC_INDEX:
         return listed[dimension]
@@ -231,7 +231,7 @@ def number(value: SSAValue) -> Size:
         case affine.ApplyOp() as op:
             function = op.map.data
             operands = [number(operand) for operand in op.mapOperands]
-            size = _evaluated(function.results[0], operands, function.num_dims)
+            size = _evaluate_expression(function.results[0], operands, function.num_dims)
             if size is not None:
                 return size
         case op if type(op) in OPERATIONS:
@@ -249,7 +249,7 @@ def number(value: SSAValue) -> Size:
     return symbol(Extent(value, 0))
 
 
-def _evaluated(expression: AffineExpr, operands: list[Size], dims: int) -> Size | None:
+def _evaluate_expression(expression: AffineExpr, operands: list[Size], dims: int) -> Size | None:
     match expression:
         case AffineConstantExpr(value=value):
             return value
@@ -258,7 +258,10 @@ def _evaluated(expression: AffineExpr, operands: list[Size], dims: int) -> Size 
         case AffineSymExpr(position=position):
             return operands[dims + position]
         case AffineBinaryOpExpr(kind=kind, lhs=left, rhs=right):
-            a, b = _evaluated(left, operands, dims), _evaluated(right, operands, dims)
+            a, b = (
+                _evaluate_expression(left, operands, dims),
+                _evaluate_expression(right, operands, dims),
+            )
             if a is None or b is None:
                 return None
             match kind:

@@ -119,11 +119,11 @@ class Unpacking:
         shared = 0.0
         for plane in self.planes:
             own = [axis.size for axis in plane.layout.walks[2] if axis.stride]
-            shared += bit_width(plane.element_type) * plane.count * prod(map(_known, own))
+            shared += bit_width(plane.element_type) * plane.count * prod(map(_known_size, own))
         return round(shared / self.units)
 
 
-def _known(size: Size) -> int:
+def _known_size(size: Size) -> int:
     assert isinstance(size, int)
     return size
 
@@ -207,7 +207,7 @@ def unpacking_of(
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
     if loops[len(loops) - len(k) :] != list(k) or any(is_dynamic(sizes[loop]) for loop in k):
         return None
-    lengths = [_known(sizes[loop]) for loop in k]
+    lengths = [_known_size(sizes[loop]) for loop in k]
     first, size = _unit_of(lengths)
     if size % VECTOR:
         return None
@@ -268,7 +268,7 @@ def _planes(
         map = AffineMap(len(sizes), 0, tuple(AffineDimExpr(loop) for loop in walked))
         layout = layout_of(map, shape, None, sizes, (batch, own, around))
         if split:
-            parts = Axis(_known(sizes[k[-1]]) // unit[0], unit[0] if own_loops else 0)
+            parts = Axis(_known_size(sizes[k[-1]]) // unit[0], unit[0] if own_loops else 0)
             layout = replace(layout, walks=(*layout.walks[:2], (*layout.walks[2], parts)))
         last = unit[numbers[-1]] if numbers else 1
         planes.append(Plane(value, numbers, count, last, _in_units(layout, count)))

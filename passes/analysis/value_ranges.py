@@ -131,7 +131,7 @@ class ValueRanges:
     def _product(self, op: arith.MuliOp) -> Range:
         """A product of dimensions of one tensor: no more than the elements that it can have."""
         shapes, equal = self._shapes()
-        factors = [_replaced(number(value), equal) for value in factors_of(op)]
+        factors = [_replace_extents(number(value), equal) for value in factors_of(op)]
         if not all(map(is_dynamic, factors)):
             return everything(op.result.type)
         for shape in shapes:
@@ -152,7 +152,7 @@ class ValueRanges:
             values = [*block.args, *(result for op in block.ops for result in op.results)]
             equal = equal_extents(block.ops)
             shapes = [
-                [_replaced(size, equal) for size in extents(value)]
+                [_replace_extents(size, equal) for size in extents(value)]
                 for value in values
                 if isinstance(value.type, TensorType)
             ]
@@ -350,7 +350,7 @@ def counted_from_the_end(op: arith.SelectOp) -> tuple[SSAValue, int] | None:
     return op.rhs, size
 
 
-def _replaced(size: Size, known: Mapping[Extent, Size]) -> Size:
+def _replace_extents(size: Size, known: Mapping[Extent, Size]) -> Size:
     return size.replaced(known) if is_dynamic(size) else size
 
 

@@ -100,7 +100,7 @@ def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | 
         or len(factors[0].inputs | factors[1].inputs) < 2
     ):
         return None
-    a, b = (_dequantized(value) for value in op.inputs)
+    a, b = (_trace_dequantized(value) for value in op.inputs)
     if of_integers and (a is None) != (b is None):
         plain = _plain(op, factors, 0 if a is None else 1)
         a, b = a or plain, b or plain
@@ -124,27 +124,27 @@ def _is_byte(argument: SSAValue) -> bool:
     return isinstance(argument.type, IntegerType) and argument.type.width.data <= 8
 
 
-def _dequantized(value: SSAValue) -> Dequantized | None:
+def _trace_dequantized(value: SSAValue) -> Dequantized | None:
     """Traces a tensor through moves of its elements to the integers it was dequantized from."""
     owner = value.owner
     if isinstance(owner, Block) or not isinstance(value.type, TensorType):
         return None
     match owner:
         case tensor.PadOp():
-            inner = _dequantized(owner.source)
-            return None if inner is None else _padded(owner, inner)
+            inner = _trace_dequantized(owner.source)
+            return None if inner is None else _pad_operand(owner, inner)
         case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
-            inner = _dequantized(owner.src)
-            return None if inner is None else _reshaped(owner, inner)
+            inner = _trace_dequantized(owner.src)
+            return None if inner is None else _reshape_operand(owner, inner)
         case linalg.ops.TransposeOp():
-            inner = _dequantized(owner.inputs[0])
+            inner = _trace_dequantized(owner.inputs[0])
             order = list(owner.permutation.get_values())
-            return None if inner is None else _transposed(inner, order)
+            return None if inner is None else _transpose_operand(inner, order)
         case LinalgStructuredOperation():
             order = _transposition(owner)
             if order is not None:
-                inner = _dequantized(owner.inputs[0])
-                return None if inner is None else _transposed(inner, order)
+                inner = _trace_dequantized(owner.inputs[0])
+                return None if inner is None else _transpose_operand(inner, order)
             return _dequantization(owner)
         case _:
             return None
@@ -166,7 +166,7 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
         shift = shifted(value, block, op)
         shift = shift if shift is not None and _is_zero_point(shift) else None
     else:
-        shift = _converted(value, block, op)
+        shift = _trace_conversion(value, block, op)
     if shift is None or not _is_byte(block.args[shift.input]):
         return None
     if maps[shift.input] != maps[-1]:
@@ -206,7 +206,9 @@ def _is_zero_point(shift: Shifted) -> bool:
     return known and source.type.width.data <= 16  # pyright: ignore
 
 
-def _converted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
+def _trace_conversion(
+    value: SSAValue, block: Block, op: LinalgStructuredOperation
+) -> Shifted | None:
     """`float(q - zero)`, the difference not wrapped and the zero point of no more than 16 bits."""
     owner = value.owner
     if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
@@ -244,7 +246,7 @@ def _transposition(op: LinalgStructuredOperation) -> list[int] | None:
     return [dims.index(position) for position in range(out.num_dims)]
 
 
-def _transposed(inner: Dequantized, order: list[int]) -> Dequantized:
+def _transpose_operand(inner: Dequantized, order: list[int]) -> Dequantized:
     places = tuple(
         tuple(None if d is None else order.index(d) for d in place) for place in inner.places
     )
@@ -272,7 +274,7 @@ def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
     return [*before, empty, generic]
 
 
-def _padded(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
+def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
     """A pad with zeros is one with the zero point, which has to be one number that is stored."""
     last = op.region.block.last_op
     low, high = op.static_low.get_values(), op.static_high.get_values()
@@ -292,7 +294,7 @@ def _padded(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
         for body_op in reversed(list(block.ops)):
             Rewriter.erase_op(body_op)
         block.add_op(tensor.YieldOp(zero.results[0]))
-        return [zero, _retyped(pad_of_integers, value.type.element_type)]
+        return [zero, _retype_result(pad_of_integers, value.type.element_type)]
 
     return replace(inner, moves=(*inner.moves, pad))
 
@@ -322,7 +324,7 @@ def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
     )
 
 
-def _retyped(op: Operation, element: Attribute) -> Operation:
+def _retype_result(op: Operation, element: Attribute) -> Operation:
     """The operation with a result of another element type."""
     type = op.results[0].type
     assert isinstance(type, TensorType)
@@ -330,7 +332,7 @@ def _retyped(op: Operation, element: Attribute) -> Operation:
     return op
 
 
-def _reshaped(
+def _reshape_operand(
     op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, inner: Dequantized
 ) -> Dequantized | None:
     """A reshape, where no dimension that a scale follows is merged with another or split."""
@@ -362,7 +364,7 @@ def _reshaped(
         assert isinstance(value.type, TensorType)
         reshape_of_integers = op.clone()
         reshape_of_integers.operands = [value, *op.operands[1:]]
-        return [_retyped(reshape_of_integers, value.type.element_type)]
+        return [_retype_result(reshape_of_integers, value.type.element_type)]
 
     return replace(inner, places=tuple(places), moves=(*inner.moves, reshape))
 
@@ -483,7 +485,7 @@ class _Rewrite:
     ) -> SSAValue:
         operand = self.operands[number]
         shift = operand.shift
-        value = _extended(block, block.args[number], shift.signed)
+        value = _extend_value(block, block.args[number], shift.signed)
         if shift.is_plain:
             return value
         if shift.number is not None:
@@ -497,7 +499,7 @@ class _Rewrite:
             inputs.append(operand.op.inputs[source.index])
             maps.append(self._map(number, source.index))
             argument = block.insert_arg(source.type, len(block.args))
-            zero = _extended(block, argument, signed)
+            zero = _extend_value(block, argument, signed)
         kind = arith.AddiOp if shift.number is None and shift.negated else arith.SubiOp
         op = kind(value, zero)
         block.add_op(op)
@@ -558,7 +560,7 @@ class _Rewrite:
         return [*before, empty, generic]
 
 
-def _extended(block: Block, value: SSAValue, signed: bool) -> SSAValue:
+def _extend_value(block: Block, value: SSAValue, signed: bool) -> SSAValue:
     op = (arith.ExtSIOp if signed else arith.ExtUIOp)(value, i32)  # pyright: ignore
     block.add_op(op)
     return op.result

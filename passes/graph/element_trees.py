@@ -151,16 +151,16 @@ def _groups(op: Reshape) -> list[list[int]]:
 def before_reshape(op: Reshape, place: Place) -> Place:
     """Returns where an element of the result is in the operand."""
     collapses = isinstance(op, tensor.CollapseShapeOp)
-    return _regrouped(place, _groups(op), extents(op.operands[0]) if collapses else None)
+    return _regroup_place(place, _groups(op), extents(op.operands[0]) if collapses else None)
 
 
 def after_reshape(op: Reshape, place: Place) -> Place:
     """Returns where an element of the operand is in the result."""
     expands = isinstance(op, tensor.ExpandShapeOp)
-    return _regrouped(place, _groups(op), extents(op.results[0]) if expands else None)
+    return _regroup_place(place, _groups(op), extents(op.results[0]) if expands else None)
 
 
-def _regrouped(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
+def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
     """Each index cut into its group's sizes of `shape`, or, without one, the groups' joined."""
     if shape is None:
         return tuple(joined([p for axis in group for p in place[axis]]) for group in groups)

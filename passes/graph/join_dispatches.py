@@ -73,7 +73,7 @@ def _join_all(block: Block) -> None:
         second = next(fitting, None)
         if second is not None:
             work = work.beside(left.pop(second))
-            joined = _joined(first, second)
+            joined = _join_two(first, second)
             left[joined] = work
             waiting[waiting.index(second)] = joined
 
@@ -175,7 +175,7 @@ def _fit(first: DispatchOp, second: DispatchOp) -> bool:
     return len(inputs) <= MOST_INPUTS and len((*first.results, *second.results)) <= MOST_RESULTS
 
 
-def _joined(first: DispatchOp, second: DispatchOp) -> DispatchOp:
+def _join_two(first: DispatchOp, second: DispatchOp) -> DispatchOp:
     """One dispatch of both, where the second one stood."""
     inputs = list(dict.fromkeys((*first.inputs, *second.inputs)))
     block = Block(arg_types=[value.type for value in inputs])

@@ -51,7 +51,7 @@ LARGEST = 1 << 26
 def known_tensor(value: SSAValue) -> Array | None:
     """The tensor as an array if constants are all that it is computed from, None otherwise."""
     slice = _slice(value)
-    return None if slice is None else _evaluated(slice, value)
+    return None if slice is None else _evaluate_slice(slice, value)
 
 
 def sums_of(value: SSAValue, op: LinalgStructuredOperation) -> Array | None:
@@ -63,7 +63,7 @@ def sums_of(value: SSAValue, op: LinalgStructuredOperation) -> Array | None:
     if any(ops is None for ops in others):
         return None
     slice = dict.fromkeys([*before, *(x for ops in others for x in ops or ()), op])
-    return _evaluated(list(slice), op.results[0])
+    return _evaluate_slice(list(slice), op.results[0])
 
 
 def _slice(value: SSAValue) -> list[Operation] | None:
@@ -93,7 +93,7 @@ def _count(type: TensorType) -> int:
     return count
 
 
-def _evaluated(slice: list[Operation], value: SSAValue) -> Array:
+def _evaluate_slice(slice: list[Operation], value: SSAValue) -> Array:
     from xdsl_spirv.interpreter import reference
 
     known: dict[SSAValue, SSAValue] = {}

@@ -81,9 +81,9 @@ def move_scalars(block: Block) -> None:
     resolve_sizes(block)
     for op in list(block.ops):
         if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
-            op = _filled(op) or op
+            op = _fill_to_loops(op) or op
         if isinstance(op, tensor.PadOp):
-            op = _padded(op) or op
+            op = _pad_to_loops(op) or op
         if isinstance(op, ElementwiseOperation) and any(map(is_computed, op.inputs)):
             op = generalized(op) or op
         if isinstance(op, linalg.ops.GenericOp):
@@ -119,7 +119,7 @@ def _is_movable(value: SSAValue) -> bool:
     return owner.name.startswith(("arith.", "math.")) and all(map(_is_movable, owner.operands))
 
 
-def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | None:
+def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | None:
     """A tensor full of a computed scalar, as loops."""
     value, type = op.operands[0], op.results[0].type if op.results else None
     if not isinstance(type, TensorType) or not is_computed(value) or not _is_movable(value):
@@ -143,7 +143,7 @@ def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | No
     return generic
 
 
-def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
+def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     """A tensor with a computed scalar around it, as loops over one with zeros around it."""
     last = op.region.block.last_op
     value = last.operands[0] if last is not None else None

@@ -75,9 +75,9 @@ class OtherSigns:
         if value not in self._known:
             owner = value.owner
             if isinstance(owner, tensor.PadOp) and (padding := _padding(owner)) is not None:
-                ops = _padded(owner, self.of(owner.source), padding)
+                ops = _shift_padding(owner, self.of(owner.source), padding)
             else:
-                ops = _shifted(value)
+                ops = _shift_value(value)
             point = (
                 InsertPoint.at_start(owner)
                 if isinstance(owner, Block)
@@ -98,7 +98,7 @@ def _padding(op: tensor.PadOp) -> SSAValue | None:
     return value if is_outside or known_integer(value) is not None else None
 
 
-def _shifted(value: SSAValue) -> list[Operation]:
+def _shift_value(value: SSAValue) -> list[Operation]:
     type = value.type
     assert isinstance(type, TensorType)
     rank = type.get_num_dims()
@@ -119,7 +119,7 @@ def _shifted(value: SSAValue) -> list[Operation]:
     return [*before, empty, generic]
 
 
-def _padded(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> list[Operation]:
+def _shift_padding(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> list[Operation]:
     pad = op.clone()
     pad.operands = [source, *op.operands[1:]]
     block = pad.region.block

@@ -105,7 +105,8 @@ def _sunk(reshape: Reshape) -> Reshape | None:
         return None
     groups = _groups(reshape)
     places = [
-        _composed(value, map, groups, reshape) for value, map in zip(use.inputs, maps, strict=True)
+        _compose_map(value, map, groups, reshape)
+        for value, map in zip(use.inputs, maps, strict=True)
     ]
     inputs: list[SSAValue] = []
     read: list[AffineMap] = []
@@ -119,10 +120,10 @@ def _sunk(reshape: Reshape) -> Reshape | None:
             value = view.result
         inputs.append(reshape.src if value is reshape.result else value)
         read.append(AffineMap(len(source.get_shape()), 0, tuple(map(AffineDimExpr, dims))))
-    return _replaced(use, reshape, inputs, read)
+    return _replace_use(use, reshape, inputs, read)
 
 
-def _replaced(
+def _replace_use(
     use: linalg.ops.GenericOp,
     reshape: Reshape,
     inputs: Sequence[SSAValue],
@@ -142,9 +143,9 @@ def _replaced(
     )
     generic.location = use.location
     if isinstance(reshape, tensor.ExpandShapeOp):
-        moved: Reshape = _expanded(generic.results[0], _groups(reshape), target.get_shape())
+        moved: Reshape = _expand_value(generic.results[0], _groups(reshape), target.get_shape())
     else:
-        moved = _collapsed(generic.results[0], _groups(reshape), target.get_shape())
+        moved = _collapse_value(generic.results[0], _groups(reshape), target.get_shape())
     Rewriter.replace_op(use, [empty, generic, moved], [moved.result])
     Rewriter.erase_op(reshape)
     return moved
@@ -159,7 +160,7 @@ def _groups(reshape: Reshape) -> Groups:
     return tuple(tuple(number.value.data for number in group) for group in reshape.reassociation)
 
 
-def _composed(
+def _compose_map(
     value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape
 ) -> tuple[list[int], Reshape | None] | None:
     """The dimensions that an operand's new map names, and a reshape of it if it needs one."""
@@ -173,11 +174,11 @@ def _composed(
     if not _is_static(value.type) or len(set(named)) != len(named):
         return None
     if isinstance(reshape, tensor.ExpandShapeOp):
-        return _merged(value, named, groups)
-    return _apart(value, named, groups, cast(TensorType, reshape.src.type).get_shape())
+        return _merge_dimensions(value, named, groups)
+    return _split_dimensions(value, named, groups, cast(TensorType, reshape.src.type).get_shape())
 
 
-def _merged(
+def _merge_dimensions(
     value: SSAValue, named: list[int], groups: Groups
 ) -> tuple[list[int], Reshape | None] | None:
     """`named` are dimensions that groups merge: whole groups, each in its order."""
@@ -201,10 +202,10 @@ def _merged(
     for number, group in enumerate(own):
         for axis in group:
             sizes[number] *= shape[axis]
-    return dims, _collapsed(value, tuple(own), sizes)
+    return dims, _collapse_value(value, tuple(own), sizes)
 
 
-def _apart(
+def _split_dimensions(
     value: SSAValue, named: list[int], groups: Groups, shape: Sequence[int]
 ) -> tuple[list[int], Reshape | None] | None:
     """`named` are dimensions that are taken apart: the operand's own with them."""
@@ -217,14 +218,14 @@ def _apart(
     for number in named:
         first = sum(len(group) for group in own)
         own.append(tuple(range(first, first + len(groups[number]))))
-    return dims, _expanded(value, tuple(own), [shape[axis] for axis in dims])
+    return dims, _expand_value(value, tuple(own), [shape[axis] for axis in dims])
 
 
 def _association(groups: Groups) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
     return ArrayAttr([ArrayAttr([IntegerAttr(n, i64) for n in group]) for group in groups])
 
 
-def _expanded(value: SSAValue, groups: Groups, shape: Sequence[int]) -> tensor.ExpandShapeOp:
+def _expand_value(value: SSAValue, groups: Groups, shape: Sequence[int]) -> tensor.ExpandShapeOp:
     element = cast(TensorType, value.type).element_type
     sizes = DenseArrayBase.from_list(i64, list(shape))
     return tensor.ExpandShapeOp(
@@ -232,7 +233,9 @@ def _expanded(value: SSAValue, groups: Groups, shape: Sequence[int]) -> tensor.E
     )
 
 
-def _collapsed(value: SSAValue, groups: Groups, shape: Sequence[int]) -> tensor.CollapseShapeOp:
+def _collapse_value(
+    value: SSAValue, groups: Groups, shape: Sequence[int]
+) -> tensor.CollapseShapeOp:
     element = cast(TensorType, value.type).element_type
     return tensor.CollapseShapeOp.create(
         operands=[value],

@@ -52,7 +52,7 @@ def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | N
     for number in range(2):
         source = _source_of(contraction, number)
         if source is not None:
-            return _replaced(contraction, number, source)
+            return _replace_operand(contraction, number, source)
     return None
 
 
@@ -77,7 +77,7 @@ def _source_of(contraction: Contraction, number: int) -> _Source | None:
             by_loop = zip(write.results, walks, strict=True)
             ordered = sorted(by_loop, key=lambda pair: pair[0].position)  # pyright: ignore
             return _Source(owner, empty, tuple(walk for _, walk in ordered), parts)
-        moved = _moved(owner, walks, parts, contraction.groups[3])
+        moved = _walk_operand(owner, walks, parts, contraction.groups[3])
         if moved is None:
             return None
         walks = moved
@@ -85,7 +85,7 @@ def _source_of(contraction: Contraction, number: int) -> _Source | None:
     return None
 
 
-def _moved(
+def _walk_operand(
     op: Operation,
     walks: Sequence[tuple[int, int]],
     parts: dict[int, tuple[int, ...]],
@@ -121,7 +121,9 @@ def _moved(
     return [at[e.position] for e in read.results]  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _replaced(contraction: Contraction, number: int, source: _Source) -> linalg.ops.GenericOp:
+def _replace_operand(
+    contraction: Contraction, number: int, source: _Source
+) -> linalg.ops.GenericOp:
     op = contraction.op
     assert isinstance(op, linalg.ops.GenericOp)
     copy = _in_order(source.op, source.empty)

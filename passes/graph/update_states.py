@@ -64,7 +64,7 @@ def _update(function: FuncOp) -> None:
             _mark(dispatch, result, operand)
     # Behind everything else: until then the states are what they were.
     for number, state in copied:
-        last.operands[number] = _copied(last.operands[number], state, last)
+        last.operands[number] = _copy_into_state(last.operands[number], state, last)
 
 
 def _check(function: FuncOp, state: BlockArgument, number: int, last: func.ReturnOp) -> None:
@@ -150,7 +150,7 @@ def _mark(dispatch: DispatchOp, result: int, operand: int) -> None:
     dispatch.attributes[UPDATES] = DenseArrayBase.from_list(i64, operands)
 
 
-def _copied(value: SSAValue, state: SSAValue, last: func.ReturnOp) -> SSAValue:
+def _copy_into_state(value: SSAValue, state: SSAValue, last: func.ReturnOp) -> SSAValue:
     """A dispatch that copies a tensor into a state."""
     type = state.type
     assert isinstance(type, TensorType)

@@ -54,7 +54,7 @@ def rewrite(
     """Rewrite a contraction of quantized numbers, or of dequantized ones if asked to."""
     integers = with_integers(candidate) if dequantized else None
     contraction = candidate if integers is None else integers
-    quantized = _quantized(contraction, signs)
+    quantized = _as_quantized(contraction, signs)
     if quantized is None:
         return
     operands = list(contraction.operands)
@@ -63,7 +63,7 @@ def rewrite(
         erase_dead(operand)
 
 
-def _quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quantized | None:
+def _as_quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quantized | None:
     """
     The operation as a sum of products with zero points; None for other operations.
 
@@ -329,7 +329,7 @@ class _Correction:
 
     def _constant(self, number: int) -> SSAValue:
         type = self.quantized.type
-        op = arith.ConstantOp(IntegerAttr(_wrapped(number, type.width.data), type))
+        op = arith.ConstantOp(IntegerAttr(_wrap_number(number, type.width.data), type))
         self.block.add_op(op)
         return op.result
 
@@ -431,7 +431,7 @@ def _is_known(before: list[Operation]) -> bool:
     return all(op.parent is None for op in before)
 
 
-def _wrapped(number: int, width: int) -> int:
+def _wrap_number(number: int, width: int) -> int:
     """The number modulo 2^width, with a sign."""
     sign_bit = 1 << width - 1
     return (number + sign_bit) % (1 << width) - sign_bit

@@ -196,7 +196,7 @@ class ScalarCode:
         numbers = [x for x in operands if isinstance(x, int)]
         folded: Scalar | None = None
         if len(numbers) == len(operands):
-            folded = _folded(op, numbers)
+            folded = _fold_integers(op, numbers)
         elif isinstance(operands[0], Bits):
             folded = self._of_bits(op, operands[0], operands[1:])
         if folded is not None:
@@ -306,7 +306,7 @@ def _width(type: Attribute) -> int:
     return type.bitwidth
 
 
-def _folded(op: Operation, numbers: Sequence[int]) -> int | None:
+def _fold_integers(op: Operation, numbers: Sequence[int]) -> int | None:
     """The number that integer arithmetic on numbers gives, without sign."""
     width = 64
     if isinstance(result := op.results[0].type, IntegerType):

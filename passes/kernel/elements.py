@@ -99,7 +99,7 @@ def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAV
     flips = [flipped_bits(op) for op in tile.prologue]
     if len(components_of_type(loaded.type)) < count and None not in flips:
         for bits in flips:
-            loaded = b.add(arith.XOrIOp(loaded, _repeated(b, bits or 0, tile, loaded.type)))
+            loaded = b.add(arith.XOrIOp(loaded, _repeat_bits(b, bits or 0, tile, loaded.type)))
         return loaded
     values = unpack_elements(b, loaded, tile.stored_type, count)
     for op in reversed(tile.prologue):
@@ -126,7 +126,7 @@ def flipped_bits(op: linalg.ops.GenericOp) -> int | None:
     return constant.value.value.data
 
 
-def _repeated(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute) -> SSAValue:
+def _repeat_bits(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute) -> SSAValue:
     """Bits of an element in all elements of words."""
     width = bit_width(tile.stored_type)
     word = sum((bits % (1 << width)) << at for at in range(0, WORD_BITS, width))

@@ -98,7 +98,9 @@ class OutlineDispatchesPass(ModulePass):
 
                 merging = MergePlan(merge, target)
                 shape = _Shape(merging.grid, (merging.invocations, 1, 1))
-                name = f"attention_merge_{merging.count}x{_written((merging.rows, merging.width))}"
+                name = (
+                    f"attention_merge_{merging.count}x{_write_sizes((merging.rows, merging.width))}"
+                )
                 _launch(dispatch, KernelBody(dispatch, None), name, shape, kernels)
                 continue
             loops = dispatch.attributes.get(SCHEDULE)
@@ -146,7 +148,7 @@ class OutlineDispatchesPass(ModulePass):
         except Unplaced as error:
             refuse(self.name, error.op, str(error))
         known = op.sized([number(value) for value in op.numbers])
-        sizes = _written((known.batch, *known.extents))
+        sizes = _write_sizes((known.batch, *known.extents))
         shape = _Shape(plan.grid, (plan.invocations, 1, 1))
         _launch(dispatch, body, f"attention_{sizes}", shape, kernels)
 
@@ -191,7 +193,7 @@ def _pack(dispatch: DispatchOp) -> PackOp | None:
     return next((op for op in dispatch.body.block.ops if isinstance(op, PackOp)), None)
 
 
-def _written(sizes: Iterable[Size]) -> str:
+def _write_sizes(sizes: Iterable[Size]) -> str:
     """`MxN`; D for a dynamic size."""
     return "x".join("D" if is_dynamic(size) else str(size) for size in sizes)
 
@@ -209,7 +211,7 @@ def _attention(dispatch: DispatchOp) -> AttentionOp | None:
 def _pack_name(pack: PackOp) -> str:
     """`pack_MxK` or `pack_NxK`."""
     _, *sizes = pack.packing.sized([number(value) for value in pack.numbers]).extents
-    return f"pack_{_written(sizes)}"
+    return f"pack_{_write_sizes(sizes)}"
 
 
 def _root(dispatch: DispatchOp) -> LinalgStructuredOperation | None:
@@ -297,7 +299,7 @@ def _name(contraction: Contraction) -> str:
     sizes = [contraction.m, contraction.n, contraction.k]
     if contraction.batch != 1:
         kind, sizes = f"batch_{kind}", [contraction.batch, *sizes]
-    return f"{kind}_{_written(sizes)}"
+    return f"{kind}_{_write_sizes(sizes)}"
 
 
 def _launch(

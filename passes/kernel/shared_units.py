@@ -209,12 +209,15 @@ class LaneSums:
         return total
 
     def _float_in_place(self, numbers: Sequence[Whole]) -> SSAValue:
-        """The float of each lane's bits where they lie in the word, turned where `_turned` says."""
+        """
+        The float of each lane's bits where they lie in the word, turned where `_sign_bit_to_turn`
+        says.
+        """
         b, kernel = self.kernel.b, self.kernel
         word, bits = kernel.by_lane([x.bits.word for x in numbers]), [x.bits for x in numbers]
         mask = kernel.numbers_by_lane([((1 << x.count) - 1) << x.low for x in bits], i32)
         number = b.add(arith.AndIOp(word, mask))
-        if any(turned := [_turned(x) for x in numbers]):
+        if any(turned := [_sign_bit_to_turn(x) for x in numbers]):
             # Behind the mask: what is computed of a word alone leaves the vector's registers.
             number = b.add(arith.XOrIOp(number, kernel.numbers_by_lane(turned, i32)))
         return b.add(arith.SIToFPOp(number, f32))
@@ -243,7 +246,7 @@ Term: TypeAlias = tuple[SSAValue, Sequence["SSAValue | Whole"]]
 """An element of a row, and the factors of all lanes."""
 
 
-def _turned(number: Whole) -> int:
+def _sign_bit_to_turn(number: Whole) -> int:
     """
     The first bit of a number with a sign, unless it is the word's sign, and of one without if it
     is: with that turned, the bits are the number less half of its range, or more.
@@ -255,7 +258,7 @@ def _turned(number: Whole) -> int:
 
 def _offset(number: Whole) -> int:
     """Difference of the represented number and the float in place, times its power."""
-    if not _turned(number):
+    if not _sign_bit_to_turn(number):
         return 0
     sign_bit = 1 << (number.bits.count - 1)
     return -sign_bit if number.signed else sign_bit

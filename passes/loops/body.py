@@ -244,14 +244,18 @@ def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
     if op.strides:
         raise Unplaced(op, "its strides are dynamic: make them static")
     strides = [int(v) for v in op.static_strides.get_values()]
-    return _listed(op.static_offsets, op.offsets), _listed(op.static_sizes, op.sizes), strides
+    return (
+        _listed_sizes(op.static_offsets, op.offsets),
+        _listed_sizes(op.static_sizes, op.sizes),
+        strides,
+    )
 
 
 def _static(sizes: Sequence[Size]) -> list[int]:
     return [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
 
 
-def _listed(static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue]) -> list[Size]:
+def _listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue]) -> list[Size]:
     """Numbers, or expressions of tensors' sizes."""
     left = iter(dynamic)
     values = [int(v) for v in static.get_values()]

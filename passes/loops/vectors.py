@@ -144,7 +144,7 @@ def _components(moved: SSAValue, element: Attribute) -> tuple[list[Operation], l
     return ops, values
 
 
-def _joined(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], SSAValue]:
+def _join_values(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], SSAValue]:
     """The reverse: values as one vector of their type, or of words of several."""
     if len(values) == 1:
         return [], values[0]
@@ -155,7 +155,7 @@ def _joined(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], S
         words: list[SSAValue] = []
         step = count // type.get_shape()[0]
         for start in range(0, count, step):
-            more, word = _joined(values[start : start + step], type.element_type)
+            more, word = _join_values(values[start : start + step], type.element_type)
             ops += more
             words.append(word)
         packed = CompositeConstructOp(words, type)
@@ -198,7 +198,7 @@ def _store(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribut
     assert block is not None
     base, number = builder.split(last.indices[0])
     ops, place = _vector_number(builder, base, number // width, width)
-    packing, moved = _joined([op.operands[0] for op in row], vector_type(element, width))
+    packing, moved = _join_values([op.operands[0] for op in row], vector_type(element, width))
     block.insert_ops_before([*ops, *packing, memref.StoreOp.get(moved, view, [place])], last)
     for op in row:
         op.detach()

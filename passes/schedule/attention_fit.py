@@ -29,7 +29,7 @@ MOST_HEAD = 256
 """Elements of a query, or of a value: what accumulators leave room for."""
 
 
-def _unsupported(plan: AttentionPlan) -> Iterator[str]:
+def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
     element, target, (_, _, d, e) = plan.element, plan.target, plan.op.extents
     if not isinstance(element, Float16Type | BFloat16Type):
         yield f"queries, keys and values are f16 or bf16, not {element}"
@@ -101,7 +101,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             "vectors, and v = vectors or direct, would not"
         )
         return
-    yield from _unsupported(plan)
+    yield from _unsupported_features(plan)
     if any(element_type_of(value) != plan.element for value in (op.key, op.value)):
         yield "queries, keys and values differ in their element type"
         return
@@ -120,7 +120,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         yield f"the result is f16, bf16 or f32, not {element_type_of(op.out)}"
     yield from _beyond_the_target(plan)
     if schedule.are_converted:
-        yield from _converted(plan)
+        yield from _conversion_problems(plan)
     if schedule.in_registers and plan.shared_places is None:
         yield (
             f"probabilities = registers, but {target.name} does not say that components of "
@@ -183,7 +183,7 @@ def lacks(features: Iterable[str], target: Target) -> str:
     return f"{target.name} does not list {', '.join(missing)}" if missing else ""
 
 
-def _converted(plan: AttentionPlan) -> Iterator[str]:
+def _conversion_problems(plan: AttentionPlan) -> Iterator[str]:
     """Reasons why probabilities cannot be converted."""
     _, n, k = plan.schedule.instruction.sizes
     if missing := lacks(CONVERTED, plan.target):

@@ -128,7 +128,7 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
             for result, expression in zip(written.results, dims, strict=True):
                 assert isinstance(result, AffineDimExpr), "a pointwise result is a permutation"
                 own[result.position] = expression
-            read = [_composed(e, own) for e in reads[yielded.index].results]
+            read = [_compose_expression(e, own) for e in reads[yielded.index].results]
             return op.inputs[yielded.index], read
         case tensor.CollapseShapeOp() as op:
             parts: Dims = []
@@ -139,7 +139,7 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
             return None
 
 
-def _composed(expression: AffineExpr, loops: Dims) -> AffineExpr | None:
+def _compose_expression(expression: AffineExpr, loops: Dims) -> AffineExpr | None:
     return loops[expression.position] if isinstance(expression, AffineDimExpr) else expression
 
 

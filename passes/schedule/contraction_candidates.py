@@ -92,7 +92,7 @@ def _candidates(
             continue
         if not packed.issuperset({*candidate.fragments, *candidate.panels}):
             continue
-        whole = _whole(contraction, target, shape, candidate.direct) * prod(slices)
+        whole = _whole_depth(contraction, target, shape, candidate.direct) * prod(slices)
         deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
         tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), whole) * whole)
         for stages in range(candidate.stages, 0, -1):
@@ -100,7 +100,7 @@ def _candidates(
             buffers = candidate.buffers if stages > 1 else 1
             choices = [
                 _packed_ways(contraction, candidate, operand, (k, tile[2] // prod(slices)), buffers)
-                or [_buffered(way, buffers) for way in ways]
+                or [_with_buffers(way, buffers) for way in ways]
                 for operand, ways in enumerate(staged.values())
             ]
             for path_a, path_b in product(*choices):
@@ -159,7 +159,7 @@ def _has_functions(planned: Plan) -> bool:
     return PER_ELEMENT in target.features and known is None and planned.scratch_shape is not None
 
 
-def _whole(
+def _whole_depth(
     contraction: Contraction, target: Target, shape: tuple[int, int, int], direct: str
 ) -> int:
     """Elements along K of whole instructions and units, or groups of those that are unpacked."""
@@ -210,7 +210,7 @@ def _whole_units(contraction: Contraction, depth: int, k: int) -> int:
     return ceil_div(depth, whole) * whole
 
 
-def _buffered(path: StagedAttr, buffers: int) -> StagedAttr:
+def _with_buffers(path: StagedAttr, buffers: int) -> StagedAttr:
     return StagedAttr(path.padding.data, path.vector.data, buffers, path.layout.data)
 
 

@@ -65,7 +65,7 @@ def problems_of(plan: Plan) -> Iterator[str]:
         if isinstance(tile, PackedTile):
             yield from _direct(name, tile, plan)
         elif isinstance(tile, UnpackedTile):
-            yield from _unpacked(name, tile, plan)
+            yield from _unpacking_problems(name, tile, plan)
         else:
             yield from _operand(name, tile, plan)
     yield from _limits(plan)
@@ -239,7 +239,7 @@ def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
         )
 
 
-def _unpacked(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
+def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
     """Reasons why an operand's fragments cannot be computed from planes."""
     target = plan.target
     if not plan.is_cooperative:
@@ -315,7 +315,7 @@ def _stages(plan: Plan) -> Iterator[str]:
             yield f"{name}: buffers = {tile.buffers}, the other operand has more: give both as many"
     ahead = {tile.reads_ahead for tile in plan.staged}
     if True in ahead:
-        yield from _ahead(plan)
+        yield from _read_ahead_problems(plan)
     most = MOST_AHEAD if ahead == {True} else MOST_STAGES
     if stages > most:
         yield f"stages = {stages}: at most {most}"
@@ -329,7 +329,7 @@ def _stages(plan: Plan) -> Iterator[str]:
             )
 
 
-def _ahead(plan: Plan) -> Iterator[str]:
+def _read_ahead_problems(plan: Plan) -> Iterator[str]:
     """Reasons why fragments cannot be loaded a tile ahead."""
     if not plan.is_cooperative:
         yield f"ahead is for coopmat, not {plan.schedule.instruction.kind.data}"

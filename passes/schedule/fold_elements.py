@@ -113,14 +113,14 @@ def _fold(dispatch: DispatchOp, target: Target) -> None:
     user = users[0] if len(users) == 1 else None
     if not isinstance(user, DispatchOp):
         return
-    folded = _folded(dispatch, user, target)
+    folded = _fold_into_product(dispatch, user, target)
     if folded is None:
         return
     Rewriter.replace_op(user, folded)
     Rewriter.erase_op(dispatch)
 
 
-def _folded(dispatch: DispatchOp, user: DispatchOp, target: Target) -> DispatchOp | None:
+def _fold_into_product(dispatch: DispatchOp, user: DispatchOp, target: Target) -> DispatchOp | None:
     """The product with the elements in it, None where its schedule would not fit."""
     number = list(user.inputs).index(dispatch.outputs[0])
     if UPDATES in user.attributes:

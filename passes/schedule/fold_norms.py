@@ -81,7 +81,10 @@ def _fold(dispatch: DispatchOp, target: Target) -> None:
         return
     pairs: list[tuple[DispatchOp, DispatchOp]] = []
     for user in users:
-        if isinstance(user, DispatchOp) and (folded := _folded(norm, user, target)) is not None:
+        if (
+            isinstance(user, DispatchOp)
+            and (folded := _fold_into_product(norm, user, target)) is not None
+        ):
             pairs.append((user, folded))
     if len(pairs) < len(users):
         for _, folded in pairs:
@@ -117,7 +120,7 @@ class _Norm:
             return None
         factors: list[Factor] = []
         products: list[Generic] = []
-        while isinstance(value.owner, Generic) and (factor := _multiplied(value.owner)):
+        while isinstance(value.owner, Generic) and (factor := _factor_of_product(value.owner)):
             number, is_of_row = factor
             if is_of_row:
                 map = value.owner.get_indexing_maps().data[number].data
@@ -177,14 +180,14 @@ class _Norm:
             for read in op.operands:
                 if isinstance(read.owner, tensor.EmptyOp | arith.ConstantOp) and read not in inside:
                     add(read.owner)
-            kept = _multiplied(op)
+            kept = _factor_of_product(op)
             assert kept is not None
             inside[op.inputs[1 - kept[0]]] = value
             value = add(op).results[0]
         return value, [replace(f, value=inside[f.value]) for f in self.factors]
 
 
-def _multiplied(op: Generic) -> tuple[int, bool] | None:
+def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
     """
     For a product of two tensors: which of them is the factor, and whether of rows; None for others.
 
@@ -230,10 +233,10 @@ def _starts_from_zero(op: Generic) -> bool:
 
 def _adds_only_ones(op: tensor.ExpandShapeOp) -> bool:
     assert isinstance(op.result.type, TensorType)
-    return all(len(kept) <= 1 for kept in _kept(op))
+    return all(len(kept) <= 1 for kept in _kept_dimensions(op))
 
 
-def _kept(op: tensor.ExpandShapeOp) -> Iterator[list[int]]:
+def _kept_dimensions(op: tensor.ExpandShapeOp) -> Iterator[list[int]]:
     """For each dimension of the source, the dimensions of the result that are not 1."""
     assert isinstance(op.result.type, TensorType)
     shape = op.result.type.get_shape()
@@ -252,14 +255,15 @@ def _read_through_ones(op: Operation, copy: Operation, inside: dict[SSAValue, SS
             continue
         read = maps[number]
         places: list[AffineExpr] = [
-            read.results[kept[0]] if kept else AffineConstantExpr(0) for kept in _kept(value.owner)
+            read.results[kept[0]] if kept else AffineConstantExpr(0)
+            for kept in _kept_dimensions(value.owner)
         ]
         maps[number] = AffineMap(read.num_dims, 0, tuple(places))
         copy.operands[number] = inside[value.owner.src]
     copy.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
 
 
-def _folded(norm: _Norm, user: DispatchOp, target: Target) -> DispatchOp | None:
+def _fold_into_product(norm: _Norm, user: DispatchOp, target: Target) -> DispatchOp | None:
     """The product with the norm in it, None where its schedule would not fit."""
     (result,) = norm.dispatch.outputs
     number = list(user.inputs).index(result)

@@ -81,7 +81,7 @@ def _fold(reader: DispatchOp, target: Target) -> None:
         product = views[-1].operands[0].owner if views else value.owner
         if not isinstance(product, DispatchOp) or not _is_apart(product, reader, views):
             continue
-        folded = _folded(product, reader, value, views)
+        folded = _fold_into_product(product, reader, value, views)
         if not _fits(folded, target):
             folded.erase()
             continue
@@ -131,7 +131,7 @@ def _between(product: DispatchOp, reader: DispatchOp) -> Iterator[DispatchOp]:
         op = op.next_op
 
 
-def _folded(
+def _fold_into_product(
     product: DispatchOp, reader: DispatchOp, value: SSAValue, views: Sequence[Operation]
 ) -> DispatchOp:
     """One dispatch of both; `value` is what the reader has of the product, by these views."""
@@ -141,13 +141,13 @@ def _folded(
     inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
     for operand, argument in inside.items():
         argument.name_hint = operand.name_hint
-    (columns,) = _cloned(product, block, [inside[operand] for operand in product.inputs])
+    (columns,) = _clone_operations(product, block, [inside[operand] for operand in product.inputs])
     for view in reversed(views):
         copy = view.clone({view.operands[0]: columns})
         block.add_op(copy)
         columns = copy.results[0]
     given = [columns if operand is value else inside[operand] for operand in reader.inputs]
-    block.add_op(YieldOp(*_cloned(reader, block, given)))
+    block.add_op(YieldOp(*_clone_operations(reader, block, given)))
     folded = DispatchOp(inputs, [result.type for result in reader.results], Region(block))
     folded.attributes.update(product.attributes)
     updates = [-1] * len(reader.results)
@@ -159,7 +159,9 @@ def _folded(
     return folded
 
 
-def _cloned(dispatch: DispatchOp, block: Block, given: Sequence[SSAValue]) -> list[SSAValue]:
+def _clone_operations(
+    dispatch: DispatchOp, block: Block, given: Sequence[SSAValue]
+) -> list[SSAValue]:
     """A dispatch's operations at the end of a block; returns what they yield."""
     inside: dict[SSAValue, SSAValue] = dict(zip(dispatch.body.block.args, given, strict=True))
     for op in dispatch.body.block.ops:

@@ -82,12 +82,12 @@ def _are_alike(one: GenericOp, other: GenericOp) -> bool:
         axis = _column_axis(one, number)
         if axis is None and value is not counterpart:
             return False
-        if _without(axis, value) != _without(axis, counterpart):
+        if _type_without(axis, value) != _type_without(axis, counterpart):
             return False
     return True
 
 
-def _without(axis: int | None, value: SSAValue) -> tuple[object, ...]:
+def _type_without(axis: int | None, value: SSAValue) -> tuple[object, ...]:
     """The type of an operand but for its columns."""
     if axis is None or not isinstance(value.type, TensorType):
         return (value.type,)
@@ -163,14 +163,14 @@ def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]
     """Compute the chains as one, in front of the dispatch, and read its columns there."""
     before: SSAValue | None = None
     for level in zip(*(chain.ops for chain in chains), strict=True):
-        before = _joined(dispatch, level, before)
+        before = _join_chains(dispatch, level, before)
     assert before is not None
     maps = list(attention.maps)
     begins = accumulate((chain.columns for chain in chains), initial=0)
     for chain, begin in zip(chains, begins, strict=False):
         for number, operand in enumerate((attention.query, attention.key, attention.value)):
             if operand is chain.argument:
-                maps[number] = AffineMapAttr(_shifted(maps[number].data, begin))
+                maps[number] = AffineMapAttr(_shift_columns(maps[number].data, begin))
         # One buffer, but an operand for each: a kernel may view them in different types.
         old = dispatch.inputs[chain.argument.index]
         dispatch.operands[chain.argument.index] = before
@@ -179,13 +179,15 @@ def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]
     attention.properties["maps"] = ArrayAttr(maps)
 
 
-def _shifted(map: AffineMap, columns: int) -> AffineMap:
+def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
     """The map to a tensor in which so many columns lie before."""
     *rows, column = map.results
     return AffineMap(map.num_dims, map.num_symbols, (*rows, column + columns))
 
 
-def _joined(dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None) -> SSAValue:
+def _join_chains(
+    dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None
+) -> SSAValue:
     """The operations of all chains at one place, as one; `before` is what the last ones became."""
     first = ops[0]
     inputs: list[SSAValue] = []
@@ -197,7 +199,7 @@ def _joined(dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | N
             assert before is not None, "a product has weights"
             inputs.append(before)
         else:
-            inputs.append(_concatenated(dispatch, [op.inputs[number] for op in ops], axis))
+            inputs.append(_concatenate_weights(dispatch, [op.inputs[number] for op in ops], axis))
     result = first.results[0].type
     assert isinstance(result, TensorType)
     columns = sum(_shape(op.results[0])[-1] for op in ops)
@@ -225,7 +227,7 @@ def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> S
     return op.results[0]
 
 
-def _concatenated(dispatch: DispatchOp, values: Sequence[SSAValue], axis: int) -> SSAValue:
+def _concatenate_weights(dispatch: DispatchOp, values: Sequence[SSAValue], axis: int) -> SSAValue:
     """Weights one behind the other, which are a weight."""
     first = values[0].type
     assert isinstance(first, TensorType)

@@ -53,7 +53,7 @@ class LinalgToContractionPass(ModulePass):
         ]
         for candidate in candidates:
             try:
-                contraction = contraction_of(_simplified(candidate))
+                contraction = contraction_of(_simplify_operation(candidate))
             except NotAContraction:
                 continue
             form = _canonical(contraction)
@@ -66,7 +66,7 @@ class LinalgToContractionPass(ModulePass):
                 _canonical(contraction_of(unpacked))
 
 
-def _simplified(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
+def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
     """The operation that reads what its operands repeat, and multiplies nothing else."""
     if len(op.inputs) != 2 or not all(factor.is_pure for factor in factors_of(op.body.block)):
         from xdsl_spirv.passes.analysis.factors import with_pure_factors

@@ -115,7 +115,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
     if not nests or not all(isinstance(element, FixedBitwidthType) for element in elements):
         # Elements without a size are in no buffer: they are refused when the kernel is made.
         return LoopsAttr(1, 1)
-    tiled = _tiled(nests[0], target) if len(nests) == 1 else None
+    tiled = _tile_schedule(nests[0], target) if len(nests) == 1 else None
     chosen = tiled or _widest(nests, target)
     if target.idle_subgroups or not any(map(_may_idle, nests)):
         return chosen
@@ -145,7 +145,7 @@ def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
     return LoopsAttr(size, groups, schedule.elements.data, schedule.reduce.data, schedule.rows.data)
 
 
-def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
+def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
     """For elements that lie along one loop where they are read, along another where stored."""
     axes, total = crossing(nest), typical(prod(nest.shape))
     if axes is None or total < MANY * BUSY * target.compute_units:

@@ -101,7 +101,7 @@ class PackOperandsPass(ModulePass):
             if plan.path(name) != "direct" or isinstance(value.owner, PackedViewOp):
                 continue
             packing, sizes = plan.packing(name), plan.packed_numbers(name)
-            view = self._view(op, value, packing, packed, _said(op, sizes))
+            view = self._view(op, value, packing, packed, _numbers_of_sizes(op, sizes))
             op.operands[at] = view
             _drop_argument(op, value)
 
@@ -139,7 +139,7 @@ class PackOperandsPass(ModulePass):
         if not isinstance(value, BlockArgument):
             refuse(self.name, root, "an operand that is packed comes from outside")
         for_attention = isinstance(root, AttentionOp)
-        source = _packed(dispatch, value, packing, packed, for_attention, numbers)
+        source = _pack_operand(dispatch, value, packing, packed, for_attention, numbers)
         block = dispatch.body.block
         argument = block.insert_arg(source.type, len(block.args))
         argument.name_hint = f"{value.name_hint or 'operand'}_packed"
@@ -158,7 +158,7 @@ def _drop_argument(root: Operation, value: SSAValue) -> None:
         dispatch.body.block.erase_arg(value)
 
 
-def _packed(
+def _pack_operand(
     dispatch: DispatchOp,
     value: BlockArgument,
     packing: PackingAttr,
@@ -205,7 +205,7 @@ def _insert_before(packer: DispatchOp, dispatch: DispatchOp) -> None:
     block.insert_op_before(packer, dispatch)
 
 
-def _said(op: AttentionOp, sizes: Sequence[Size]) -> list[SSAValue]:
+def _numbers_of_sizes(op: AttentionOp, sizes: Sequence[Size]) -> list[SSAValue]:
     """The numbers of an attention that say these sizes."""
     known = {number(value): value for value in reversed(op.numbers)}
     return [known[size] for size in sizes]

@@ -443,7 +443,7 @@ class Plan:
 def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) -> Plan:
     """Pure arithmetic; whether the plan fits is asked of `fit.check`."""
 
-    unpacked = _unpacked(contraction, schedule, target)
+    unpacked = _unpacked_tiles(contraction, schedule, target)
 
     def tile(operand: int, path: StagedAttr | DirectAttr) -> Tile:
         if (own := unpacked[operand]) is not None:
@@ -491,7 +491,7 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
     return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
 
 
-def _unpacked(
+def _unpacked_tiles(
     contraction: Contraction, schedule: ContractionAttr, target: Target
 ) -> tuple[UnpackedTile | None, UnpackedTile | None]:
     """The operands whose fragments are computed from planes."""

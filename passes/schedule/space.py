@@ -56,7 +56,7 @@ RASTER_GROUPS = (1, 4, 8, 16)
 def candidates(contraction: Contraction, target: Target, most: int) -> list[ContractionAttr]:
     """Up to `most` schedules that fit, the one that `assign-schedule` takes first."""
     schedules = {choose(contraction, target): None}
-    for candidate in chain(_rated(contraction, target), _unrated(contraction, target)):
+    for candidate in chain(_rated_plans(contraction, target), _unrated_plans(contraction, target)):
         if len(schedules) >= most:
             break
         if candidate.schedule not in schedules and not any(problems_of(candidate)):
@@ -64,7 +64,7 @@ def candidates(contraction: Contraction, target: Target, most: int) -> list[Cont
     return list(schedules)[:most]
 
 
-def _rated(contraction: Contraction, target: Target) -> Iterator[Plan]:
+def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """Plans of the schedules that the target's file has rates for, all of the first instruction."""
     for _, kind in islice(candidates_of(contraction, target), 1):
         yield from _in_order(
@@ -75,7 +75,7 @@ def _rated(contraction: Contraction, target: Target) -> Iterator[Plan]:
         )
 
 
-def _unrated(contraction: Contraction, target: Target) -> Iterator[Plan]:
+def _unrated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """Every form, one of each tile and grid after the other."""
     priced = (
         (cost(planned, None), number, planned)
@@ -143,7 +143,7 @@ def _changes(
     direct = set(packable(contraction))
     staged = paths(contraction, one.instruction.sizes, 16)
     choices = [
-        [*_buffered(path), *(_packed_paths(contraction, number) if name in direct else [])]
+        [*_buffered_paths(path), *(_packed_paths(contraction, number) if name in direct else [])]
         for number, (name, path) in enumerate(zip("ab", staged, strict=True))
     ]
     for a, b, stages in product(*choices, STAGES):
@@ -151,7 +151,7 @@ def _changes(
             yield partial(_with, one, a=a, b=b, stages=stages)
 
 
-def _buffered(path: StagedAttr) -> Iterator[StagedAttr]:
+def _buffered_paths(path: StagedAttr) -> Iterator[StagedAttr]:
     """A way through Workgroup memory, with one buffer and with two that take turns."""
     for buffers in (1, 2):
         yield StagedAttr(path.padding.data, path.vector.data, buffers)

@@ -168,7 +168,7 @@ def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
     elif all(map(_is_plain, op.inputs)):
         loops = [
             (size, loop)
-            for loop, size in _reduced(op)
+            for loop, size in _reduced_loops(op)
             if all(_indexes_one_dimension(op, i, loop) for i in (0, 1))
         ]
     else:
@@ -198,7 +198,7 @@ def _is_plain(value: SSAValue) -> bool:
     )
 
 
-def _reduced(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
+def _reduced_loops(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
     """The loops that are summed over whose sizes are known, from any operand, with these."""
     for loop, (kind, size) in enumerate(zip(op.iterator_types, loop_extents(op), strict=True)):
         if kind == IteratorTypeAttr.reduction() and size is not None and not is_dynamic(size):
@@ -373,7 +373,9 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
             operands.append(value)
             maps.append(map_.replace_dims_and_symbols(both, [], count + 1, 0))
             continue
-        ops += _with_loop_cut(value, dim, parts) if is_cut else [_expanded(value, dim, parts)]
+        ops += (
+            _with_loop_cut(value, dim, parts) if is_cut else [_expand_dimension(value, dim, parts)]
+        )
         operands.append(ops[-1].results[0])
         moved = map_.replace_dims_and_symbols(shifted, [], count + 1, 0)
         results = (*moved.results[:dim], AffineDimExpr(0), *moved.results[dim:])
@@ -438,7 +440,7 @@ def _with_loop_cut(value: SSAValue, dim: int, parts: int) -> list[Operation]:
         results = [*read.replace_dims_and_symbols(moved, [], count, 0).results]
         if AffineDimExpr(dim) in read.results:
             at = read.results.index(AffineDimExpr(dim))
-            ops.append(_expanded(plane, at, parts))
+            ops.append(_expand_dimension(plane, at, parts))
             plane = ops[-1].results[0]
             results.insert(at, AffineDimExpr(dim))
         planes.append(plane)
@@ -466,7 +468,7 @@ def _is_static(value: SSAValue) -> bool:
     return not any(map(is_dynamic, shape_of(value)))
 
 
-def _expanded(value: SSAValue, dim: int, parts: int) -> tensor.ExpandShapeOp:
+def _expand_dimension(value: SSAValue, dim: int, parts: int) -> tensor.ExpandShapeOp:
     """The value with one dimension as `parts` of equal size."""
     type = value.type
     assert isinstance(type, TensorType)

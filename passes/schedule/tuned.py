@@ -49,10 +49,12 @@ def key_of(contraction: Contraction) -> str:
     maps = "; ".join(map(str, contraction.maps))
     key = f"{a} x {b} -> {result}, loops {loops} as {batch}+{m}+{n}+{k}, {maps}"
     weights = [name for name, v in zip("ab", (contraction.a, contraction.b)) if is_weight(v)]
-    return "; ".join([key, *(f"{name} is a weight" for name in weights), *_stored(contraction)])
+    return "; ".join(
+        [key, *(f"{name} is a weight" for name in weights), *_stored_types(contraction)]
+    )
 
 
-def _stored(contraction: Contraction) -> list[str]:
+def _stored_types(contraction: Contraction) -> list[str]:
     """The types in which results are stored, where they are not the contraction's own."""
     try:
         stored = [str(result.element_type) for result in contraction.epilogue.results]
@@ -107,7 +109,7 @@ def parse_schedule(text: str) -> ContractionAttr:
 def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
     """The measured schedule of a contraction that fits it, if there is one."""
     key = key_of(contraction)
-    schedule = _given(contraction.op, key) or _measured(target, key)
+    schedule = _schedule_of_module(contraction.op, key) or _schedule_of_target(target, key)
     if schedule is None or any(problems_of(plan(contraction, schedule, target))):
         return None
     return schedule
@@ -118,7 +120,7 @@ def give_schedules(module: ModuleOp, schedules: Mapping[str, ContractionAttr]) -
     module.attributes[TUNED] = DictionaryAttr(schedules)
 
 
-def _given(op: Operation, key: str) -> ContractionAttr | None:
+def _schedule_of_module(op: Operation, key: str) -> ContractionAttr | None:
     """The schedule in the table of the operation's own module."""
     table = op.get_toplevel_object()
     table = table.attributes.get(TUNED) if isinstance(table, Operation) else None
@@ -126,7 +128,7 @@ def _given(op: Operation, key: str) -> ContractionAttr | None:
     return schedule if isinstance(schedule, ContractionAttr) else None
 
 
-def _measured(target: Target, key: str) -> ContractionAttr | None:
+def _schedule_of_target(target: Target, key: str) -> ContractionAttr | None:
     """The schedule in the target's file, if there is one."""
     path = path_for(target.name)
     if not path.is_file():

@@ -34,10 +34,12 @@ def converted(function: ScalarFunction) -> Compute:
         computed = _computed_type(function, op, stated)
         operands = code.operands(op)
         if computed != stated:
-            operands = [_resized(code, v, computed) if v.type == stated else v for v in operands]
+            operands = [
+                _resize_value(code, v, computed) if v.type == stated else v for v in operands
+            ]
         result = function.sequence(Values(code, computed, width_of(stated)), *operands)
         if computed != stated and result.type == computed:
-            result = _resized(code, result, stated)
+            result = _resize_value(code, result, stated)
         return result
 
     return convert
@@ -58,7 +60,7 @@ def _computed_type(function: ScalarFunction, op: Operation, stated: Attribute) -
     return like(stated, extended)
 
 
-def _resized(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValue:
+def _resize_value(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValue:
     integer = isinstance(element_of(type), IntegerType)
     kind = conversion.UConvertOp if integer else conversion.FConvertOp
     return Values(code, type).op(kind, value)

@@ -211,10 +211,10 @@ def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     if width_of(v.type) < 32:
         return resized(v, v.as_type(i32).op(conversion.ConvertFToSOp, x), True)
     whole = v.op(conversion.ConvertFToSOp if sign else conversion.ConvertFToUOp, x)
-    return whole if width_of(v.type) == 32 else _saturated(v, x, whole, sign)
+    return whole if width_of(v.type) == 32 else _saturate_integer(v, x, whole, sign)
 
 
-def _saturated(v: Values, x: SSAValue, whole: SSAValue, sign: bool) -> SSAValue:
+def _saturate_integer(v: Values, x: SSAValue, whole: SSAValue, sign: bool) -> SSAValue:
     """
     An integer of 64 bits where its float is in range, else the last one there, and 0 for NaN.
 

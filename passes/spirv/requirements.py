@@ -350,7 +350,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
         requirement.add(Need(fitting, entry.extensions, entry.version), op.name)
     for field, attribute in op.properties.items():
         if field in LAYOUTS and isinstance(attribute, TypeAttribute):
-            _addressed(op, attribute, requirement)
+            _require_addressed(op, attribute, requirement)
         elif not any(word in field for word in PASSES_SPEAK):
             requirement.attribute(attribute)
         if isinstance(op, ModuleVariable) or isinstance(attribute, LinkageAttributesAttr):
@@ -370,7 +370,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
         special(op, requirement)
 
 
-def _addressed(op: Operation, type_: Attribute, requirement: Requirement) -> None:
+def _require_addressed(op: Operation, type_: Attribute, requirement: Requirement) -> None:
     """The type of data behind an untyped pointer counts as if the pointer were typed."""
     pointer = op.properties.get("type") or next(
         (v.type for v in (*op.operands, *op.results) if isinstance(v.type, UntypedPointerType)),

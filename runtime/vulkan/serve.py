@@ -104,7 +104,7 @@ class _Server:
             self.device.close()
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -123,7 +123,7 @@ def main() -> None:
             return ("error", ("OutOfMemoryError", "out of memory", "the driver's process", ""))
         except Exception as error:
             # Nobody foresaw it: the caller raises it, and this process goes on.
-            return ("fault", (_said(error), traceback.format_exc()))
+            return ("fault", (_error_text(error), traceback.format_exc()))
 
     serve(answer, last=lambda message: message[0] == "close")
 

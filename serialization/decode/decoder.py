@@ -85,7 +85,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
         try:
             module.verify()
         except VerifyException as error:
-            raise _refused(error, index) from error
+            raise _refusal_without_place(error, index) from error
         except RecursionError as error:
             index.at = 0
             raise index.error(TOO_DEEP) from error
@@ -108,7 +108,7 @@ def _cause(error: Exception) -> str:
     return str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
 
 
-def _refused(error: VerifyException, index: ModuleIndex) -> SPIRVDecodeError:
+def _refusal_without_place(error: VerifyException, index: ModuleIndex) -> SPIRVDecodeError:
     """No place is known: the rule needs the whole module."""
     text = str(error).strip()
     index.at = 0

@@ -89,7 +89,7 @@ class InstructionDecoder:
         is_variable = isinstance(op, VARIABLES)
         if not is_variable:
             block.add_op(op)
-        if self.module.checked and not _held(op):
+        if self.module.checked and not _is_accepted(op):
             self._carry(row, block)
             return
         if is_variable:
@@ -100,7 +100,7 @@ class InstructionDecoder:
     def _decoder(self, opcode: int, words: Sequence[int]) -> Decode | None:
         """How to read an instruction; None if no operation stands for it."""
         if opcode != opcode_of("OpExtInst"):
-            return None if opcode in _skipped() else core_decoder(opcode)
+            return None if opcode in _skipped_opcodes() else core_decoder(opcode)
         if len(words) < 5:
             raise self.index.error("the instruction ends before its number")
         name = self.index.raw.symbols.imports.get(words[3])
@@ -186,7 +186,7 @@ class InstructionDecoder:
         return self.value(id)
 
 
-def _held(op: Operation) -> bool:
+def _is_accepted(op: Operation) -> bool:
     """Whether the dialect accepts an operation where it stands; erased if not."""
     try:
         op.verify_()
@@ -199,6 +199,6 @@ def _held(op: Operation) -> bool:
 
 
 @cache
-def _skipped() -> frozenset[int]:
+def _skipped_opcodes() -> frozenset[int]:
     """Instructions that `_uncommon` reads, though an operation may stand for them."""
     return frozenset(map(opcode_of, ("OpLine", "OpNoLine", "OpNop", "OpUndef", "OpLabel")))

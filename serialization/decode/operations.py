@@ -239,21 +239,21 @@ def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
         return _ssa(operand)
     properties = properties_of(cls)
     if field not in properties:
-        return _derived(field) if isinstance(getattr(cls, field, None), property) else None
+        return _derived_reader(field) if isinstance(getattr(cls, field, None), property) else None
     name = properties[field]
-    accepted = _accepted(cls, name)
+    accepted = _accepted_classes(cls, name)
     match grammar().kind(operand.kind).category:
         case Category.ID:
-            return _identified(operand, name, accepted)
+            return _id_reader(operand, name, accepted)
         case Category.VALUE | Category.BITS:
-            return _enumerated(cls, operand, name)
+            return _enumerant_reader(cls, operand, name)
         case Category.LITERAL:
             return _literal(operand, name, accepted)
         case Category.COMPOSITE:
             return None
 
 
-def _derived(field: str) -> Reader:
+def _derived_reader(field: str) -> Reader:
     """A word that the operation's types say too, compared when there is an operation."""
 
     def read(state: Words) -> None:
@@ -262,7 +262,7 @@ def _derived(field: str) -> Reader:
     return read
 
 
-def _accepted(cls: type[IRDLOperation], name: str) -> Sequence[type[Attribute]]:
+def _accepted_classes(cls: type[IRDLOperation], name: str) -> Sequence[type[Attribute]]:
     """The classes of attribute that a property may have; none if it may have any."""
     definition = cls.get_irdl_definition()
     declared = definition.properties.get(name) or definition.attributes.get(name)
@@ -287,7 +287,7 @@ def _ssa(operand: Operand) -> Reader:
     return read
 
 
-def _identified(operand: Operand, name: str, accepted: Sequence[type[Attribute]]) -> Reader:
+def _id_reader(operand: Operand, name: str, accepted: Sequence[type[Attribute]]) -> Reader:
     many = operand.quantifier == "*"
 
     def read(state: Words) -> None:
@@ -324,8 +324,10 @@ def _enumerant(cls: type[EnumerationAttr[Any]], value: int) -> Attribute:
         raise NotDeclared(f"{value} is not a {cls.ENUM.__name__}") from None
 
 
-def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader | None:
-    """An enumerant or mask with its parameters: the encoder's `_enumerated` the other way round."""
+def _enumerant_reader(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader | None:
+    """
+    An enumerant or mask with its parameters: the encoder's `_enumerant_reader` the other way round.
+    """
     attribute = ENUMERATIONS.get(operand.kind)
     if attribute is None:
         return None
@@ -348,9 +350,9 @@ def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader
                 where = properties.get(field)
                 if where is None:
                     raise NotDeclared(f"{enumerant.name} has no field")
-                accepted = _accepted(cls, where)
+                accepted = _accepted_classes(cls, where)
                 if parameter.kind.startswith("Id"):
-                    readers.append(_identified(parameter, where, accepted))
+                    readers.append(_id_reader(parameter, where, accepted))
                     continue
                 literal = _literal(parameter, where, accepted)
                 if literal is None:

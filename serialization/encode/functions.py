@@ -97,7 +97,7 @@ class Module(IdSource, Protocol):
     def carried(self, op: Carried) -> Sequence[int]: ...
 
 
-def _spliced(op: Operation) -> bool:
+def _brings_blocks(op: Operation) -> bool:
     """Whether an operation brings blocks of its own."""
     return isinstance(op, SelectionOp | LoopOp) and bool(op.regions[0].blocks)
 
@@ -115,7 +115,7 @@ def _goes_on(op: Operation) -> bool:
     if not isinstance(loop, LoopOp) or loop.body.blocks[1] is not block:
         return True
     while previous is not None:
-        if _spliced(previous):
+        if _brings_blocks(previous):
             return True
         previous = previous.prev_op
     return False
@@ -160,7 +160,7 @@ class Labels:
         """The label in force just before an operation."""
         block, previous = op.parent_block(), op.prev_op
         while previous is not None:
-            if _spliced(previous):
+            if _brings_blocks(previous):
                 return self.end(previous.regions[0].blocks[-1])
             previous = previous.prev_op
         assert block is not None
@@ -402,7 +402,7 @@ class FunctionEncoder:
                 self.origins.append((len(words), op))
             if lines:
                 self._mark(op)
-            if first and (op is terminator or _spliced(op)):
+            if first and (op is terminator or _brings_blocks(op)):
                 words += first
                 first = ()
             if last and op is terminator:

@@ -98,7 +98,7 @@ def _class_encoder(cls: type[Operation]) -> Encode:
         )
     present = [(o, w) for o, w in writers if w is not None]
     if in_set is not None:
-        return _extended(in_set, instruction.opcode, present)
+        return _extended_encoder(in_set, instruction.opcode, present)
     if _only_ssa(cls, present) and instruction.has_result_type:
         return _plain(instruction.opcode)
     return _general(instruction, present)
@@ -138,7 +138,9 @@ def _plain(opcode: int) -> Encode:
     return encode
 
 
-def _extended(in_set: str, opcode: int, operands: Sequence[tuple[Operand, Writer]]) -> Encode:
+def _extended_encoder(
+    in_set: str, opcode: int, operands: Sequence[tuple[Operand, Writer]]
+) -> Encode:
     """OpExtInst: result type, result, set, instruction, operands."""
     ext_inst = grammar().instruction("OpExtInst").opcode
 
@@ -244,13 +246,13 @@ def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) ->
         return _ssa(field, names, [type(d) for _, d in definitions])
     properties = properties_of(cls)
     if field not in properties:
-        return _computed(field) if isinstance(getattr(cls, field, None), property) else None
+        return _computed_writer(field) if isinstance(getattr(cls, field, None), property) else None
     name = properties[field]
     match grammar().kind(operand.kind).category:
         case Category.ID:
-            return _identified(name)
+            return _id_writer(name)
         case Category.VALUE | Category.BITS:
-            return _enumerated(cls, operand, name)
+            return _enumerant_writer(cls, operand, name)
         case Category.LITERAL:
             return _literal(operand, name)
         case Category.COMPOSITE:
@@ -298,7 +300,7 @@ def _attribute(op: Operation, name: str) -> Attribute | None:
     return op.attributes.get(name) if property is None else property
 
 
-def _computed(field: str) -> Writer:
+def _computed_writer(field: str) -> Writer:
     """A literal or an enumerant that the operation derives from its types."""
 
     def write(ids: IdSource, op: Operation) -> Sequence[int]:
@@ -307,7 +309,7 @@ def _computed(field: str) -> Writer:
     return write
 
 
-def _identified(name: str) -> Writer:
+def _id_writer(name: str) -> Writer:
     """A property where SPIR-V wants ids: a constant's, a symbol's or a type's."""
 
     def write(ids: IdSource, op: Operation) -> Sequence[int] | None:
@@ -321,7 +323,7 @@ def _identified(name: str) -> Writer:
     return write
 
 
-def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer:
+def _enumerant_writer(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer:
     """An enumerant or mask with its parameters."""
     kind = grammar().kind(operand.kind)
     properties = properties_of(cls)

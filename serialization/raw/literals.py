@@ -188,11 +188,11 @@ def _round_to_single(text: str, value: float) -> int:
     if exact == rounded:
         return bits
     away = abs(exact) > abs(rounded)
-    truncated = _truncated(double)
+    truncated = _truncate_double(double)
     return truncated + 1 if away else truncated
 
 
-def _truncated(double: int) -> int:
+def _truncate_double(double: int) -> int:
     """A normal 32-bit float of a 64-bit one, rounded to zero."""
     exponent = (double >> 52 & 0x7FF) - 1023 + 127
     return double >> 63 << 31 | exponent << 23 | double >> 29 & 0x7FFFFF

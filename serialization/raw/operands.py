@@ -139,7 +139,7 @@ def opcode_table(*names: str) -> NDArray[np.bool_]:
 T = TypeVar("T")
 
 
-def _seen(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
+def _seen_entry(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
     """An entry that an instruction before `index` made."""
     declared, type = table[key]
     if declared >= index:
@@ -196,15 +196,15 @@ class Symbols:
 
         None if its literals have no defined form; raises `KeyError` if the id is not a scalar type.
         """
-        return _seen(self.numbers, type_id, index)
+        return _seen_entry(self.numbers, type_id, index)
 
     def selector_type(self, value: int, index: int) -> NumberType | None:
         """The type of an OpSwitch's selector, as `number_type`."""
-        return self.number_type(_seen(self.value_types, value, index), index)
+        return self.number_type(_seen_entry(self.value_types, value, index), index)
 
     def instruction_set(self, set_id: int, index: int) -> str | None:
         """The set imported under an id, None if it is unknown; `KeyError` if there is none."""
-        return _seen(self.sets, set_id, index)
+        return _seen_entry(self.sets, set_id, index)
 
     def operands(self, instruction: RawInstruction) -> list[RawOperand]:
         """Raises `SPIRVDecodeError`, as `RawInstruction.operands`."""

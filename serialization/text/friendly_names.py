@@ -119,7 +119,7 @@ class _Namer:
     def _visit(self, instruction: RawInstruction, describe: Describe | None) -> None:
         opcode, words = instruction.opcode, instruction.words
         if describe is None:
-            position = 2 if opcode in _typed() else 1
+            position = 2 if opcode in _typed_opcodes() else 1
             if len(words) > position:
                 self.save(words[position], str(words[position]))
             return
@@ -163,7 +163,7 @@ class _Namer:
 
 
 @cache
-def _typed() -> frozenset[int]:
+def _typed_opcodes() -> frozenset[int]:
     """Opcodes whose second operand is the result; that of the others of a result is the first."""
     entries = map(grammar().instruction, grammar().instruction_names)
     return frozenset(e.opcode for e in entries if e.has_result_type and e.has_result)

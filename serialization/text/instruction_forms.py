@@ -227,7 +227,7 @@ def operand_columns(of: Shape, count: int, decided: Decided | None) -> list[Colu
 
 
 @lru_cache(maxsize=512)
-def _undecided(opcode: int, count: int) -> list[Column] | None:
+def _undecided_columns(opcode: int, count: int) -> list[Column] | None:
     return operand_columns(shape(opcode), count, None)
 
 
@@ -345,7 +345,7 @@ class Forms:
             count = len(words) - 1
             few = count < FEW
             laid_out = (
-                _undecided(words[0] & 0xFFFF, count)
+                _undecided_columns(words[0] & 0xFFFF, count)
                 if few
                 else operand_columns(shaped, count, None)
             )

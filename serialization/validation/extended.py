@@ -116,7 +116,7 @@ PACKED: Mapping[str, tuple[str, str]] = {
 BY_NAME = {name: form for form in FORMS for name in form.names.split()}
 
 
-def _unsigned(type_: Type) -> str:
+def _as_unsigned(type_: Type) -> str:
     return str(type_).replace("sint", "uint")
 
 
@@ -145,10 +145,10 @@ def glsl(m: Module, i: Instruction) -> Problems:
         yield from _form(entry.name, form, result, operands)
     elif entry.name in PACKED:
         given, taken = PACKED[entry.name]
-        if _unsigned(result) != given:
+        if _as_unsigned(result) != given:
             yield Problem(f"{entry.name} gives {given}, not {result}", remedies.result_type(given))
         for operand in operands:
-            if operand is not None and _unsigned(operand) != taken:
+            if operand is not None and _as_unsigned(operand) != taken:
                 yield Problem(
                     f"{entry.name} takes {taken}, not {operand}", remedies.convert("it", taken)
                 )

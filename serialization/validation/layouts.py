@@ -162,7 +162,7 @@ def blocks(m: Module) -> Problems:
     if not m.is_shader:
         return
     yield from _physical(m)
-    yield from _untyped(m)
+    yield from _untyped_blocks(m)
     checked: set[tuple[int, bool]] = set()
     for i in m.by_op.get("Variable", ()):
         type_ = m.types.get(i.type_id)
@@ -185,7 +185,7 @@ def blocks(m: Module) -> Problems:
         yield from _variable(m, i, storage, held, checked)
 
 
-def _untyped(m: Module) -> Problems:
+def _untyped_blocks(m: Module) -> Problems:
     """A block that an untyped pointer is indexed as."""
     seen: set[int] = set()
     for op in ("UntypedAccessChainKHR", "UntypedInBoundsAccessChainKHR", "UntypedVariableKHR"):

@@ -258,7 +258,7 @@ def operands(m: Module, i: Instruction) -> Problems:
         loads = "Load" in i.op or (copy and (len(masks) == 1 or k == 1))
         stores = "Store" in i.op or (copy and (len(masks) == 1 or k == 0))
         yield from _mask(m, i, mask, parameters, loads, stores)
-    yield from _aligned(m, i, masks)
+    yield from _check_alignment(m, i, masks)
 
 
 def _mask(
@@ -318,7 +318,9 @@ def scalar_sizes(type_: Type) -> list[int]:
     return [int(w) // 8 for w in widths if w.isdigit()] + [8] * ("Pointer" in type_.contains)
 
 
-def _aligned(m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]]) -> Problems:
+def _check_alignment(
+    m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]]
+) -> Problems:
     """Physical storage buffers are accessed with a known alignment."""
     if i.op.startswith("CooperativeMatrix") or (not masks and i.op == "CopyMemorySized"):
         return

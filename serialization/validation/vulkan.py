@@ -195,7 +195,7 @@ def no_layout(m: Module, i: Instruction) -> Problems:
     if pointer is None or _takes_layout(m, pointer.storage):
         return
     held = m.pointee(pointer) if i.op == "Variable" else m.types.get((*i.words, 0, 0)[4])
-    decorated = _decorated(m, pointer) or (_laid_out(m, held) if held is not None else "")
+    decorated = _layout_decoration(m, pointer) or (_laid_out(m, held) if held is not None else "")
     if decorated:
         yield Problem(
             f"the variable is in {pointer.storage}, but its type has {decorated}",
@@ -214,7 +214,7 @@ def _takes_layout(m: Module, storage: str) -> bool:
             return storage != "UniformConstant"
 
 
-def _decorated(m: Module, type_: Type) -> str:
+def _layout_decoration(m: Module, type_: Type) -> str:
     """The first decoration of a layout that a type itself has."""
     return next((d.name for d in m.decorations.get(type_.id, ()) if d.name in LAYOUT), "")
 
@@ -225,7 +225,7 @@ def _laid_out(m: Module, type_: Type) -> str:
         return ""
     parts = type_.members if type_.kind == "Struct" else (type_.element,)
     within = (_laid_out(m, part) for part in parts if part is not None)
-    return _decorated(m, type_) or next(filter(None, within), "")
+    return _layout_decoration(m, type_) or next(filter(None, within), "")
 
 
 @module_rule(

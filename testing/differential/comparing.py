@@ -44,7 +44,7 @@ def compare(data: Mapping[str, Any]) -> dict[str, Any]:
         if cause is not None:
             known.append(cause.anchor)
         else:
-            unknown.append(_described(difference, data["minimise"]))
+            unknown.append(_describe_difference(difference, data["minimise"]))
     value = {"family": kernel.family, "outputs": len(kernel.outputs), "known": known}
     if unknown:
         raise Wrong("\n".join(unknown), value | {"unknown": len(unknown)})
@@ -57,7 +57,7 @@ def device_name() -> str:
     return f"{info.name}, {info.driver} {info.driver_version}"
 
 
-def _described(difference: Disagreement, minimised: bool) -> str:
+def _describe_difference(difference: Disagreement, minimised: bool) -> str:
     text = str(difference)
     return f"{text}\n{minimise(difference, _run).text()}" if minimised else text
 

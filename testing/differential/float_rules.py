@@ -155,14 +155,14 @@ RULES.extend(
 )
 
 
-def _fused(type: Type) -> Legal:
+def _legal_fma(type: Type) -> Legal:
     """a * b + c with one or two roundings."""
     return Legal(
         lambda r, a, b, c: spacing(a * b, type.dtype) + spacing(r, type.dtype), "FMul, then FAdd"
     )
 
 
-RULES.append(Rule("GL.Fma", FLOATS, 3, simple("GL.Fma"), _fused, draws=(_no_nan,) * 3))
+RULES.append(Rule("GL.Fma", FLOATS, 3, simple("GL.Fma"), _legal_fma, draws=(_no_nan,) * 3))
 
 # exp(x) = exp2(x * log2(e)) in most devices: 3 + 2 |x| ULP, binary16 1 + 2 |x|.
 _exp = by_type(
@@ -284,7 +284,7 @@ RULES.extend(
 )
 
 
-def _mixed(type: Type) -> Legal:
+def _legal_mix(type: Type) -> Legal:
     """x * (1 - a) + y * a."""
     return Legal(
         lambda r, x, y, a: 3 * (spacing(x * (1 - a), type.dtype) + spacing(y * a, type.dtype)
@@ -309,7 +309,7 @@ def _mix(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
 
 
 RULES.extend([
-    Rule("GL.FMix", FLOATS, 3, _mix, _mixed, draws=(_no_nan, _no_nan, uniform(0, 1))),
+    Rule("GL.FMix", FLOATS, 3, _mix, _legal_mix, draws=(_no_nan, _no_nan, uniform(0, 1))),
     Rule(
         "GL.SmoothStep", FLOATS, 3, simple("GL.SmoothStep"), _smooth,
         draws=(uniform(-4, -1), uniform(1, 4), _MODEST),
@@ -354,7 +354,7 @@ def _directions(type: Type) -> Legal:
     return Legal(lambda r, *x: (type.count + 10) * eps + 0 * r, "x / length(x)")
 
 
-def _crossed(type: Type) -> Legal:
+def _legal_cross(type: Type) -> Legal:
     eps = float(np.finfo(type.dtype).eps)
 
     def bound(r: Array, a: Array, b: Array) -> Array:
@@ -363,7 +363,7 @@ def _crossed(type: Type) -> Legal:
     return Legal(bound, "a_y b_z - a_z b_y")
 
 
-def _reflected(type: Type) -> Legal:
+def _legal_reflect(type: Type) -> Legal:
     """i - 2 dot(n, i) n."""
     eps = float(np.finfo(type.dtype).eps)
 
@@ -387,9 +387,9 @@ RULES.extend([
         "GL.Normalize", FLOATS, 1, simple("GL.Normalize"), _directions, (2, 3, 4),
         draws=(uniform(0.1, 4),),
     ),
-    Rule("GL.Cross", FLOATS, 2, simple("GL.Cross"), _crossed, (3,), (_no_nan, _no_nan)),
+    Rule("GL.Cross", FLOATS, 2, simple("GL.Cross"), _legal_cross, (3,), (_no_nan, _no_nan)),
     Rule(
-        "GL.Reflect", FLOATS, 2, simple("GL.Reflect"), _reflected, (2, 3, 4),
+        "GL.Reflect", FLOATS, 2, simple("GL.Reflect"), _legal_reflect, (2, 3, 4),
         (_no_nan, uniform(-1, 1)),
     ),
 ])  # fmt: skip

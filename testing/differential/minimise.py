@@ -73,7 +73,9 @@ def smaller(kernel: Kernel) -> list[Kernel]:
             if len(candidate.body) > 1:
                 candidates.append(candidate)
             continue
-        candidates += [_substituted(kernel, number, name) for name in _stand_ins(kernel, number)]
+        candidates += [
+            _substitute_value(kernel, number, name) for name in _stand_ins(kernel, number)
+        ]
     return candidates
 
 
@@ -96,7 +98,7 @@ def _type(statement: Statement) -> str | None:
     return type.group(1).strip() if type else None
 
 
-def _substituted(kernel: Kernel, number: int, name: str) -> Kernel:
+def _substitute_value(kernel: Kernel, number: int, name: str) -> Kernel:
     dropped = kernel.body[number].result
     assert dropped is not None
     word = re.compile(rf"{re.escape(dropped)}\b")

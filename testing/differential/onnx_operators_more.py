@@ -235,7 +235,7 @@ def _scatter_elements(d: Draw) -> None:
     # Where updates only replace, no place is written twice.
     places = rng.permuted(
         np.broadcast_to(
-            _along(np.arange(size), axis, x.rank),
+            _along_axis(np.arange(size), axis, x.rank),
             [size if i == axis % x.rank else s for i, s in enumerate(shape)],
         ),
         axis=axis,
@@ -254,7 +254,7 @@ def _scatter_elements(d: Draw) -> None:
     )
 
 
-def _along(numbers: Any, axis: int, rank: int) -> Any:
+def _along_axis(numbers: Any, axis: int, rank: int) -> Any:
     return numbers.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
 
 

@@ -337,7 +337,7 @@ def _constant(d: Draw) -> None:
     d.add(value=helper.from_array(array))
 
 
-def _declared(name: str, array: Any) -> Any:
+def _declare_value(name: str, array: Any) -> Any:
     helper: Any = import_module("onnx.helper")
     return helper.make_tensor_value_info(name, tensor_type(array), array.shape)
 
@@ -356,7 +356,7 @@ def _if(d: Draw) -> None:
     for side, kind in (("then_branch", d.pick(("Abs", "Neg", "Exp"))), ("else_branch", "Relu")):
         out = f"{d.graph.prefix}{side}{len(d.graph.nodes)}"
         branches[side] = helper.make_graph(
-            [_inner(d, kind, x.name, out)], side, [], [_declared(out, x.array)]
+            [_inner(d, kind, x.name, out)], side, [], [_declare_value(out, x.array)]
         )
     condition = d.graph.either(np.array(d.chance(0.5)))
     _add_with_graph(d, [condition], [x], **branches)
@@ -380,7 +380,7 @@ def _add_with_graph(
         **named,
     )
     values = {v.name: v.array for v in (*operands, *outer) if v is not None}
-    inputs = [_declared(n, a) for n, a in values.items()]
+    inputs = [_declare_value(n, a) for n, a in values.items()]
     empty = [helper.make_empty_tensor_value_info(n) for n in names]
     arrays = run_model(model_of([node], inputs, empty, {}, g.opset), values)
     g.nodes.append(node)
@@ -413,14 +413,14 @@ def _loop(d: Draw) -> None:
         nodes,
         "body",
         [
-            _declared(f"{p}i", np.array(0)),
-            _declared(f"{p}cond", flag),
-            _declared(f"{p}state", x.array),
+            _declare_value(f"{p}i", np.array(0)),
+            _declare_value(f"{p}cond", flag),
+            _declare_value(f"{p}state", x.array),
         ],
         [
-            _declared(f"{p}go", flag),
-            _declared(f"{p}next", x.array),
-            *([] if stops else [_declared(f"{p}scan", x.array)]),
+            _declare_value(f"{p}go", flag),
+            _declare_value(f"{p}next", x.array),
+            *([] if stops else [_declare_value(f"{p}scan", x.array)]),
         ],
     )
     count = g.constant(np.array(d.number(0 if stops else 1, 4)))
@@ -446,8 +446,8 @@ def _scan(d: Draw) -> None:
     body = helper.make_graph(
         [_inner(d, "Add", f"{p}s", f"{p}x", f"{p}n"), _inner(d, "Tanh", f"{p}n", f"{p}y")],
         "body",
-        [_declared(f"{p}s", state.array), _declared(f"{p}x", state.array)],
-        [_declared(f"{p}n", state.array), _declared(f"{p}y", state.array)],
+        [_declare_value(f"{p}s", state.array), _declare_value(f"{p}x", state.array)],
+        [_declare_value(f"{p}n", state.array), _declare_value(f"{p}y", state.array)],
     )
     directions = [d.number(0, 1)]
     # onnxruntime divides by 0 where it turns a result without elements.

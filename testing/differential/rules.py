@@ -219,7 +219,7 @@ def _select_whole(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Ty
     return k.op(f"spirv.Select {condition}, {values[0]}, {values[1]} : i1, {type}"), type
 
 
-def _ordered(type: Type) -> Legal:
+def _legal_order(type: Type) -> Legal:
     """A comparison and a choice may become a minimum: nothing is claimed about NaN."""
     if not type.is_float:
         return EXACT
@@ -228,7 +228,7 @@ def _ordered(type: Type) -> Legal:
 
 RULES.extend(
     [
-        Rule("Select", (*INTEGERS, *FLOATS), 2, _select, _ordered, chained=True),
+        Rule("Select", (*INTEGERS, *FLOATS), 2, _select, _legal_order, chained=True),
         Rule("Select of vectors", (*INTEGERS, *FLOATS), 2, _select_whole, chained=True),
     ]
 )
@@ -346,7 +346,7 @@ def _to_bool(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
     return k.op(f"spirv.INotEqual {values[0]}, {zero} : {type}"), type.of("i1")
 
 
-def _narrowed(target: str) -> Callable[[Type], Legal]:
+def _legal_narrowing(target: str) -> Callable[[Type], Legal]:
     """binary64 may become binary16 by way of binary32."""
 
     def legal(type: Type) -> Legal:
@@ -371,7 +371,7 @@ for _target in FLOATS:
             tuple(f for f in FLOATS if f != _target),
             1,
             _to_float("FConvert", _target),
-            _narrowed(_target),
+            _legal_narrowing(_target),
         )
     )
 for _target in INTEGERS:

@@ -148,17 +148,17 @@ def disagreements(
 def _wrong(kernel: Kernel, output: Output, result: Array, expected: Mapping[int, Array]) -> Array:
     """The elements that are further from a run's than is legal."""
     truth = _used(expected[output.buffer], output.used)
-    wrong = ~within(result, truth, _allowed(kernel, output, truth, expected))
+    wrong = ~within(result, truth, _allowed_error(kernel, output, truth, expected))
     if output.legal.others is not None:
         wrong &= result != output.legal.others(*_operands(kernel, output))
-    return wrong & _claimed(kernel, output, truth.shape)
+    return wrong & _claimed_elements(kernel, output, truth.shape)
 
 
 def _used(array: Array, used: int) -> Array:
     return array[..., :used] if array.ndim > 1 else array
 
 
-def _claimed(kernel: Kernel, output: Output, shape: tuple[int, ...]) -> Array:
+def _claimed_elements(kernel: Kernel, output: Output, shape: tuple[int, ...]) -> Array:
     """Elements for which anything is claimed."""
     operands = [kernel.buffers[i].array for i in output.operands]
     claimed = np.ones(shape, bool)
@@ -181,7 +181,9 @@ def _operands(kernel: Kernel, output: Output) -> list[Array]:
     ]
 
 
-def _allowed(kernel: Kernel, output: Output, truth: Array, buffers: Mapping[int, Array]) -> Array:
+def _allowed_error(
+    kernel: Kernel, output: Output, truth: Array, buffers: Mapping[int, Array]
+) -> Array:
     if truth.dtype.kind != "f":
         return np.zeros(truth.shape)
     flushed = float(np.finfo(truth.dtype).tiny) if output.legal.flush else 0.0

@@ -145,13 +145,13 @@ RESOURCE = re.compile(r"dense_resource<\w+>")
 def _read_mlir(data: bytes) -> str:
     """Text and back: what is printed parses again and prints the same."""
     ctx = _fresh_context()
-    once = _printed(parse_text(data.decode(errors="replace"), ctx=ctx))
-    if RESOURCE.sub("x", _printed(parse_text(once, ctx=ctx))) != RESOURCE.sub("x", once):
+    once = _print_module(parse_text(data.decode(errors="replace"), ctx=ctx))
+    if RESOURCE.sub("x", _print_module(parse_text(once, ctx=ctx))) != RESOURCE.sub("x", once):
         raise AssertionError("printed text prints differently")
     return "printed"
 
 
-def _printed(module: Any) -> str:
+def _print_module(module: Any) -> str:
     output = StringIO()
     Printer(stream=output).print_op(module)
     return output.getvalue()

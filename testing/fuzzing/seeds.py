@@ -139,7 +139,7 @@ def _target() -> Iterator[bytes]:
     yield from (path.read_bytes() for path in sorted((ROOT / "targets").glob("*.json")))
 
 
-def _tuned() -> Iterator[bytes]:
+def _tuned_tables() -> Iterator[bytes]:
     for path in sorted((ROOT / "targets" / "tuned").glob("*.json")):
         table: Any = json.loads(path.read_text())
         table["entries"] = dict(list(table["entries"].items())[:4])
@@ -164,7 +164,7 @@ KINDS: Mapping[str, Callable[[], Iterator[bytes]]] = {
     "safetensors": _safetensors,
     "program": _program,
     "target": _target,
-    "tuned": _tuned,
+    "tuned": _tuned_tables,
     "toml": _toml,
     "expression": _expression,
 }

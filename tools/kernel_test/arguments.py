@@ -118,7 +118,7 @@ def prepare(
 ) -> Arguments:
     """The arguments of a launch; `base` is the folder of its files."""
     _refuse_strangers(interface, given, push)
-    buffers = _planned(interface, given, base)
+    buffers = _plan_buffers(interface, given, base)
     _refuse_beyond_memory(buffers)
     for buffer in buffers:
         buffer.data = np.zeros(buffer.bytes, np.uint8)
@@ -138,19 +138,19 @@ def _refuse_strangers(
 ) -> None:
     """A buffer is the kernel's by a name, or some address leads to it."""
     known = by_name(interface.resources)
-    addressed = set(_addressed(push)) | {n for c in given.values() for n in _in_contents(c)}
+    addressed = set(_addressed_buffers(push)) | {n for c in given.values() for n in _in_contents(c)}
     for name in given:
         if name not in known and name not in addressed:
             names = [r.names[0] for r in interface.resources]
             raise Misuse(f"the kernel has no buffer {name!r}", "", suggest(name, names))
 
 
-def _addressed(value: Given) -> Iterator[str]:
+def _addressed_buffers(value: Given) -> Iterator[str]:
     """The buffers whose addresses stand in a constant."""
     if isinstance(value, str) and value.startswith(ADDRESS):
         yield value.removeprefix(ADDRESS)
     for one in value.values() if isinstance(value, Mapping) else value if _is_list(value) else ():
-        yield from _addressed(one)  # pyright: ignore
+        yield from _addressed_buffers(one)  # pyright: ignore
 
 
 def _is_list(value: Given) -> bool:
@@ -158,12 +158,12 @@ def _is_list(value: Given) -> bool:
 
 
 def _in_contents(contents: Contents) -> Iterator[str]:
-    yield from _addressed(contents.content)
+    yield from _addressed_buffers(contents.content)
     for member in contents.members.values():
         yield from _in_contents(member)
 
 
-def _planned(interface: Interface, given: Mapping[str, Contents], base: Path) -> list[Buffer]:
+def _plan_buffers(interface: Interface, given: Mapping[str, Contents], base: Path) -> list[Buffer]:
     """Buffers without memory: their sizes and parts."""
     resources = by_name(interface.resources)
     planned: dict[str, Buffer] = {}
@@ -253,7 +253,7 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
             "",
             "leave out size, or describe all of the memory by type and size",
         )
-    yield Part(path, _packed(leaf.scalar, shape), offset, contents)
+    yield Part(path, _pack_scalar(leaf.scalar, shape), offset, contents)
 
 
 def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
@@ -261,7 +261,7 @@ def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) 
     if isinstance(node, Struct) and contents.size is not None:
         raise Misuse(f"{label} has members, and no size of its own", "", "leave size out")
     if isinstance(node, Structs):
-        node = _distributed(node, contents, label)
+        node = _distribute_structs(node, contents, label)
     if not isinstance(node, Struct):
         raise Misuse(f"{label} has no members: it is {node}", "", "describe it as a whole")
     known = {m.name: m for m in node.members}
@@ -280,7 +280,7 @@ def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) 
             yield replace(part, offset=part.offset + member.offset)
 
 
-def _distributed(node: Structs, contents: Contents, label: str) -> Node:
+def _distribute_structs(node: Structs, contents: Contents, label: str) -> Node:
     """An array of structs as a struct of arrays."""
     count = node.count
     if contents.size is not None:
@@ -311,7 +311,7 @@ def flat(node: Node) -> tuple[int, Leaf] | None:
     return (offset, node) if isinstance(node, Leaf) else None
 
 
-def _packed(scalar: str, shape: tuple[int, ...]) -> Leaf:
+def _pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
     steps = [Leaf(scalar).itemsize]
     for length in reversed(shape[1:]):
         steps.append(steps[-1] * length)

@@ -49,7 +49,7 @@ class Constants:
             if constant.id in self.values:
                 raise Misuse(f"the specialization constant {name!r} is given twice", "", "")
             checked_value = checked(value, constant.scalar, f"specialization.{name}")
-            self.values[constant.id] = _rounded(checked_value, constant.scalar)
+            self.values[constant.id] = _round_number(checked_value, constant.scalar)
 
     def _named(self, name: str) -> SpecConstant:
         named = [c for c in self.specialized if name in (c.name, str(c.id))]
@@ -137,7 +137,7 @@ def dtype(scalar: str) -> np.dtype[Any]:
     return dtype_of(ELEMENT_TYPES[scalar])
 
 
-def _rounded(value: Any, kind: str) -> Any:
+def _round_number(value: Any, kind: str) -> Any:
     """The number of a float's type that is nearest."""
     return float(dtype(kind).type(value)) if kind.startswith(("f", "bf")) else value
 

@@ -113,7 +113,7 @@ def _einsum(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
     return math.prod(lengths.values())
 
 
-def _filled(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
+def _cost_of_fill(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
     return _volume(arguments[0])
 
 
@@ -151,7 +151,7 @@ def _pad(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
     return math.prod(length + widest for length in shape(arguments[0]))
 
 
-def _counted(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
+def _cost_of_count(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
     """A result that is as long as the largest number is large."""
     return _most((*arguments, *keywords.values()))
 
@@ -198,7 +198,7 @@ def _most(numbers: Any) -> float:
 
 KINDS: Mapping[str, Callable[[Arguments, Mapping[str, Any]], float]] = {
     "arange": _arange,
-    "bincount": _counted,
+    "bincount": _cost_of_count,
     "broadcast_to": _broadcast_to,
     "convolve": _product,
     "cross": _product,
@@ -206,11 +206,11 @@ KINDS: Mapping[str, Callable[[Arguments, Mapping[str, Any]], float]] = {
     "dot": _dot,
     "einsum": _einsum,
     "eye": _eye,
-    "full": _filled,
+    "full": _cost_of_fill,
     "histogram": _histogram,
     "linspace": _linspace,
     "matmul": _contraction,
-    "ones": _filled,
+    "ones": _cost_of_fill,
     "outer": _product,
     "pad": _pad,
     "repeat": _repeat,
@@ -220,6 +220,6 @@ KINDS: Mapping[str, Callable[[Arguments, Mapping[str, Any]], float]] = {
     "tile": _tile,
     "tril": _triangle,
     "triu": _triangle,
-    "zeros": _filled,
+    "zeros": _cost_of_fill,
 }
 """Functions that make more than their arguments do, or sum many products."""

@@ -107,7 +107,7 @@ class Evaluator:
     """One expression over names; an ambiguous name has the value None."""
 
     def __init__(self, names: Mapping[str, Any], where: str):
-        self.names = {name: _shielded(value) for name, value in names.items()}
+        self.names = {name: _shield_contents(value) for name, value in names.items()}
         self.where = where
         self.work = 0.0
         self.functions = _functions()
@@ -243,7 +243,7 @@ class Evaluator:
                 return self.value(node)
 
     def _call(self, node: ast.Call) -> Any:
-        name = _called(node.func)
+        name = _called_name(node.func)
         if name is None or name not in self.functions:
             raise self.error(
                 f"{ast.unparse(node.func)!r} is not a function of expressions",
@@ -269,17 +269,17 @@ class Evaluator:
         return self._narrow(self.value(node))
 
 
-def _shielded(value: Any) -> Any:
+def _shield_contents(value: Any) -> Any:
     """A buffer's contents, which no function can write: `abs(x, x)` would."""
     if isinstance(value, Mapping):
-        return {name: _shielded(inner) for name, inner in value.items()}  # pyright: ignore
+        return {name: _shield_contents(inner) for name, inner in value.items()}  # pyright: ignore
     if isinstance(value, np.ndarray):
         value = value.view()
         value.flags.writeable = False
     return value  # pyright: ignore
 
 
-def _called(function: ast.expr) -> str | None:
+def _called_name(function: ast.expr) -> str | None:
     """The name of a function: `where`, or `np.where`."""
     match function:
         case ast.Name(id=name):

@@ -246,9 +246,11 @@ class Interface:
                 step = int(decoration.parameters[0]) if decoration else element.size
                 runtime = type_.kind == "RuntimeArray"
                 count = None if runtime else int(self.constants.value(type_.count_id))
-                return _repeated(element, count, step)
+                return _repeat_element(element, count, step)
             case "Vector" if type_.element is not None:
-                return _repeated(element := self.node(type_.element), type_.lanes, element.size)
+                return _repeat_element(
+                    element := self.node(type_.element), type_.lanes, element.size
+                )
             case "Matrix" if type_.element is not None:
                 column = self.node(type_.element)
                 assert isinstance(column, Leaf)
@@ -306,7 +308,7 @@ def alignment(node: Node) -> int:
     return max((alignment(member.node) for member in node.members), default=1)
 
 
-def _repeated(element: Node, count: int | None, stride: int) -> Node:
+def _repeat_element(element: Node, count: int | None, stride: int) -> Node:
     if isinstance(element, Leaf) and None not in element.shape:
         return Leaf(element.scalar, (count, *element.shape), (stride, *element.strides))
     return Structs(element, count, stride)

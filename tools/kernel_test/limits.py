@@ -65,7 +65,9 @@ def breaches(interface: Interface, launch: Launch, target: Target | None) -> Ite
         )
     shared = interface.workgroup_bytes
     if shared > target.workgroup_memory_bytes:
-        yield _shared(shared, f"{name} has {target.workgroup_memory_bytes}", interface)
+        yield _shared_memory_breach(
+            shared, f"{name} has {target.workgroup_memory_bytes}", interface
+        )
     least, most = target.subgroup_size_range
     if not least <= launch.subgroup_size <= most:
         yield Breach(
@@ -102,7 +104,7 @@ def _times(numbers: tuple[int, ...]) -> str:
     return " x ".join(map(str, numbers))
 
 
-def _shared(size: int, limit: str, interface: Interface) -> Breach:
+def _shared_memory_breach(size: int, limit: str, interface: Interface) -> Breach:
     largest = max(
         interface.of_class("Workgroup"), key=lambda variable: interface.node(variable[1]).size
     )[0]
@@ -133,7 +135,7 @@ def _beyond_all(interface: Interface, launch: Launch) -> Iterator[Breach]:
         )
     if interface.workgroup_bytes > memory:
         limit = f"no known target has more than {memory}"
-        yield _shared(interface.workgroup_bytes, limit, interface)
+        yield _shared_memory_breach(interface.workgroup_bytes, limit, interface)
 
 
 def _version(text: str) -> tuple[int, int]:

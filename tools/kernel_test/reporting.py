@@ -15,18 +15,18 @@ from xdsl_spirv.tools.kernel_test.problems import Outcome
 def told(outcome: Outcome) -> str:
     """One launch: a line, and below it what is wrong."""
     verdict = "ok" if outcome.passed else "not run" if outcome.misuse else "FAILED"
-    lines = [f"{outcome.name}: {verdict}{_aside(outcome)}"]
+    lines = [f"{outcome.name}: {verdict}{_passing_remark(outcome)}"]
     texts = [problem.text for problem in outcome.problems]
     if outcome.misuse:
         texts.append(outcome.misuse)
-    lines += [_indented(text) for text in texts]
-    lines += [_indented(f"note: {note}") for note in outcome.notes]
+    lines += [_indent_text(text) for text in texts]
+    lines += [_indent_text(f"note: {note}") for note in outcome.notes]
     if outcome.settings:
         lines.append(f"  {settings.describe_settings(outcome.settings)}")
     return "\n".join(lines)
 
 
-def _aside(outcome: Outcome) -> str:
+def _passing_remark(outcome: Outcome) -> str:
     """A remark on a launch that passed: its findings, and how many elements were compared."""
     if not outcome.passed:
         return ""
@@ -41,7 +41,7 @@ def _aside(outcome: Outcome) -> str:
     return f" ({', '.join(shown)})"
 
 
-def _indented(text: str) -> str:
+def _indent_text(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 

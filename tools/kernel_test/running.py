@@ -56,9 +56,9 @@ def run_test(test: KernelTest) -> list[Outcome]:
         _refuse_failures(test.allow)
         return list(_launches(test))
     except Misuse as error:
-        outcome.problems = _settled(test, _refused(test, error, outcome), outcome)
+        outcome.problems = _settle_expected(test, _report_refusal(test, error, outcome), outcome)
     except Exception as error:
-        outcome.problems = _settled(test, [_failure(test, error)], outcome)
+        outcome.problems = _settle_expected(test, [_failure(test, error)], outcome)
     outcome.seconds = time.perf_counter() - start
     return [outcome]
 
@@ -107,15 +107,15 @@ def _launches(test: KernelTest) -> Iterator[Outcome]:
         try:
             problems = [*invalid, *_launch(test, kernel, size, target, outcome)]
         except Misuse as error:
-            problems = [*invalid, *_refused(test, error, outcome)]
-        outcome.problems = _settled(test, problems, outcome)
+            problems = [*invalid, *_report_refusal(test, error, outcome)]
+        outcome.problems = _settle_expected(test, problems, outcome)
         outcome.seconds = time.perf_counter() - start
         yield outcome
         if outcome.misuse:
             return  # It would be the same in every size.
 
 
-def _refused(test: KernelTest, error: Misuse, outcome: Outcome) -> list[Problem]:
+def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[Problem]:
     """A launch that lacks something: the description's fault, unless the test is about that."""
     text = str(error)
     if test.error is None or test.error not in text:
@@ -124,7 +124,7 @@ def _refused(test: KernelTest, error: Misuse, outcome: Outcome) -> list[Problem]
     return [Problem(LAUNCH, text.partition("\n")[0], text, "", Location(str(test.source)))]
 
 
-def _settled(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
+def _settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
     """
     The problems without the expected ones, and expected ones that did not occur.
 

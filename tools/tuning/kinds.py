@@ -160,7 +160,7 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
         if data["verify"] or (reference and digests != reference.digests):
             _verify(data, outputs)
         own = reference or _Reference(loaded, digests, statistics)
-        times = _beside(bench, own, loaded, data, spent)
+        times = _time_beside_reference(bench, own, loaded, data, spent)
         if data["is_default"]:
             kept = bench.keep(_key(data["work"], data), own)
         elif reference is None:
@@ -186,7 +186,7 @@ class _Spent:
         self.seconds[part] = round(self.seconds.get(part, 0.0) + took, 4)
 
 
-def _beside(
+def _time_beside_reference(
     bench: _Bench,
     reference: _Reference,
     loaded: LoadedWork,
@@ -285,7 +285,7 @@ class _Bench:
             values = values_of(inputs)
             self.given[key] = {name: (values[name].tobytes(), kind) for name, *_, kind in inputs}
             sizes = [sum(len(v) for v, _ in given.values()) for given in self.given.values()]
-            for _ in range(_beyond(sizes, self.room)):
+            for _ in range(_count_beyond(sizes, self.room)):
                 self.given.popitem(last=False)
         self.given.move_to_end(key)
         return self.given[key]
@@ -330,7 +330,7 @@ class _Bench:
             return self.references[key] is reference
         self.references[key] = reference
         sizes = [reference.size for reference in self.references.values()]
-        for _ in range(_beyond(sizes, self.room)):
+        for _ in range(_count_beyond(sizes, self.room)):
             oldest, dropped = self.references.popitem(last=False)
             self.shortest[oldest] = dropped.shortest
             self.device.unload(dropped.loaded)
@@ -345,7 +345,7 @@ def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     )
 
 
-def _beyond(sizes: Sequence[int], room: int) -> int:
+def _count_beyond(sizes: Sequence[int], room: int) -> int:
     """Number of the first entries for which there is no room; the last stays."""
     total = sum(sizes)
     for count, size in enumerate(sizes[:-1]):

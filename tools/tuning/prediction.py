@@ -151,7 +151,7 @@ def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
         left, right = ([hash(getattr(one, name)) for one in some] for some in (rows, columns))
         return np.equal.outer(np.array(left, np.int64), np.array(right, np.int64)).astype(float)
 
-    left, right = (_numbered(some) for some in (rows, columns))
+    left, right = (_number_choices(some) for some in (rows, columns))
     decisions = np.zeros((len(rows), len(columns)))
     for name in left.keys() & right.keys():
         deviation = UNRATED if name == RATED else DECISION
@@ -161,7 +161,7 @@ def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
     return decisions * shared + OFFSET**2 * alone
 
 
-def _numbered(subjects: Sequence[Subject]) -> dict[str, Any]:
+def _number_choices(subjects: Sequence[Subject]) -> dict[str, Any]:
     """Each decision's choices as numbers, by its name."""
     tables = [dict(subject.decisions) for subject in subjects]
     names = dict.fromkeys(name for table in tables for name in table)

@@ -55,7 +55,7 @@ for _function, _name in (
     operator(_name, domain=MICROSOFT)(_function)
 
 
-def _activated(b: Nodes, x: Tensor, name: str, parameters: Sequence[float | None]) -> Tensor:
+def _apply_activation(b: Nodes, x: Tensor, name: str, parameters: Sequence[float | None]) -> Tensor:
     """Applies the attribute `activation` to the result; nothing if it is empty."""
     if not name:
         return x
@@ -85,7 +85,7 @@ def fused_conv(
 ) -> Tensor:
     """A convolution, a tensor added, a function of each element."""
     result = plus(b, windows.conv(b, x, w, bias, attributes=attributes), z)
-    return _activated(b, result, activation, activation_params)
+    return _apply_activation(b, result, activation, activation_params)
 
 
 @operator("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
@@ -169,7 +169,7 @@ def fused_gemm(
     **given: Any,
 ) -> Tensor:
     result = products.gemm(b, x, y, z, **given)
-    return _activated(b, result, activation, (activation_alpha, activation_beta))
+    return _apply_activation(b, result, activation, (activation_alpha, activation_beta))
 
 
 @operator("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", domain=MICROSOFT)
@@ -190,15 +190,15 @@ def fused_matmul(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Tensor:
-    x = _turned(b, x, transA, transBatchA)
-    y = _turned(b, y, transB, transBatchB)
+    x = _turn_matrix(b, x, transA, transBatchA)
+    y = _turn_matrix(b, y, transB, transBatchB)
     result = products.multiply(b, x, y)
     if alpha != 1:
         result = b.elementwise(lambda s, x: x * alpha, result)
-    return _activated(b, result, activation, (activation_alpha, activation_beta))
+    return _apply_activation(b, result, activation, (activation_alpha, activation_beta))
 
 
-def _turned(b: Nodes, t: Tensor, matrix: int, batch: int) -> Tensor:
+def _turn_matrix(b: Nodes, t: Tensor, matrix: int, batch: int) -> Tensor:
     """With rows and columns swapped, after the first dimension became that of rows."""
     order = list(range(t.rank))
     if batch and t.rank > 2:

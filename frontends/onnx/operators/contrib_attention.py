@@ -242,9 +242,9 @@ def _given_heads(
     query, key, value = given
     assert query is not None
     if query.rank == 5:
-        packed = [_unpacked(b, query, i) for i in range(3)]
+        packed = [_unpack_tensor(b, query, i) for i in range(3)]
     elif key is not None and value is None:
-        packed = [query, *(_unpacked(b, key, i) for i in range(2))]
+        packed = [query, *(_unpack_tensor(b, key, i) for i in range(2))]
     elif key is None or value is None:
         b.refuse("there are no keys", "give key and value")
     else:
@@ -260,7 +260,7 @@ def _given_heads(
     return result
 
 
-def _unpacked(b: Nodes, t: Tensor, number: int) -> Tensor:
+def _unpack_tensor(b: Nodes, t: Tensor, number: int) -> Tensor:
     """One of several tensors in the last dimension but one: batch x sequence x hidden."""
     batch, length, heads, _, size = t.sizes
     return b.reshape(part(b, t, 3, number, 1), [batch, length, heads * size])

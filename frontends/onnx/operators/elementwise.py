@@ -398,13 +398,15 @@ def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode:
         )
     if x.element.is_float and element.bits < 32 and not element.is_float and not element.is_bool:
         # As in C and onnxruntime.
-        return b.elementwise(lambda s, x: _saturated(s, x, I32).to(element), x, element=element)
+        return b.elementwise(
+            lambda s, x: _saturate_integer(s, x, I32).to(element), x, element=element
+        )
     if x.element.is_float and element in (I32, U32):
-        return b.elementwise(lambda s, x: _saturated(s, x, element), x, element=element)
+        return b.elementwise(lambda s, x: _saturate_integer(s, x, element), x, element=element)
     return b.convert(x, element)
 
 
-def _saturated(s: Scalars, x: Number, element: Element) -> Number:
+def _saturate_integer(s: Scalars, x: Number, element: Element) -> Number:
     """The nearest integer of the type toward zero; 0 for NaN. SPIR-V leaves it to the device."""
     limits = np.iinfo(element.dtype)
     x = x.to(F32) if x.element.bits < 32 else x

@@ -73,13 +73,13 @@ def group_query_attention(
     _refuse_others(b, others, k_scale or v_scale, query_seqlens)
     q, k, v = _heads_of(b, (query, key, value), num_heads, kv_num_heads)
     if q_norm_weight is not None and k_norm_weight is not None:
-        q = _normalized(b, q, q_norm_weight, q_norm_epsilon or qk_norm_epsilon)
-        k = _normalized(b, k, k_norm_weight, k_norm_epsilon or qk_norm_epsilon)
+        q = _normalize_heads(b, q, q_norm_weight, q_norm_epsilon or qk_norm_epsilon)
+        k = _normalize_heads(b, k, k_norm_weight, k_norm_epsilon or qk_norm_epsilon)
     total = sizes_in(b, total_sequence_length, "the total length")[0]
     before = _length_before(b, seqlens_k, q.sizes[2], total)
     if do_rotary:
         tables = cos_cache, sin_cache
-        q, k = _turned(b, (q, k), tables, position_ids, before, rotary_interleaved)
+        q, k = _turn_heads(b, (q, k), tables, position_ids, before, rotary_interleaved)
     evicts = sliding_window_cache == 1
     k, v = (
         _in_buffer(b, past, t, before, total, evicts)
@@ -105,12 +105,12 @@ def _refuse_others(
     refuse_input(b, lengths, "query_seqlens", "give as many tokens as there are")
 
 
-def _normalized(b: Nodes, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+def _normalize_heads(b: Nodes, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Heads by their root mean square."""
     return simplified_layer_normalization(b, x, weight, epsilon=epsilon)[0]
 
 
-def _turned(
+def _turn_heads(
     b: Nodes,
     heads: Sequence[Tensor],
     tables: tuple[Tensor | None, Tensor | None],

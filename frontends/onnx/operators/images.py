@@ -72,7 +72,7 @@ class Resampling:
             isinstance(size, int) and isinstance(new, int) and isinstance(scale, float)
         ):
             crop = (Reader(b, self.roi), number, self.count) if self.crops and self.roi else None
-            return _computed(b, x, axis, new, scale, self, crop)
+            return _compute_axis(b, x, axis, new, scale, self, crop)
         places = _coordinates(b, size, new, scale, self.coordinates, self._ends(number))
         taken, shares = _taps(b, places, size, scale, self.filter)
         if taken.shape[1] == 1 and size and not self.crops:
@@ -80,7 +80,7 @@ class Resampling:
             if np.array_equal(taken[:, 0], np.repeat(np.arange(size), times)):
                 return times
         outside = (places < 0) | (places > size - 1) if self.crops else None
-        return _mixed(b, x, axis, taken, shares, outside, self.elsewhere)
+        return _mix_elements(b, x, axis, taken, shares, outside, self.elsewhere)
 
     def _ends(self, number: int) -> tuple[float, float]:
         """Where the crop starts and ends along an axis, of the image's length."""
@@ -219,7 +219,7 @@ def _sizes(
     if scales is None or scales.numbers is None:
         b.refuse("scales are computed when the model runs", "make them constants")
     known = [float(f) for f in scales.numbers.ravel()]
-    return [_scaled(x.sizes[i], f) for i, f in zip(along, known, strict=True)], [*known]
+    return [_scale_size(x.sizes[i], f) for i, f in zip(along, known, strict=True)], [*known]
 
 
 def _factors_of_data(
@@ -242,7 +242,7 @@ def _factors_of_data(
     return [partial(factor, number) for number in range(len(along))]
 
 
-def _scaled(size: Size, factor: float) -> Size:
+def _scale_size(size: Size, factor: float) -> Size:
     """A size by a factor, rounded down, as floats of 32 bits have it."""
     if isinstance(size, int):
         return int(np.floor(np.float32(size) * np.float32(factor)))
@@ -297,7 +297,7 @@ def _crop_place(
     return s.select(steps > 0, spread, (start + end) * 0.5 * last)
 
 
-def _computed(
+def _compute_axis(
     b: Nodes,
     x: Tensor,
     axis: int,
@@ -469,7 +469,7 @@ def _cubic(x: Array, a: float) -> Array:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-def _mixed(
+def _mix_elements(
     b: Nodes,
     x: Tensor,
     axis: int,

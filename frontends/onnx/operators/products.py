@@ -107,7 +107,7 @@ def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
         kept = "".join(c for c in dict.fromkeys(of + letters) if c in later)
         if number == len(factors):
             kept = right
-        product, of = _contracted(b, product, of, factor, letters, kept), kept
+        product, of = _contract_letters(b, product, of, factor, letters, kept), kept
     if len(factors) == 1:
         axes = [i for i, c in enumerate(of) if c not in right]
         product = b.convert(summed(b, product, axes, False), product.element) if axes else product
@@ -153,7 +153,7 @@ def _diagonal(b: Nodes, x: Tensor, letters: str) -> tuple[Tensor, str]:
     return written(b, x.element, sizes, body), once
 
 
-def _contracted(b: Nodes, x: Tensor, left: str, y: Tensor, right: str, kept: str) -> Tensor:
+def _contract_letters(b: Nodes, x: Tensor, left: str, y: Tensor, right: str, kept: str) -> Tensor:
     """The sum of products over the letters that are not kept; sizes of 1 are broadcast."""
     sizes: dict[str, Size] = {}
     for t, letters in ((x, left), (y, right)):

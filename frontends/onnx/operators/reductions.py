@@ -159,7 +159,7 @@ _declare("ReduceLogSumExp", _logarithm_of_exponentials)
 # Softmax and what is like it
 
 
-def _flattened(b: Nodes, x: Tensor, axis: int) -> tuple[Tensor, int]:
+def _flatten_from(b: Nodes, x: Tensor, axis: int) -> tuple[Tensor, int]:
     """Before opset 13 everything from the axis on is one dimension."""
     rows, columns = total_of(x.sizes[:axis]), total_of(x.sizes[axis:])
     return b.reshape(x, [rows, columns]), 1
@@ -202,7 +202,7 @@ for _name, _compute in (
 
         @operator(name)
         def of_rest(b: Nodes, x: Tensor, /, *, axis: int = 1) -> Tensor:
-            flat, along = _flattened(
+            flat, along = _flatten_from(
                 b, x, axis_of(b, axis + x.rank if axis < 0 else axis, x.rank + 1)
             )
             return b.reshape(compute(b, flat, along), x.sizes)

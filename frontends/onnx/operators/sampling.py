@@ -430,7 +430,7 @@ def deform_conv(
 # Windows put back
 
 
-def _gathered(
+def _gather_rounds(
     b: Nodes,
     element: Element,
     sizes: Sequence[Size],
@@ -488,7 +488,7 @@ def col2im(
         value = source.read(s, [s.index(0), s.index(1), *inner, *places])
         return held_ if inside is None else held_ + s.select(inside, value.to(element), 0)
 
-    result = _gathered(b, element, [x.sizes[0], channels, *image], block, body)
+    result = _gather_rounds(b, element, [x.sizes[0], channels, *image], block, body)
     return b.convert(result, x.element)
 
 
@@ -524,7 +524,7 @@ def max_unpool(
         mine = places.read(s, [n, c, number]).equals(here)
         return s.select(mine, values.read(s, [n, c, number]), held_)
 
-    flat = _gathered(b, x.element, [*x.sizes[:2], taken], [planes[2]], body)
+    flat = _gather_rounds(b, x.element, [*x.sizes[:2], taken], [planes[2]], body)
     result = b.reshape(flat, [*x.sizes[:2], *image])
     if output_shape is None:
         return result

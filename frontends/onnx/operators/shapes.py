@@ -217,7 +217,7 @@ def _squeeze_fold(x: Any, axes: Any = None, **attributes: Any) -> Any:
 @operator("Squeeze", fold=_squeeze_fold)
 def squeeze(b: Nodes, x: Tensor, axes: Tensor | None = None, /) -> Tensor:
     if axes is None:
-        dropped = _dropped(b, x)
+        dropped = _unit_dimensions(b, x)
     else:
         dropped = axes_of(b, integers(b, axes, "axes"), x.rank)
     if any(isinstance(x.sizes[i], int) and x.sizes[i] != 1 for i in dropped):
@@ -229,7 +229,7 @@ def squeeze(b: Nodes, x: Tensor, axes: Tensor | None = None, /) -> Tensor:
     return b.reshape(one, [s for i, s in enumerate(x.sizes) if i not in dropped])
 
 
-def _dropped(b: Nodes, x: Tensor) -> list[int]:
+def _unit_dimensions(b: Nodes, x: Tensor) -> list[int]:
     """
     The dimensions of size 1.
 

@@ -21,7 +21,7 @@ Step = Callable[..., Sequence[Number]]
 """Computes new numbers from a rate, a count of steps, a number, its gradient, and the rest."""
 
 
-def _stepped(
+def _step_tensors(
     b: Nodes, rate: Tensor, count: Tensor, tensors: Sequence[Tensor], groups: int, step: Step
 ) -> list[Tensor]:
     """`step` of each tensor with its other operands; all but the gradients are new."""
@@ -62,7 +62,7 @@ def momentum(
         direction = gradient + new * alpha if mode == "nesterov" else new
         return [x - r * direction, new]
 
-    return _stepped(b, rate, count, tensors, 3, step)
+    return _step_tensors(b, rate, count, tensors, 3, step)
 
 
 @operator("Adagrad", domain=TRAINING)
@@ -82,7 +82,7 @@ def adagrad(
         slowed = r / (1 + t * decay_factor)
         return [x - slowed * gradient / (s.unary(math.SqrtOp, new) + epsilon), new]
 
-    return _stepped(b, rate, count, tensors, 3, step)
+    return _step_tensors(b, rate, count, tensors, 3, step)
 
 
 @operator("Adam", domain=TRAINING)
@@ -112,4 +112,4 @@ def adam(
         new = x - pace * velocity / (s.unary(math.SqrtOp, square) + epsilon)
         return [new * (1 - norm_coefficient_post), velocity, square]
 
-    return _stepped(b, rate, count, tensors, 4, step)
+    return _step_tensors(b, rate, count, tensors, 4, step)

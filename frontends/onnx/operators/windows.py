@@ -331,7 +331,7 @@ def pooling_window(b: Nodes, x: Tensor, attributes: PoolAttributes) -> Window:
     return window_of(b, x.sizes[2:], kernel, attributes, ceil_mode)
 
 
-def _pooled(
+def _pool_windows(
     b: Nodes,
     image: Tensor,
     window: Window,
@@ -372,7 +372,7 @@ def max_pool(
     window = pooling_window(b, x, attributes)
     least = x.element.least
     image = padded(b, x, window, least)
-    result = _pooled(b, image, window, least, lambda s, x, m: s.maximum(m, x), x.element)
+    result = _pool_windows(b, image, window, least, lambda s, x, m: s.maximum(m, x), x.element)
     if len(b.node.output) < 2 or not b.node.output[1]:
         return [result]
     return [result, _positions(b, x, image, window, bool(storage_order))]
@@ -434,7 +434,7 @@ def average_pool(
     window = pooling_window(b, x, attributes)
     image = padded(b, x, window, 0)
     element = sum_element(x.element)
-    total = _pooled(b, image, window, 0, lambda s, x, t: t + x, element)
+    total = _pool_windows(b, image, window, 0, lambda s, x, t: t + x, element)
     return b.convert(_by_counts(b, total, x, window, bool(count_include_pad)), x.element)
 
 
@@ -491,7 +491,7 @@ def lp_pool(
     window = pooling_window(b, x, attributes)
     image = padded(b, x, window, 0)
     element = sum_element(x.element)
-    total = _pooled(b, image, window, 0, lambda s, x, t: t + _power(s, x, p), element)
+    total = _pool_windows(b, image, window, 0, lambda s, x, t: t + _power(s, x, p), element)
     return b.convert(b.elementwise(lambda s, x: _root(s, x, p), total), x.element)
 
 

@@ -307,7 +307,7 @@ class _Lowering:
         """A word, or a part of one by the atomic operations that keep its other bits."""
         code, pointer = self.code, self.word(place)
         if whole:
-            code.insert(memory.StoreOp(pointer, bits, _kept(op.memory, KEPT_ACCESS)))
+            code.insert(memory.StoreOp(pointer, bits, _kept_operand(op.memory, KEPT_ACCESS)))
             return
         mask, shift = code.number((1 << width_of(place.type)) - 1), code.index(self.shift(place))
         kept = code.add(bit.NotOp(code.add(bit.ShiftLeftLogicalOp(mask, shift))))
@@ -375,7 +375,7 @@ class _Reader:
             return self.code.add(
                 atomic.AtomicLoadOp(pointer, self.lowering.scope, MemorySemantics.None_)
             )
-        return self.code.add(memory.LoadOp(pointer, _kept(self.said, KEPT_ACCESS)))
+        return self.code.add(memory.LoadOp(pointer, _kept_operand(self.said, KEPT_ACCESS)))
 
 
 def _load_and_store(op: memory.CopyMemoryOp) -> None:
@@ -387,12 +387,12 @@ def _load_and_store(op: memory.CopyMemoryOp) -> None:
     if not isinstance(source, PointerType) or not any(small_widths(source.pointee)):
         return
     said = op.memory if op.source_memory.access is None else op.source_memory
-    load = memory.LoadOp(op.source, _kept(said, ~MAKE_AVAILABLE))
-    store = memory.StoreOp(op.target, load.result, _kept(op.memory, ~MAKE_VISIBLE))
+    load = memory.LoadOp(op.source, _kept_operand(said, ~MAKE_AVAILABLE))
+    store = memory.StoreOp(op.target, load.result, _kept_operand(op.memory, ~MAKE_VISIBLE))
     Rewriter.replace_op(op, [load, store], [])
 
 
-def _kept(said: MemoryOperand, kept: MemoryAccess) -> MemoryOperand:
+def _kept_operand(said: MemoryOperand, kept: MemoryAccess) -> MemoryOperand:
     """A memory operand with the bits in `kept`, and their parameters."""
     if said.access is None or not said.access.data & kept:
         return MemoryOperand()

@@ -136,7 +136,7 @@ class Uniformity:
                 self._mark(result)
 
     def _branch(self, op: BranchOp | BranchConditionalOp | SwitchOp) -> None:
-        for target, passed in _passed(op):
+        for target, passed in _passed_values(op):
             for argument, value in zip(target.args, passed, strict=True):
                 if value in self._divergent:
                     self._mark(argument)
@@ -225,7 +225,7 @@ def _is_pure(op: Operation) -> bool:
     return op.has_trait(Pure)
 
 
-def _passed(
+def _passed_values(
     op: BranchOp | BranchConditionalOp | SwitchOp,
 ) -> list[tuple[Block, list[SSAValue]]]:
     """The targets of a branch and what it passes to each."""

@@ -74,10 +74,10 @@ def _to_float(k: Kernel, count: int) -> None:
     value = _input(k, count, finite=scalar == "i32")
     name = "ConvertFToS" if scalar == "i32" else "FConvert"
     result = k.op(f"spirv.{name} {value} : {_name(count)} to {type}")
-    k.output(result, type, f"{name} : {_name(count)} to {type}", _flushed(type))
+    k.output(result, type, f"{name} : {_name(count)} to {type}", _legal_flushed(type))
 
 
-def _flushed(type: Type) -> Legal:
+def _legal_flushed(type: Type) -> Legal:
     """A subnormal number may be 0 in binary32, by which every conversion goes (BF-06)."""
     if type.scalar != "f64":
         return Legal()

@@ -10,7 +10,7 @@ from xdsl_spirv.testing.differential.types import I32, INTEGERS, Type
 
 def control_flow(k: Kernel) -> None:
     """Writes one construct of each kind."""
-    _nested(k)
+    _nested_loops(k)
     _switch(k)
     _call(k)
     _variables(k)
@@ -21,7 +21,7 @@ def _small(k: Kernel, limit: int) -> str:
     return k.op(f"spirv.UMod {value}, {k.constant(limit)} : i32")
 
 
-def _nested(k: Kernel) -> None:
+def _nested_loops(k: Kernel) -> None:
     """A loop in a loop, both left early, trip counts by lane."""
     outer, inner, last = _small(k, 6), _small(k, 9), k.constant(int(k.rng.integers(2, 9)))
     factor = k.constant(int(k.rng.integers(2, 100)))

@@ -53,14 +53,14 @@ def matrices(k: Kernel) -> None:
     rows, columns = (int(k.rng.integers(2, 5)) for _ in range(2))
     column, row = Type("f32", rows), Type("f32", columns)
     matrix, turned = (f"!spirv.matrix<{n} x {t}>" for n, t in ((columns, column), (rows, row)))
-    parts = [k.input(column, _whole(k, column)) for _ in range(columns)]
+    parts = [k.input(column, _whole_range(k, column)) for _ in range(columns)]
     constructed = k.op(
         f"spirv.CompositeConstruct {', '.join(p for p, _ in parts)} : "
         f"({', '.join([str(column)] * columns)}) -> {matrix}"
     )
-    first, _ = k.input(row, _whole(k, row))
-    second, _ = k.input(column, _whole(k, column))
-    scalar, _ = k.input(F32, _whole(k, F32))
+    first, _ = k.input(row, _whole_range(k, row))
+    second, _ = k.input(column, _whole_range(k, column))
+    scalar, _ = k.input(F32, _whole_range(k, F32))
     product = k.op(f"spirv.MatrixTimesVector {constructed}, {first} : {matrix}, {row} -> {column}")
     k.output(product, column, "MatrixTimesVector")
     product = k.op(f"spirv.VectorTimesMatrix {second}, {constructed} : {column}, {matrix} -> {row}")
@@ -106,5 +106,5 @@ def _square_functions(k: Kernel) -> None:
     k.output(part, column, "GL.MatrixInverse", legal)
 
 
-def _whole(k: Kernel, type: Type) -> Array:
+def _whole_range(k: Kernel, type: Type) -> Array:
     return k.rng.integers(-8, 9, (k.invocations, type.count))
