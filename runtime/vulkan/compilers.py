@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.closing import Closing
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program, push_constant_bytes
 from xdsl_spirv.runtime.vulkan.device import TIMEOUT
-from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError
+from xdsl_spirv.runtime.vulkan.errors import DeviceTimeoutError, MisfitError
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.programs import constants_of
 from xdsl_spirv.runtime.vulkan.statistics import Code
@@ -101,6 +101,7 @@ class Compiler(Closing):
         """Raises `VulkanError` where the driver does not start."""
         self.driver = driver
         self.worker: Worker | None = None
+        self.used = False
         self.info: DeviceInfo = self._started()[1]
 
     def _started(self) -> tuple[Worker, DeviceInfo]:
@@ -121,19 +122,29 @@ class Compiler(Closing):
         return codes
 
     def _compiled(self, work: Work, number: int, name: str) -> Code:
+        """
+        A kernel's code, or why there is none.
+
+        A driver may be unable to open a device a second time, which other features need: it gets
+        another chance in a process that compiled nothing yet.
+        """
+        fresh = self.worker is None or not self.used
         try:
-            return self._started()[0].call("compile", _alone(work, number))
-        except (DeviceLostError, DeviceTimeoutError) as error:
-            # What is left of the process is not to be trusted with another kernel.
-            self.close()
+            worker, self.used = self._started()[0], True
+            return worker.call("compile", _alone(work, number))
+        except MisfitError as error:
             return Code(name, 0.0, error=error.cause)
         except ProgramError as error:
-            return Code(name, 0.0, error=error.cause)
+            # What is left of the process is not to be trusted with another kernel.
+            self.close()
+            if fresh or isinstance(error, DeviceTimeoutError):
+                return Code(name, 0.0, error=error.cause)
+        return self._compiled(work, number, name)
 
     def close(self) -> None:
         if self.worker is not None:
             self.worker.close()
-            self.worker = None
+        self.worker, self.used = None, False
 
 
 def work_of(program: Program) -> Work:

@@ -207,19 +207,16 @@ class VulkanDevice(Executor[LoadedWork]):
         needs = needs_of(one)
         if missing := self._lacks(one, needs):
             raise MisfitError(f"{self.info.name} lacks {'; '.join(missing)}", step.entry_point, "")
-        device = LogicalDevice(
-            self.instance, self.physical, self._enabling(needs.values(), True), runs=False
-        )
+        device = self._logical(self._enabling(needs.values(), True), runs=False)
+        size, whole = self._subgroups(one, needs, device)
+        pipelines = Pipelines(device, size, set(whole), statistics=True, texts=True)
         try:
-            size, whole = self._subgroups(one, needs, device)
-            pipelines = Pipelines(device, size, set(whole), statistics=True, texts=True)
             start = time.perf_counter()
             [pipeline] = pipelines.of([step], one.kernels)
             seconds = time.perf_counter() - start
             tables, texts = pipelines.executables(pipeline), pipelines.representations(pipeline)
-            pipelines.close()
         finally:
-            device.close()
+            pipelines.close()
         return Code(step.entry_point, seconds, tuple(tables), texts)
 
     def place(self, loaded: LoadedWork, sizes: Mapping[str, int]) -> None:
@@ -266,14 +263,14 @@ class VulkanDevice(Executor[LoadedWork]):
             enabling.extensions.add("VK_KHR_portability_subset")
         return enabling
 
-    def _logical(self, enabling: Enabling) -> LogicalDevice:
+    def _logical(self, enabling: Enabling, runs: bool = True) -> LogicalDevice:
         for device in self.logical:
-            if device.usable and device.covers(enabling):
+            if device.usable and device.runs >= runs and device.covers(enabling):
                 return device
         for device in self.logical if self.widens else ():
             enabling.features |= device.features
             enabling.extensions |= device.extensions
-        logical = LogicalDevice(self.instance, self.physical, enabling)
+        logical = LogicalDevice(self.instance, self.physical, enabling, runs)
         self.logical.append(logical)
         return logical
 

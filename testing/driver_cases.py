@@ -1,0 +1,123 @@
+"""
+The standard set of kernels that drivers compile: contractions in their types, few rows, packed
+weights, convolutions, attention, norms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MATMUL = """
+func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x{n}x{c}> {{
+  %z = arith.constant {zero} : {c}
+  %e = tensor.empty() : tensor<{m}x{n}x{c}>
+  %i = linalg.fill ins(%z : {c}) outs(%e : tensor<{m}x{n}x{c}>) -> tensor<{m}x{n}x{c}>
+  %r = linalg.matmul ins(%A, %B : tensor<{m}x{k}x{a}>, tensor<{k}x{n}x{a}>)
+                     outs(%i : tensor<{m}x{n}x{c}>) -> tensor<{m}x{n}x{c}>
+  return %r : tensor<{m}x{n}x{c}>
+}}
+"""
+WINDOW = """func.func @main(%x: {x}, %w: {w}) -> {y} {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : {y}
+  %i = linalg.fill ins(%z : f32) outs(%e : {y}) -> {y}
+  %r = linalg.{op} {{dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}}
+    ins(%x, %w : {x}, {w}) outs(%i : {y}) -> {y}
+  return %r : {y}
+}}
+"""
+
+MATMULS = {
+    "matmul_f16_f32": (1024, 1024, 1024, "f16", "f32"),
+    "matmul_f16_f16": (1024, 1024, 1024, "f16", "f16"),
+    "matmul_bf16_f32": (1024, 1024, 1024, "bf16", "f32"),
+    "matmul_i8_i32": (1024, 1024, 1024, "i8", "i32"),
+    "matmul_f32_f32": (1024, 1024, 1024, "f32", "f32"),
+    "matmul_odd_f16_f32": (300, 500, 700, "f16", "f32"),
+    "matmul_odd_f32_f32": (300, 500, 700, "f32", "f32"),
+    "row_f16_f32": (1, 4096, 4096, "f16", "f32"),
+    "rows_f16_f32": (8, 4096, 4096, "f16", "f32"),
+}
+WINDOWS = {
+    "conv_nhwc_f16": (
+        "tensor<1x58x58x64xf16>",
+        "tensor<3x3x64x64xf16>",
+        "tensor<1x56x56x64xf32>",
+        "conv_2d_nhwc_hwcf",
+    ),
+    "conv_nchw_f32": (
+        "tensor<1x64x58x58xf32>",
+        "tensor<64x64x3x3xf32>",
+        "tensor<1x64x56x56xf32>",
+        "conv_2d_nchw_fchw",
+    ),
+    "depthwise_f32": (
+        "tensor<1x58x58x64xf32>",
+        "tensor<3x3x64xf32>",
+        "tensor<1x56x56x64xf32>",
+        "depthwise_conv_2d_nhwc_hwc",
+    ),
+}
+HEADS = (64, 128, 256)
+
+
+def write_cases(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Write the set into a folder, file by file, each with its name."""
+    for name, (m, n, k, a, c) in MATMULS.items():
+        zero = "0" if c.startswith("i") else "0.0"
+        yield name, _written(folder / f"{name}.mlir", MATMUL.format_map(locals()))
+    for name, (x, w, y, op) in WINDOWS.items():
+        yield name, _written(folder / f"{name}.mlir", WINDOW.format_map(locals()))
+    for name, nodes, inputs, constants in _models():
+        yield name, _model(folder / f"{name}.onnx", nodes, inputs, constants)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def _models() -> Iterator[tuple[str, list[Any], dict[str, list[int]], dict[str, Any]]]:
+    """The models: name, nodes, inputs of binary32 or (`h...`) binary16, and constants."""
+    from onnx.helper import make_node
+
+    square = {"x": [512, 1024]}
+    yield "softmax", [make_node("Softmax", ["x"], ["y"], axis=-1)], square, {}
+    norm = make_node("LayerNormalization", ["x", "s", "b"], ["y"], axis=-1)
+    yield "layer_norm", [norm], square, {n: np.ones(1024, np.float32) for n in "sb"}
+    for head in HEADS:
+        shape = [4, 8, 256, head]
+        nodes = [
+            make_node("Transpose", ["hk"], ["kt"], perm=[0, 1, 3, 2]),
+            make_node("MatMul", ["hq", "kt"], ["s"]),
+            make_node("Mul", ["s", "scale"], ["t"]),
+            make_node("Softmax", ["t"], ["p"], axis=-1),
+            make_node("MatMul", ["p", "hv"], ["y"]),
+        ]
+        inputs = {name: shape for name in ("hq", "hk", "hv")}
+        yield f"attention_{head}", nodes, inputs, {"scale": np.array(head**-0.5, np.float16)}
+
+
+def _model(
+    path: Path, nodes: Sequence[Any], inputs: dict[str, list[int]], constants: dict[str, Any]
+) -> Path:
+    import onnx
+    from onnx.helper import make_graph, make_model, make_opsetid, make_tensor_value_info
+
+    def type_of(name: str) -> int:
+        return onnx.TensorProto.FLOAT16 if name.startswith("h") else onnx.TensorProto.FLOAT
+
+    first = next(iter(inputs))
+    graph = make_graph(
+        list(nodes),
+        path.stem,
+        [make_tensor_value_info(name, type_of(name), shape) for name, shape in inputs.items()],
+        [make_tensor_value_info("y", type_of(first), inputs[first])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    onnx.save(make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=9), path)
+    return path

@@ -1,0 +1,84 @@
+"""
+Targets and kernels against the compilers of Mesa's drivers, where `scripts/fetch_drivers.py` put
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.compiler.api import compile
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.compilers import Compiler, Driver, known, work_of
+from xdsl_spirv.runtime.vulkan.describe import feature_names
+from xdsl_spirv.targets import load
+from xdsl_spirv.testing.driver_cases import HEADS, MATMULS, WINDOWS, write_cases
+
+PROGRAMS = [*MATMULS, *WINDOWS, "softmax", "layer_norm", *(f"attention_{n}" for n in HEADS)]
+SECONDS = 5.0
+"""Longest that a driver's compiler may take for one kernel."""
+
+NOT_YET = {"amd:gfx1201": "Mesa 25.0 offers no cooperative matrices and no bfloat16 on GFX12"}
+"""Devices whose driver lacks what newer ones have."""
+MATRIX_TYPES = {"matmul_f16_f32", "matmul_f16_f16", "matmul_i8_i32", "conv_nhwc_f16"}
+"""Programs of types that every target with cooperative matrices lists."""
+
+
+def _drivers() -> list[Driver]:
+    try:
+        return known()[0]
+    except ProgramError:
+        return []
+
+
+DEVICES = [driver.device for driver in _drivers()]
+needs_drivers = pytest.mark.skipif(not DEVICES, reason="no drivers: scripts/fetch_drivers.py")
+
+
+@pytest.fixture(scope="module", params=DEVICES or ["none"])
+def compiler(request: pytest.FixtureRequest) -> Iterator[Compiler]:
+    [driver] = [d for d in _drivers() if d.device == request.param]
+    with Compiler(driver) as compiler:
+        yield compiler
+
+
+@needs_drivers
+def test_a_target_claims_no_more_than_its_driver(compiler: Compiler):
+    target, info = load(compiler.driver.target), compiler.info
+    limits = {
+        "invocations": (target.max_invocations, info.max_invocations),
+        "Workgroup memory": (target.workgroup_memory_bytes, info.workgroup_memory_bytes),
+        "storage buffers": (target.storage_buffer_max_bytes, info.storage_buffer_max_bytes),
+        "push constants": (target.push_constant_bytes, info.push_constant_bytes),
+    }
+    sizes = zip(target.max_workgroup_size, info.max_workgroup_size, strict=True)
+    limits |= {f"size {axis}": pair for axis, pair in zip("xyz", sizes, strict=True)}
+    grids = zip(target.max_grid, info.max_grid, strict=True)
+    limits |= {f"grid {axis}": pair for axis, pair in zip("xyz", grids, strict=True)}
+    assert {name: pair for name, pair in limits.items() if pair[0] > pair[1]} == {}
+    assert target.subgroup_size_range == info.subgroup_size_range
+    assert info.subgroup_size_range[0] <= target.subgroup_size <= info.subgroup_size_range[1]
+    if compiler.driver.device not in NOT_YET:
+        assert set(target.cooperative_matrix) <= set(info.matrices)
+        assert target.features <= set(feature_names(info))
+
+
+@pytest.mark.long
+@needs_drivers
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_standard_kernels_spill_nothing(compiler: Compiler, tmp_path: Path, program: str):
+    target = load(compiler.driver.target)
+    path = next(path for name, path in write_cases(tmp_path) if name == program)
+    compiled = compile(path, target.name)
+    matrices = [layer.path == "cooperative-matrix" for layer in compiled.layers]
+    if any(matrices) and (why := NOT_YET.get(compiler.driver.device)):
+        pytest.skip(why)
+    codes = compiler.compile(work_of(compiled))
+    assert [code.error for code in codes if code.error] == []
+    assert {c.kernel: c.resources.spilled for c in codes if c.resources.spilled} == {}
+    assert max(code.seconds for code in codes) < SECONDS
+    if target.cooperative_matrix and program in MATRIX_TYPES:
+        assert any(code.matrix_instructions for code in codes)
