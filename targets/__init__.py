@@ -211,6 +211,11 @@ class Target:
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     model: Model
     """The constants by which times are estimated."""
+    held_registers: int | None
+    """
+    Most 32-bit registers of an invocation that queries and results of an attention by lanes take;
+    None where no driver was asked.
+    """
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
@@ -399,6 +404,9 @@ def _target(fields: Fields) -> Target:
         selected_halves=fields.flag("selected_halves", default=True),
         scalar_results=fields.positive("scalar_results", SCALAR_RESULTS),
         model=read_model(fields, processor),
+        held_registers=(
+            fields.positive("held_registers") if "held_registers" in fields.data else None
+        ),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
         word_order={key: order.indices(key) for key in order.data},

@@ -345,6 +345,11 @@ def problems(plan: LanesPlan) -> Iterator[str]:
         yield f"{schedule.lanes.data} lanes: a subgroup of {target.name} has {target.subgroup_size}"
     if "subgroup-shuffle" not in target.features:
         yield f"{target.name} has no subgroup-shuffle, by which invocations add up a score"
+    if target.held_registers is not None and plan.registers > target.held_registers:
+        yield (
+            f"{plan.registers} registers of an invocation for queries and results, of which "
+            f"{target.name} holds {target.held_registers}: fewer rows or more lanes would fit"
+        )
     if plan.invocations > target.max_invocations:
         yield f"{plan.invocations} invocations, {target.name} allows {target.max_invocations}"
     if plan.workgroup_bytes > target.workgroup_memory_bytes:
@@ -381,7 +386,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     while True:
         schedule = AttentionLanesAttr(rows, lanes, 1, subgroups, across)
         plan = LanesPlan(op, schedule, target)
-        if plan.registers <= REGISTERS:
+        if plan.registers <= (target.held_registers or REGISTERS):
             break
         if lanes < most:
             lanes *= 2
