@@ -34,9 +34,7 @@ def main() -> int:
         for driver in drivers:
             with Compiler(driver) as compiler:
                 for name, path in cases:
-                    _print_rows(
-                        driver.device, compiler, name, path, arguments.target or driver.target
-                    )
+                    _print_rows(compiler, name, path, arguments.target or driver.target)
     return 0
 
 

@@ -17,7 +17,7 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionMergeOp, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.passes.schedule.attention_lanes import choose_lanes
+from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes, problems
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import load
@@ -175,3 +175,20 @@ def test_large_parts_are_few(case: StateAttention, subgroups: int, parts: int):
     (op,) = formed(parse_text(case.text(stream=(1, 4))), "nvidia-h200")
     schedule = choose_lanes(op, load("nvidia-h200"))
     assert (schedule.subgroups.data, op.parts and op.parts.value.data) == (subgroups, parts)
+
+
+def test_registers_that_a_driver_would_spill_are_refused():
+    """The same schedule on a target of which nobody knows how many registers it holds, and more."""
+    target = load("qualcomm-adreno")
+    assert target.held_registers is not None
+    (op,) = formed(parse_text(StateAttention(1, 64, 128, 0).text()), target.name)
+    chosen = choose_lanes(op, target)
+    assert LanesPlan(op, chosen, target).registers <= target.held_registers
+    schedule = Parser(context(), LANES.format(8, 8, 1, 4, "")).parse_attribute()
+    (said,) = problems(LanesPlan(op, schedule, target))
+    assert said == (
+        "256 registers of an invocation for queries and results, of which qualcomm-adreno holds "
+        "64: fewer rows or more lanes would fit"
+    )
+    unknown = replace(target, held_registers=None)
+    assert list(problems(LanesPlan(op, schedule, unknown))) == []
