@@ -207,7 +207,7 @@ def result_of(run: Callable[[], Any]) -> Any:
     try:
         return run()
     except (Exception, ParseError) as error:  # what is refused is compared, too
-        return f"{type(error).__name__}: {error}"[:200]
+        return f"refused: {error}"[:200]
 
 
 def compare(results: dict[str, Any], reference: Path) -> int:
