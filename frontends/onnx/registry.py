@@ -47,7 +47,18 @@ REFUSED = {
         ("it reads text, or counts words", "cut the model there, and do it on the host"),
     ),
     "Gradient": ("it asks for derivatives", "export the model for inference"),
-    "ai.onnx.ml": ("it is not an operator on tensors of numbers", "run it on the host"),
+    **dict.fromkeys(
+        ("SVMClassifier", "TreeEnsemble"),
+        ("it has no function here", "run it on the host, or use a TreeEnsembleRegressor"),
+    ),
+    **dict.fromkeys(
+        ("CastMap", "DictVectorizer", "ZipMap", "FeatureVectorizer"),
+        ("its operands are maps or lists of any length", "cut the model there"),
+    ),
+    **dict.fromkeys(
+        ("CategoryMapper", "LabelEncoder", "OneHotEncoder"),
+        ("it looks up names, as text or numbers", "number them on the host"),
+    ),
     "MelWeightMatrix": ("it is computed when the model runs", "make its operands constants"),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }

@@ -20,6 +20,7 @@ FILES = (
     "control",
     "sequences",
     "training",
+    "classical",
     "attention",
     "contrib_attention",
     "rotary",

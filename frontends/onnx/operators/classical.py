@@ -1,0 +1,352 @@
+"""
+Operators of `ai.onnx.ml` on tensors of numbers: scalers, linear models, trees and support vectors.
+
+Inputs are rows of features. What is learned are attributes, and becomes constants of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import math
+
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.products import multiply
+from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over, summed
+from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.registry import lookup, operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor
+
+ML = "ai.onnx.ml"
+DEEPEST = 64
+"""Branches from a tree's root to a leaf: a kernel has code for each."""
+
+
+def _standard(b: Nodes, name: str, *inputs: Tensor, **attributes: Any) -> Tensor:
+    """The result of an operator of ONNX itself."""
+    entry = lookup("", name, 18)
+    assert entry is not None
+    result = entry(b, *inputs, **attributes)
+    assert isinstance(result, Tensor)
+    return result
+
+
+def _floats(values: Sequence[float]) -> Tensor:
+    return Tensor.of(np.array(values, np.float32))
+
+
+@operator("Scaler", domain=ML)
+def scaler(
+    b: Nodes, x: Tensor, /, *, offset: Sequence[float] = (), scale: Sequence[float] = ()
+) -> Tensor:
+    shift, factor = _floats(offset or [0.0]), _floats(scale or [1.0])
+    x = b.convert(x, F32)
+    return b.elementwise(lambda s, o, f, x: (x - o) * f, shift, factor, x)
+
+
+@operator("Binarizer", domain=ML)
+def binarizer(b: Nodes, x: Tensor, /, *, threshold: float = 0.0) -> Tensor:
+    def body(s: Scalars, x: Number) -> Number:
+        one, zero = s.number(1, x.element), s.number(0, x.element)
+        return s.select(x > s.number(threshold, x.element), one, zero)
+
+    return b.elementwise(body, x)
+
+
+@operator("Normalizer", domain=ML)
+def normalizer(b: Nodes, x: Tensor, /, *, norm: str = "MAX") -> Tensor:
+    x, axis = b.convert(x, F32), [x.rank - 1]
+    if norm == "MAX":
+        size = maximum_over(b, x, axis, True)
+    elif norm == "L1":
+        size = summed(b, x, axis, of=lambda s, x: s.absolute(x))
+    elif norm == "L2":
+        squares = summed(b, x, axis, of=lambda s, x: x * x)
+        size = b.elementwise(lambda s, x: s.unary(math.SqrtOp, x), squares)
+    else:
+        b.refuse(f"norm is {norm!r}", "use MAX, L1 or L2")
+    return b.elementwise(lambda s, n, x: s.select(n.equals(0.0), x, x / n), size, x)
+
+
+@operator("ArrayFeatureExtractor", domain=ML)
+def array_feature_extractor(b: Nodes, x: Tensor, indices: Tensor, /) -> Tensor:
+    flat = _standard(b, "Reshape", indices, Tensor.of(np.array([-1])))
+    rows = _standard(b, "Gather", x, flat, axis=x.rank - 1)
+    return _standard(b, "Unsqueeze", rows, Tensor.of(np.array([0]))) if x.rank == 1 else rows
+
+
+# Linear models.
+
+
+def _scores(
+    b: Nodes, x: Tensor, coefficients: Sequence[float], intercepts: Sequence[float], count: int
+) -> Tensor:
+    """Rows of features times weights, and the intercepts."""
+    weights = np.array(coefficients, np.float32).reshape(count, -1).T
+    total = multiply(b, b.convert(x, F32), Tensor.of(np.ascontiguousarray(weights)))
+    return b.elementwise(lambda s, i, x: x + i, _floats(intercepts or [0.0] * count), total)
+
+
+def _transformed(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
+    if post_transform == "NONE":
+        return x
+    if post_transform == "LOGISTIC":
+        return _standard(b, "Sigmoid", x)
+    if post_transform == "SOFTMAX":
+        return _standard(b, "Softmax", x, axis=-1)
+    b.refuse(f"post_transform is {post_transform!r}", "use NONE, LOGISTIC or SOFTMAX")
+
+
+@operator("LinearRegressor", domain=ML)
+def linear_regressor(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    coefficients: Sequence[float],
+    intercepts: Sequence[float] = (),
+    post_transform: str = "NONE",
+    targets: int = 1,
+) -> Tensor:
+    return _transformed(b, _scores(b, x, coefficients, intercepts, targets), post_transform)
+
+
+def _labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
+    """The label of the greatest score of each row, the first of equals."""
+    if strings:
+        b.refuse(
+            f"its labels are text ({', '.join(strings[:3])}, ...)", "number the classes: use int64s"
+        )
+    best = _standard(b, "ArgMax", scores, axis=1, keepdims=0)
+    return _standard(b, "Gather", Tensor.of(np.array(names, np.int64)), best)
+
+
+@operator("LinearClassifier", domain=ML)
+def linear_classifier(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    classlabels_ints: Sequence[int] = (),
+    classlabels_strings: Sequence[str] = (),
+    coefficients: Sequence[float],
+    intercepts: Sequence[float] = (),
+    multi_class: int = 0,
+    post_transform: str = "NONE",
+) -> list[Tensor]:
+    count = len(classlabels_ints) or len(classlabels_strings)
+    if len(intercepts) not in (0, count):
+        b.refuse(f"{len(intercepts)} intercepts for {count} classes", "give one for each class")
+    scores = _scores(b, x, coefficients, intercepts, count)
+    labels = _labels(b, scores, classlabels_ints, classlabels_strings)
+    return [labels, _transformed(b, scores, post_transform)]
+
+
+@operator("SVMRegressor", domain=ML)
+def svm_regressor(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    coefficients: Sequence[float],
+    kernel_params: Sequence[float] = (),
+    kernel_type: str = "LINEAR",
+    n_supports: int = 0,
+    one_class: int = 0,
+    post_transform: str = "NONE",
+    rho: Sequence[float] = (),
+    support_vectors: Sequence[float] = (),
+) -> Tensor:
+    x = b.convert(x, F32)
+    gamma, offset, degree = kernel_params or (0.0, 0.0, 0.0)
+    if n_supports:
+        vectors = np.array(support_vectors, np.float32).reshape(n_supports, -1)
+        x = _kernel(b, x, vectors, kernel_type, gamma, offset, degree)
+    total = _scores(b, x, coefficients, rho[:1], 1)
+    if one_class:
+        total = b.elementwise(
+            lambda s, x: s.select(x > 0.0, s.number(1, F32), s.number(-1, F32)), total
+        )
+    return _transformed(b, total, post_transform)
+
+
+def _kernel(
+    b: Nodes, x: Tensor, vectors: Array, kind: str, gamma: float, offset: float, degree: float
+) -> Tensor:
+    """The similarity of each row to each support vector."""
+    product = multiply(b, x, Tensor.of(np.ascontiguousarray(vectors.T)))
+    if kind == "LINEAR":
+        return product
+    if kind == "RBF":
+        rows = summed(b, x, [1], of=lambda s, x: x * x)
+        lengths = _floats((vectors**2).sum(1))
+        return b.elementwise(
+            lambda s, r, v, p: s.exp((r + v - p * 2.0) * -gamma), rows, lengths, product
+        )
+    moved = b.elementwise(lambda s, p: p * gamma + offset, product)
+    if kind == "SIGMOID":
+        return _standard(b, "Tanh", moved)
+    return _standard(b, "Pow", moved, Tensor.of(np.array(degree, np.float32)))
+
+
+# Trees.
+
+BRANCHES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+
+
+@dataclass(frozen=True)
+class TreeNodes:
+    """The attributes of the nodes of all trees, as ONNX has them."""
+
+    nodes_falsenodeids: Sequence[int]
+    nodes_featureids: Sequence[int]
+    nodes_modes: Sequence[str]
+    nodes_nodeids: Sequence[int]
+    nodes_treeids: Sequence[int]
+    nodes_truenodeids: Sequence[int]
+    nodes_values: Sequence[float]
+    nodes_hitrates: Sequence[float] = ()
+    nodes_missing_value_tracks_true: Sequence[int] = ()
+
+    def places(self) -> dict[tuple[int, int], int]:
+        pairs = zip(self.nodes_treeids, self.nodes_nodeids, strict=True)
+        return {pair: place for place, pair in enumerate(pairs)}
+
+
+def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
+    """The node where each row ends in each tree; a leaf leads to itself."""
+    places = nodes.places()
+    trees, modes = nodes.nodes_treeids, nodes.nodes_modes
+    if unknown := set(modes) - {*BRANCHES, "LEAF"}:
+        b.refuse(f"a node's mode is {min(unknown)!r}", f"use {', '.join(BRANCHES)}")
+    kinds = sorted(set(modes) - {"LEAF"})
+    inner = [number for number, mode in enumerate(modes) if mode != "LEAF"]
+    yes, no = (np.arange(len(modes)) for _ in range(2))
+    for n in inner:
+        yes[n] = places[trees[n], nodes.nodes_truenodeids[n]]
+        no[n] = places[trees[n], nodes.nodes_falsenodeids[n]]
+    roots = sorted(set(range(len(modes))) - {*yes[inner].tolist(), *no[inner].tolist()})
+    depth, level = 0, set(roots) & set(inner)
+    while level:
+        depth, level = depth + 1, {int(t[n]) for n in level for t in (yes, no)} & set(inner)
+        if depth > DEEPEST:
+            b.refuse(f"a tree is deeper than {DEEPEST} branches", "limit its depth")
+    missing = nodes.nodes_missing_value_tracks_true or [0] * len(modes)
+    chosen = [kinds.index(mode) if mode in kinds else 0 for mode in modes]
+    columns = yes, no, nodes.nodes_featureids, missing, chosen
+    links = Tensor.of(np.stack([np.array(c, np.int64) for c in columns], 1))
+    values = _floats(nodes.nodes_values)
+    start = Tensor.of(np.array(roots, np.int64))
+    readers = Reader(b, x), Reader(b, links), Reader(b, values)
+
+    def walk(s: Scalars, here: Number) -> Number:
+        features, links, values = readers
+        row = s.index(0)
+        for _ in range(depth):
+            then, other, feature, tracks, kind = (
+                links.read(s, [here, s.number(column, I64)]) for column in range(5)
+            )
+            number, value = features.read(s, [row, feature]), values.read(s, [here])
+            taken = _taken(s, number, value, kinds, kind)
+            taken = taken | (s.is_nan(number) & tracks.equals(1))
+            here = s.select(taken, then, other)
+        return here
+
+    sizes = [x.sizes[0], len(roots)]
+    return written(b, I64, sizes, walk, [(start, [1])])
+
+
+def _taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Number) -> Number:
+    """Whether a branch is taken by the mode of its node."""
+    tests = dict(
+        zip(BRANCHES, (x <= y, x < y, x >= y, x > y, x.equals(y), x.differs(y)), strict=True)
+    )
+    taken = tests[kinds[-1]]
+    for number, name in enumerate(kinds[:-1]):
+        taken = (kind.equals(number) & tests[name]) | (kind.differs(number) & taken)
+    return taken
+
+
+def _tree_scores(
+    b: Nodes, x: Tensor, nodes: TreeNodes, given: Mapping[str, Sequence[Any]], count: int, how: str
+) -> Tensor:
+    """The weights of the leaves where each row ends, of all trees together."""
+    leaves = _leaves(b, b.convert(x, F32), nodes)
+    places = nodes.places()
+    table = np.zeros((len(places), count), np.float32)
+    for tree, node, column, weight in zip(*given.values(), strict=True):
+        table[places[tree, node], column] += weight
+    weights = Reader(b, Tensor.of(table))
+    sizes = [*leaves.sizes, count]
+    parts = written(
+        b, F32, sizes, lambda s, n: weights.read(s, [n, s.index(2)]), [(leaves, [0, 1])]
+    )
+    if how in ("MIN", "MAX"):
+        return (minimum_over if how == "MIN" else maximum_over)(b, parts, [1], False)
+    total = summed(b, parts, [1], keep=False)
+    trees = len(set(nodes.nodes_treeids))
+    return b.elementwise(lambda s, x: x / trees, total) if how == "AVERAGE" else total
+
+
+def _plus(b: Nodes, x: Tensor, base_values: Sequence[float]) -> Tensor:
+    return b.elementwise(lambda s, i, x: x + i, _floats(base_values), x) if base_values else x
+
+
+@operator("TreeEnsembleRegressor", domain=ML)
+def tree_ensemble_regressor(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    aggregate_function: str = "SUM",
+    base_values: Sequence[float] = (),
+    n_targets: int = 1,
+    nodes: TreeNodes,
+    post_transform: str = "NONE",
+    target_ids: Sequence[int],
+    target_nodeids: Sequence[int],
+    target_treeids: Sequence[int],
+    target_weights: Sequence[float],
+) -> Tensor:
+    given = {"trees": target_treeids, "nodes": target_nodeids, "ids": target_ids}
+    weights = {**given, "weights": target_weights}
+    scores = _tree_scores(b, x, nodes, weights, n_targets, aggregate_function)
+    return _transformed(b, _plus(b, scores, base_values), post_transform)
+
+
+@operator("TreeEnsembleClassifier", domain=ML)
+def tree_ensemble_classifier(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    base_values: Sequence[float] = (),
+    class_ids: Sequence[int],
+    class_nodeids: Sequence[int],
+    class_treeids: Sequence[int],
+    class_weights: Sequence[float],
+    classlabels_int64s: Sequence[int] = (),
+    classlabels_strings: Sequence[str] = (),
+    nodes: TreeNodes,
+    post_transform: str = "NONE",
+) -> list[Tensor]:
+    count = len(classlabels_int64s) or len(classlabels_strings)
+    if count == 2 and len(set(class_ids)) == 1:
+        b.refuse("it has two classes and weights of one", "give weights of both classes")
+    given = {"trees": class_treeids, "nodes": class_nodeids, "ids": class_ids}
+    weights = {**given, "weights": class_weights}
+    scores = _plus(b, _tree_scores(b, x, nodes, weights, count, "SUM"), base_values)
+    rated = scores
+    if not base_values:
+        # onnxruntime chooses among the classes for which a tree has a weight.
+        votes = {**given, "weights": [1.0] * len(class_weights)}
+        counts = _tree_scores(b, x, nodes, votes, count, "SUM")
+        rated = b.elementwise(
+            lambda s, n, x: s.select(n > 0.0, x, s.number(F32.least, F32)), counts, scores
+        )
+    labels = _labels(b, rated, classlabels_int64s, classlabels_strings)
+    return [labels, _transformed(b, scores, post_transform)]

@@ -1,0 +1,150 @@
+"""Operators of `ai.onnx.ml`: random models of each kind beside onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compare.onnxruntime import has_onnxruntime, run_onnxruntime
+from xdsl_spirv.compiler.model import compile_model, run_reference
+from xdsl_spirv.frontends import FrontendError, import_onnx
+from xdsl_spirv.runtime.execution import run
+
+ROWS, FEATURES = 7, 5
+BRANCHES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+
+
+def model(onnx: Any, kind: str, outputs: list[tuple[str, int, list[int]]], **given: Any) -> Any:
+    helper = onnx.helper
+    node = helper.make_node(
+        kind, ["x"], [name for name, _, _ in outputs], domain="ai.onnx.ml", **given
+    )
+    x = helper.make_tensor_value_info("x", 1, [ROWS, FEATURES])
+    graph = helper.make_graph(
+        [node], "g", [x], [helper.make_tensor_value_info(*output) for output in outputs]
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def floats(rng: np.random.Generator, *shape: int) -> list[float]:
+    return rng.normal(size=shape).astype(np.float32).ravel().tolist()
+
+
+def trees(rng: np.random.Generator, count: int, mixed: bool) -> tuple[dict[str, Any], list[Any]]:
+    """Nodes of random trees, and the tree and number of each leaf."""
+    nodes: list[tuple[Any, ...]] = []
+    leaves: list[tuple[int, int]] = []
+    for tree in range(count):
+        waiting, known = [0], 1
+        while waiting:
+            node = waiting.pop(0)
+            if node and (rng.random() < 0.4 or known > 14):
+                nodes.append((tree, node, "LEAF", 0, 0.0, 0, 0, 0))
+                leaves.append((tree, node))
+                continue
+            mode = str(rng.choice(BRANCHES)) if mixed else "BRANCH_LEQ"
+            value = float(np.float32(rng.integers(-2, 3) / 2))
+            tracks = int(rng.integers(2))
+            feature = int(rng.integers(FEATURES))
+            nodes.append((tree, node, mode, feature, value, known, known + 1, tracks))
+            waiting += [known, known + 1]
+            known += 2
+    names = ("treeids", "nodeids", "modes", "featureids", "values", "truenodeids", "falsenodeids",
+             "missing_value_tracks_true")  # fmt: skip
+    columns = zip(*nodes, strict=True)
+    return {f"nodes_{n}": list(c) for n, c in zip(names, columns, strict=True)}, leaves
+
+
+def cases(onnx: Any, rng: np.random.Generator) -> dict[str, Any]:
+    y = [("y", 1, [ROWS, FEATURES])]
+    labels = [("label", 7, [ROWS]), ("scores", 1, [ROWS, 3])]
+    found = {
+        "scaler": model(onnx, "Scaler", y, offset=floats(rng, FEATURES), scale=floats(rng, FEATURES)),
+        "binarizer": model(onnx, "Binarizer", y, threshold=0.25),
+        **{f"norm {n}": model(onnx, "Normalizer", y, norm=n) for n in ("MAX", "L1", "L2")},
+        "regressor": model(
+            onnx, "LinearRegressor", [("y", 1, [ROWS, 2])], targets=2,
+            coefficients=floats(rng, 2, FEATURES), intercepts=floats(rng, 2),
+        ),
+    }  # fmt: skip
+    for post in ("NONE", "LOGISTIC", "SOFTMAX"):
+        found[f"classifier {post}"] = model(
+            onnx, "LinearClassifier", labels, classlabels_ints=[4, 9, 2], post_transform=post,
+            coefficients=floats(rng, 3, FEATURES), intercepts=floats(rng, 3),
+        )  # fmt: skip
+    for kernel in ("LINEAR", "RBF", "POLY", "SIGMOID"):
+        found[f"support {kernel}"] = model(
+            onnx, "SVMRegressor", [("y", 1, [ROWS, 1])], kernel_type=kernel, n_supports=4,
+            kernel_params=[0.3, 0.5, 3.0], support_vectors=floats(rng, 4, FEATURES),
+            coefficients=floats(rng, 4), rho=[0.4],
+        )  # fmt: skip
+    for mixed in (False, True):
+        for how in ("SUM", "AVERAGE", "MIN", "MAX"):
+            nodes, leaves = trees(rng, 6, mixed)
+            owners = {"treeids": [t for t, _ in leaves], "nodeids": [n for _, n in leaves]}
+            found[f"trees {how} {mixed}"] = model(
+                onnx, "TreeEnsembleRegressor", [("y", 1, [ROWS, 1])], aggregate_function=how,
+                **nodes, **{f"target_{k}": v for k, v in owners.items()}, n_targets=1,
+                target_ids=[0] * len(leaves), target_weights=floats(rng, len(leaves)),
+                base_values=[0.5],
+            )  # fmt: skip
+        nodes, leaves = trees(rng, 6, mixed)
+        owners = {"treeids": [t for t, _ in leaves], "nodeids": [n for _, n in leaves]}
+        found[f"tree classes {mixed}"] = model(
+            onnx, "TreeEnsembleClassifier", labels, **nodes,
+            **{f"class_{k}": v for k, v in owners.items()}, classlabels_int64s=[4, 9, 2],
+            class_ids=rng.integers(0, 3, len(leaves)).tolist(),
+            class_weights=floats(rng, len(leaves)), post_transform="SOFTMAX",
+        )  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(s, marks=pytest.mark.long) for s in range(1, 9))]
+)
+def test_beside_onnxruntime(seed: int, onnx: Any):
+    if not has_onnxruntime():
+        pytest.skip("onnxruntime is not installed (pip install onnxruntime)")
+    rng = np.random.default_rng(seed)
+    wrong: dict[str, Any] = {}
+    for name, proto in cases(onnx, rng).items():
+        x = (rng.integers(-4, 5, (ROWS, FEATURES)) / 2).astype(np.float32)
+        names = [output.name for output in proto.graph.output]
+        theirs = run_onnxruntime(proto.SerializeToString(), {"x": x}, names).results
+        for key, ours in run_reference(import_onnx(proto), {"x": x}).items():
+            if not np.allclose(ours, theirs[key], rtol=1e-4, atol=1e-5):
+                wrong[f"{name}: {key}"] = (ours.tolist(), theirs[key].tolist())
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("kind", ["trees SUM True", "support RBF", "classifier SOFTMAX"])
+def test_compiled(kind: str, onnx: Any):
+    rng = np.random.default_rng(3)
+    proto = cases(onnx, rng)[kind]
+    x = (rng.integers(-4, 5, (ROWS, FEATURES)) / 2).astype(np.float32)
+    x[0, 0] = np.nan if kind.startswith("trees") else 0
+    expected = run_reference(import_onnx(proto), {"x": x})
+    found = run(compile_model(import_onnx(proto), "lavapipe"), {"x": x})
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        ("LinearClassifier", {"classlabels_strings": ["cat", "dog"], "coefficients": [1.0] * 10,
+         "intercepts": [0.0] * 2}, r"labels are text \(cat, dog"),
+        ("SVMClassifier", {"coefficients": [1.0]}, "operator SVMClassifier"),
+        ("LinearRegressor", {"coefficients": [1.0] * 5, "post_transform": "PROBIT"}, "PROBIT"),
+        ("FeatureVectorizer", {}, "operands are maps or lists of any length"),
+    ],
+)  # fmt: skip
+def test_the_rest_is_refused_by_name(kind: str, given: dict[str, Any], said: str, onnx: Any):
+    outputs = [("y", 1, [ROWS, 1])]
+    if kind.endswith("Classifier"):
+        outputs = [("y", 8 if "classlabels_strings" in given else 7, [ROWS]), ("z", 1, [ROWS, 2])]
+    with pytest.raises(FrontendError, match=said):
+        import_onnx(model(onnx, kind, outputs, **given))
