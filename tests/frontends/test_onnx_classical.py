@@ -62,7 +62,9 @@ def cases(onnx: Any, rng: np.random.Generator) -> dict[str, Any]:
     y = [("y", 1, [ROWS, FEATURES])]
     labels = [("label", 7, [ROWS]), ("scores", 1, [ROWS, 3])]
     found = {
-        "scaler": model(onnx, "Scaler", y, offset=floats(rng, FEATURES), scale=floats(rng, FEATURES)),
+        "scaler": model(
+            onnx, "Scaler", y, offset=floats(rng, FEATURES), scale=floats(rng, FEATURES)
+        ),
         "binarizer": model(onnx, "Binarizer", y, threshold=0.25),
         **{f"norm {n}": model(onnx, "Normalizer", y, norm=n) for n in ("MAX", "L1", "L2")},
         "regressor": model(
