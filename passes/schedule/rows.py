@@ -49,6 +49,9 @@ EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
 MOST_ELEMENTS = 64
 """Elements of a unit."""
 
+MOST_SUMS, MOST_PRODUCTS = 1024, 1 << 14
+"""Sums of an invocation, and products of a step, that a kernel has code for."""
+
 WORD = 32
 
 QUAD = 4
@@ -404,6 +407,7 @@ class RowsPlan:
 
     def problems(self) -> Iterator[str]:
         """The problems of this schedule; each says what would fit."""
+        yield from self._problems_of_length()
         yield from self._problems_of_operands()
         yield from self._problems_of_readers()
         schedule, target = self.schedule, self.target
@@ -437,6 +441,23 @@ class RowsPlan:
                     f"{count} workgroups in {axis} are more than {target.name}'s {limit}: take "
                     "more columns or subgroups"
                 )
+
+    def _problems_of_length(self) -> Iterator[str]:
+        """Problems of what is written out for an invocation, without loops."""
+        rows, columns, steps = (
+            number.data
+            for number in (self.schedule.rows, self.schedule.columns, self.schedule.steps)
+        )
+        if rows * columns > MOST_SUMS:
+            yield (
+                f"rows = {rows} and columns = {columns} are {rows * columns} sums of an invocation: "
+                f"{MOST_SUMS} at most are written out"
+            )
+        elif rows * columns * steps > MOST_PRODUCTS:
+            yield (
+                f"steps = {steps} of {rows * columns} sums are {rows * columns * steps} products "
+                f"of an invocation: {MOST_PRODUCTS} at most are written out"
+            )
 
     def _problems_of_readers(self) -> Iterator[str]:
         """Problems of a kernel that reads the columns."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
@@ -367,3 +368,24 @@ def packed(n: int, blocks: int, rows: int, schedule: str | None = None) -> str:
       }}
       return %r : {out}
     }}"""
+
+
+HUGE = """
+func.func @main(%a: tensor<4x64xf32>, %b: tensor<64x64xf32>) -> tensor<4x64xf32> {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x64xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<4x64xf32>) -> tensor<4x64xf32>
+  %r = linalg.matmul {{schedule = #schedule.rows<rows = {rows}, columns = 2, lanes = 8,
+      steps = {steps}, groups = 1>}} ins(%a, %b : tensor<4x64xf32>, tensor<64x64xf32>)
+      outs(%i : tensor<4x64xf32>) -> tensor<4x64xf32>
+  return %r : tensor<4x64xf32>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "message"),
+    [("0x7FC00000", 1, "sums of an invocation"), (4, "0x7FC00000", "products of an invocation")],
+)
+def test_what_would_be_written_out_without_end_is_refused(rows: str, steps: str, message: str):
+    with pytest.raises(DiagnosticException, match=message):
+        compile_module(parse_text(HUGE.format(rows=rows, steps=steps)), "lavapipe")
