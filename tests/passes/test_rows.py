@@ -376,7 +376,7 @@ func.func @main(%a: tensor<4x64xf32>, %b: tensor<64x64xf32>) -> tensor<4x64xf32>
   %e = tensor.empty() : tensor<4x64xf32>
   %i = linalg.fill ins(%z : f32) outs(%e : tensor<4x64xf32>) -> tensor<4x64xf32>
   %r = linalg.matmul {{schedule = #schedule.rows<rows = {rows}, columns = 2, lanes = 8,
-      steps = {steps}, groups = 1>}} ins(%a, %b : tensor<4x64xf32>, tensor<64x64xf32>)
+      steps = {steps}, subgroups = [1, 1]>}} ins(%a, %b : tensor<4x64xf32>, tensor<64x64xf32>)
       outs(%i : tensor<4x64xf32>) -> tensor<4x64xf32>
   return %r : tensor<4x64xf32>
 }}"""
