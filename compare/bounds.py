@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
-from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.elements import Array, count_not_finite
 from xdsl_spirv.runtime.errors import ProgramError
 
 ACCUMULATOR = {"bf16": "f32"}
@@ -40,6 +40,8 @@ class Comparison:
     max_rel: float
     share: float
     bound: float
+    not_finite: int = 0
+    """Elements that are NaN or infinite."""
 
     @property
     def passed(self) -> bool:
@@ -49,8 +51,13 @@ class Comparison:
         verdict = "within" if self.passed else "BEYOND"
         return (
             f"{self.name}: max abs error {self.max_abs:.3g}, max rel error {self.max_rel:.3g}, "
-            f"{verdict} the bound ({self.share:.2%} of {self.bound:.3g})"
+            f"{verdict} the bound ({self.share:.2%} of {self.bound:.3g}){warning(self.not_finite)}"
         )
+
+
+def warning(not_finite: int) -> str:
+    """What a line says of so many elements that are NaN or infinite."""
+    return f"; NOT FINITE: {not_finite} elements are NaN or infinite" if not_finite else ""
 
 
 @dataclass(frozen=True)
@@ -173,4 +180,5 @@ def compared(name: str, result: Array, expected: Array, allowed: Array) -> Compa
         float(relative[np.abs(truth) > 0].max(initial=0.0)),
         float(share.max()),
         float(allowed.flat[worst]),
+        count_not_finite(result),
     )

@@ -30,11 +30,11 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation
 
-from xdsl_spirv.compare.bounds import ACCUMULATOR, unit_roundoff
+from xdsl_spirv.compare.bounds import ACCUMULATOR, unit_roundoff, warning
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.progress import stage
-from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.elements import Array, count_not_finite, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
 FUNCTION_ULPS = 4
@@ -107,6 +107,8 @@ class Difference:
     max_abs: float
     allowed: float
     cosine: float
+    """Of the finite elements; NaN if there are none."""
+    not_finite: int = 0
 
     @property
     def passed(self) -> bool:
@@ -116,7 +118,7 @@ class Difference:
         verdict = "within" if self.passed else "BEYOND"
         return (
             f"{self.name}: max abs error {self.max_abs:.3g}, {verdict} {self.allowed:.3g}; "
-            f"cosine {self.cosine:.8f}"
+            f"cosine {self.cosine:.8f}{warning(self.not_finite)}"
         )
 
 
@@ -143,9 +145,11 @@ def difference(name: str, computed: Array, truth: Array, tolerance: Tolerance) -
     is_integer = truth.dtype.kind in "biu"
     one = 1.0 if is_integer and tolerance.quantized else 0.0
     allowed = one if is_integer else tolerance.relative * largest
-    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
-    cosine = float(a @ b) / norms if norms > 0 else 1.0
-    return Difference(name, float(error.max()), allowed, cosine)
+    both = np.isfinite(a) & np.isfinite(b)
+    x, y = a[both], b[both]
+    norms = float(np.linalg.norm(x) * np.linalg.norm(y))
+    cosine = float(x @ y) / norms if norms > 0 else 1.0 if both.any() else float("nan")
+    return Difference(name, float(error.max()), allowed, cosine, count_not_finite(computed))
 
 
 def has_onnxruntime() -> bool:

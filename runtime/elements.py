@@ -113,3 +113,10 @@ def as_element_type(array: Array, name: str) -> Array | None:
     if array.dtype.itemsize == dtype.itemsize and (either_sign or raw):
         return np.ascontiguousarray(array).view(dtype)
     return None
+
+
+def count_not_finite(array: Array) -> int:
+    """Counts the elements that are NaN or infinite."""
+    import numpy as np
+
+    return int(np.count_nonzero(~np.isfinite(array.astype(np.float64))))

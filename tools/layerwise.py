@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
+from xdsl_spirv.compare.bounds import warning
 from xdsl_spirv.compare.layers import LayerComparison, compare_layers
 from xdsl_spirv.compare.onnx_layers import Theirs
 from xdsl_spirv.runtime.elements import Array
@@ -32,6 +33,10 @@ def compare(
                 print(f"{len(compared) - 1} results before it agree; later ones were not run")
                 return 1
     print(_summary(compared))
+    first = next((comparison for comparison in compared if comparison.not_finite), None)
+    if first is not None:
+        print(f"layer {first.number} is the first that is not finite{warning(first.not_finite)}")
+        print(f"  node:     {first.layer.name}\n  dispatch: {first.layer.computes}")
     return 0
 
 
@@ -47,6 +52,7 @@ def _row(comparison: LayerComparison) -> dict[str, object]:
         "how": comparison.how,
         "place": comparison.place,
         "passed": comparison.passed,
+        "not_finite": comparison.not_finite,
     }
 
 

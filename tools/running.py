@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.default_device import open_session
-from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.elements import Array, count_not_finite
 from xdsl_spirv.runtime.errors import LateError, ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.given import bind_inputs
@@ -102,6 +102,7 @@ def execute_checked(
         comparisons = check(program, inputs, results, states)
     write_results(arguments.output, results)
     note(comparisons=comparisons)
+    _say_not_finite(inputs, results)
     for comparison in comparisons:
         print(comparison)
     if checks is not None:
@@ -134,6 +135,19 @@ def execute_with_state(
         if arguments.save_state:
             session.save(arguments.save_state)
     return states, results
+
+
+def _say_not_finite(inputs: Mapping[str, Array], results: Mapping[str, Array]) -> None:
+    """Say which results are NaN or infinite; all are what a program computes, so none is wrong."""
+    counts = {name: count_not_finite(array) for name, array in results.items()}
+    counts = {name: count for name, count in counts.items() if count}
+    if not counts:
+        return
+    note(not_finite=counts)
+    given = [name for name, array in inputs.items() if count_not_finite(array)]
+    cause = f"as of the input {given[0]}" if given else "--compare-layers names the first layer"
+    for name, count in counts.items():
+        print(f"{name} is NOT FINITE: {count} of {results[name].size} elements ({cause})")
 
 
 def _refuse(arguments: argparse.Namespace) -> None:

@@ -111,3 +111,34 @@ def test_the_command_stops_there(
     assert "layer 0 differs" in text
     assert "wave" in text
     assert "layer 1" not in text
+
+
+def residuals() -> Any:
+    """An f16 model whose residuals grow until layer 4 overflows."""
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT16
+    nodes, current = list[Any](), "x"
+    for i in range(6):
+        nodes.append(helper.make_node("MatMul", [current, "w"], [f"m{i}"], name=f"product{i}"))
+        nodes.append(helper.make_node("Add", [current, f"m{i}"], [f"r{i}"], name=f"residual{i}"))
+        current = f"r{i}"
+    ends = [helper.make_tensor_value_info(name, kind, [2, 16]) for name in ("x", current)]
+    weight = onnx.numpy_helper.from_array((np.eye(16) * 7).astype(np.float16), "w")
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
+def test_the_first_layer_that_overflows_is_named(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    model, x = tmp_path / "x.onnx", tmp_path / "x.npy"
+    model.write_bytes(residuals().SerializeToString())
+    np.save(x, np.linspace(0.5, 2, 32).reshape(2, 16).astype(np.float16))
+    command = ["run", str(model), "--input", f"x={x}", "--target", target, "--device"]
+    assert main([*command, "interpreter"]) == 0
+    assert "r5 is NOT FINITE: 32 of 32 elements" in capsys.readouterr().out
+    assert main([*command, "interpreter", "--compare-layers"]) == 0
+    printed = capsys.readouterr().out
+    assert "is the first that is not finite" in printed
+    assert "product4 + residual4" in printed
