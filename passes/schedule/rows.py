@@ -450,8 +450,8 @@ class RowsPlan:
         )
         if rows * columns > MOST_SUMS:
             yield (
-                f"rows = {rows} and columns = {columns} are {rows * columns} sums of an invocation: "
-                f"{MOST_SUMS} at most are written out"
+                f"rows = {rows} and columns = {columns} are {rows * columns} sums of an "
+                f"invocation: {MOST_SUMS} at most are written out"
             )
         elif rows * columns * steps > MOST_PRODUCTS:
             yield (
