@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from xdsl.dialects import func
+from xdsl.dialects import cf, func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
@@ -92,22 +92,27 @@ class Host:
 
     def call(self, name: str, arguments: Sequence[Any]) -> list[Any]:
         """Run a function on values in the forms of its types."""
-        block = self.function(name).body.block
+        block = self.function(name).body.blocks[0]
         env: dict[SSAValue, Any] = dict(zip(block.args, arguments, strict=True))
         return self.run(block, env)
 
     def run(self, block: Block, env: dict[SSAValue, Any]) -> list[Any]:
-        """Run a block; the values that its terminator passes on."""
+        """Run a block and those it branches to; the values that the last terminator passes on."""
         self._frames.append(env)
         passed: list[Any] = []
-        for op in block.ops:
-            operands = [env[operand] for operand in op.operands]
-            if op.has_trait(IsTerminator):
-                passed = operands
-                break
-            results = self.evaluate(op, operands)
-            for result, value in zip(op.results, results, strict=True):
-                env[result] = value
+        following: Block | None = block
+        while following is not None:
+            block, following = following, None
+            for op in block.ops:
+                operands = [env[operand] for operand in op.operands]
+                if op.has_trait(IsTerminator):
+                    following, passed = _taken(op, operands)
+                    break
+                results = self.evaluate(op, operands)
+                for result, value in zip(op.results, results, strict=True):
+                    env[result] = value
+            if following is not None:
+                env.update(zip(following.args, passed, strict=True))
         self._frames.pop()
         return passed
 
@@ -163,6 +168,24 @@ class Host:
                 )
             staged = self._staged[op] = meaning.stage(op, self.context)
         return staged
+
+
+def _taken(op: Operation, operands: list[Any]) -> tuple[Block | None, list[Any]]:
+    """The block that a terminator goes to, if it is a branch, and the values that it passes on."""
+    match op:
+        case cf.BranchOp():
+            return op.successor, operands
+        case cf.ConditionalBranchOp():
+            first = 1 + len(op.then_arguments)
+            if bool(operands[0]):
+                return op.then_block, operands[1:first]
+            return op.else_block, operands[first:]
+        case _ if op.successors:
+            raise InterpreterError(
+                f"{op.name} has no semantics in a host function", op, "write it as cf.cond_br"
+            )
+        case _:
+            return None, operands
 
 
 def find(kind: type[Operation]) -> HostFunction | None:

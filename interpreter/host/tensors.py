@@ -217,6 +217,17 @@ def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]
     return list(carried)
 
 
+@host(scf.WhileOp)
+def while_loop(machine: Host, op: scf.WhileOp, operands: Sequence[Any]) -> list[Any]:
+    """Runs both regions in turns, until the first one says that it is done."""
+    carried = list(operands)
+    while True:
+        condition, *passed = machine.run_nested(op.before_region.block, carried)
+        if not bool(condition):
+            return passed
+        carried = machine.run_nested(op.after_region.block, passed)
+
+
 @host(scf.IfOp)
 def if_else(machine: Host, op: scf.IfOp, operands: Sequence[Any]) -> list[Any]:
     """Runs one side."""
