@@ -1,5 +1,5 @@
 """
-A model from whatever file a user has: ONNX, or MLIR with the weights beside it or in it.
+A model from a user's file: ONNX, or MLIR with the weights beside it or in it.
 
 Commands that compile, run and explain take an `ImportedModel`, so that no command knows the
 formats.

@@ -28,7 +28,7 @@ def _pass(name: str, **arguments: object) -> PassOnDemand:
 
 
 def _as_needed(name: str, target: str) -> PassOnDemand:
-    """A pass that a target may have no use for, whatever a module contains."""
+    """A pass that some targets do not need for any module."""
     member = _pass(name, as_needed=True)
     try:
         features = load(target).features

@@ -103,7 +103,7 @@ def dequantize(
     transposed: bool = False,
 ) -> Tensor:
     """
-    The elements that planes stand for: whatever dimensions precede the blocks, then the columns.
+    The elements that planes stand for: any leading dimensions, then the columns.
 
     A matrix may be `transposed`: columns x rows.
     """

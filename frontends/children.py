@@ -1,5 +1,5 @@
 """
-Commands of others that end when this process does, whatever ends it.
+Child processes that end when this process ends for any reason.
 
 A tool that hangs on a module would otherwise keep a processor busy after its caller was killed.
 """

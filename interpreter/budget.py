@@ -23,7 +23,7 @@ class Budget:
 
     @classmethod
     def of(cls, limit: int | None) -> Budget | None:
-        """Nothing is counted without a limit."""
+        """Blocks are not counted without a limit."""
         return None if limit is None else cls(limit)
 
     def take(self, op: Operation) -> None:

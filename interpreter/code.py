@@ -210,7 +210,7 @@ class Compiler:
         return self.define(value, lasting=True)
 
     def outside(self, value: SSAValue) -> int:
-        """The slot of a value that whoever runs the code puts there, of whatever form."""
+        """The slot of a value of any form that the caller puts there."""
         self._escaping.add(value)
         slot = self._slots[value] = self.new_slot()
         return slot
@@ -288,7 +288,8 @@ class Compiler:
         """
         The steps of a block without its terminator; its arguments have slots already.
 
-        Also the values that the terminator is the last to read: whoever compiles it releases them.
+        Also the values that the terminator is the last to read: the compiler of the block around
+        releases them.
         """
         steps = Steps()
         order = {op: index for index, op in enumerate(block.ops)}

@@ -55,7 +55,7 @@ PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the connected workers."""
 AHEAD = 2
-"""Jobs beyond those that workers can run at a time that they are sent."""
+"""Jobs sent to workers beyond the number that they can run at a time."""
 CLOSE_SECONDS = 5.0
 TOGETHER_SECONDS, TOGETHER = 0.05, 32
 """Jobs that take less are sent together, at most so many: Dask's own work is 5 ms for each task."""

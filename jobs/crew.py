@@ -36,7 +36,7 @@ class Child(Process):
         self.kinds: set[str] = set()
 
     def perform(self, job: Job) -> Result:
-        """The job's result, whatever it does; raises `ProcessDied`. The process may be ended."""
+        """The job's result; raises `ProcessDied`. The process may be ended."""
         try:
             if job.kind not in self.kinds:
                 refusal = self.ask(KINDS[job.kind].function, START_SECONDS)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from xdsl_spirv.jobs.job import Job
 
 AHEAD = 1
-"""Jobs that a worker has beside those that its devices are at."""
+"""Jobs that a worker has in addition to the ones running on its devices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Dealer:
             self._deal(waiting.job.needs)
 
     def release(self, number: int) -> None:
-        """A task ended, whatever came of it."""
+        """Note that a task ended, with or without a result."""
         with self._lock:
             place = self._sent.pop(number, None)
             if place is not None:

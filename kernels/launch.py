@@ -1,8 +1,8 @@
 """
-Run a kernel, whoever made it: on the interpreter, with or without checks, or on a device.
+Run a kernel of any origin: on the interpreter, with or without checks, or on a device.
 
 Its interface is read from its binary: which buffers, of which types, which push constants and
-specialization constants. Nothing that it needs has a default.
+specialization constants. Every argument must be given: there are no defaults.
 """
 
 from __future__ import annotations

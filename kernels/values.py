@@ -60,7 +60,7 @@ _REMEDY = {
 
 
 class Value:
-    """A value of a type; `ssa` is what stands for it in the module."""
+    """A value of a type; `ssa` is its value in the module."""
 
     __slots__ = ("ssa", "type")
 

@@ -1,7 +1,7 @@
 """
 A conversation to the text that a model was trained on: the chat template in its file.
 
-Templates are programs of Jinja2 by whoever made the file. They run in its sandbox, and are refused
+Templates are programs of Jinja2 by the file's author. They run in its sandbox, and are refused
 where they use what they are not given, or leave out what they are: a model that answers half a
 conversation gives no error.
 """

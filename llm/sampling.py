@@ -48,7 +48,7 @@ def _refusal(name: str, value: float, remedy: str) -> ProgramError:
 
 
 class Sampler:
-    """Chooses token after token; `seed` is what gives the same choices again."""
+    """Chooses token after token; `seed` reproduces the same choices."""
 
     def __init__(self, sampling: Sampling):
         self._sampling = sampling

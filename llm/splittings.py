@@ -19,7 +19,7 @@ class Splitting:
 
     patterns: tuple[str, ...]
     whole: bool = False
-    """Whether a word that is a token is that token, whatever the merges give."""
+    """Whether a word that is a token becomes that token, without merges."""
     adds_start: bool = False
     """Whether a text begins with the start token where the file does not say."""
 

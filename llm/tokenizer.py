@@ -62,8 +62,8 @@ class Tokenizer:
         """
         The tokens of a text, after the start token where the model wants one.
 
-        Control tokens are found only where `control` says so. `guard` is what `guarded` put into
-        those that are not meant; it is taken out.
+        Control tokens are found only where `control` says so. `guard` is the character that
+        `guarded` inserted into spelled control tokens; it is taken out.
         """
         _refuse_surrogates(text)
         tokens: list[int] = []

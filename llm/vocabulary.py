@@ -35,7 +35,7 @@ ENDS_OF_TURNS = frozenset(
     )
 )
 """
-Control tokens that end an answer whatever the file says.
+Control tokens that always end an answer.
 
 Files often name one of several: what ends a document, but not what ends a turn.
 """

@@ -34,7 +34,7 @@ NUMBER_BYTES = 4
 
 
 def mark_numbers(variable: GlobalVariableOp) -> None:
-    """Say of a push-constant block that launches say what is in it."""
+    """Mark a push-constant block whose numbers are given by launches."""
     variable.attributes[NUMBERS] = UnitAttr()
 
 

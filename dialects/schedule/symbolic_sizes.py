@@ -170,7 +170,7 @@ class SymbolicSize:
 
     @property
     def content(self) -> int:
-        """The largest number that divides it whatever the sizes are."""
+        """The largest number that divides it for all values of the sizes."""
         return gcd(*(factor for _, factor in self.terms))
 
     @property
@@ -361,7 +361,7 @@ def static(sizes: Iterable[Size]) -> tuple[int, ...]:
 
 
 def surely_below(a: Size, b: Size) -> bool:
-    """Whether a < b whatever the sizes are, for which 0 counts too."""
+    """Whether a < b for all values of the sizes, including 0."""
     return _is_natural(b - a - 1)
 
 
@@ -373,10 +373,10 @@ def _is_natural(size: Size) -> bool:
 
 
 def common_divisor(*sizes: Size) -> int:
-    """The largest number that divides all of them whatever they are; 0 if all are 0."""
+    """The largest number that divides all of them for all values; 0 if all are 0."""
     return gcd(*(size.content if isinstance(size, SymbolicSize) else size for size in sizes))
 
 
 def is_multiple(size: Size, divisor: int) -> bool:
-    """Whether a number divides a size whatever the sizes are."""
+    """Whether a number divides a size for all values of the sizes."""
     return common_divisor(size) % divisor == 0

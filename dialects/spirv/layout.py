@@ -1,5 +1,5 @@
 """
-Where the parts of a value lie in memory.
+Places of a value's parts in memory.
 
 Explicit offsets and strides of a type decide. Where a type states none, a packing does: `SCALAR`
 puts a value at a multiple of its scalar's size (Vulkan's scalarBlockLayout, and how the interpreter

@@ -233,7 +233,7 @@ class ExecutionModeOp(SPIRVOp):
 
 
 class ModuleVariable(SPIRVOp, ABC):
-    """A variable of a module, with the decorations that say what it is bound to."""
+    """A variable of a module, with the decorations of its binding."""
 
     sym_name = prop_def(SymbolNameConstraint())
     initializer = opt_prop_def(FlatSymbolRefAttrConstr)

@@ -84,7 +84,7 @@ def import_gguf(
 
 def context_of(p: Parameters, wanted: int | None, place: str) -> int:
     """
-    The tokens that states have room for, of those that a caller wants.
+    Number of tokens that states have room for: `wanted`, or the default.
 
     Raises `FrontendError` for more than the model was trained on.
     """

@@ -99,7 +99,7 @@ class Operator:
 
     @cached_property
     def takes_all_attributes(self) -> bool:
-        """Whether it looks at those that it does not name itself."""
+        """Whether it also takes attributes that its signature does not name."""
         return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters)
 
     @cached_property

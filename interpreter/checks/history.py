@@ -139,7 +139,7 @@ class Bytes:
 
 @dataclass
 class Histories:
-    """The histories of a launch's memories; None for those that nothing writes."""
+    """The histories of a launch's memories; None for memory that is not written."""
 
     written: AbstractSet[str] | None
     """The variables that something writes, None if it may be any."""

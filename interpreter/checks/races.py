@@ -215,7 +215,7 @@ class Races:
     # Accesses.
 
     def note(self, history: History, access: Access) -> None:
-        """Record accesses, and report those that nothing orders."""
+        """Record accesses, and report unordered ones."""
         region = history.region
         region.refine(access.granule)
         access.memory, access.offset = history.memory, history.offset
@@ -328,7 +328,7 @@ class Races:
             self.reports.conflicts(region, access, facts, conflicts, verdicts)
 
     def _horizon(self, which: str, storage: int, write: bool, facts: Facts) -> int:
-        """The horizon behind which everything is ordered, whatever the earlier access was."""
+        """The horizon behind which accesses of every kind are ordered."""
         if which == "reads":
             return kinds.EXECUTION
         available = self.weakest[storage] >= SAME_WORKGROUP

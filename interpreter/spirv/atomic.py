@@ -139,7 +139,7 @@ _UPDATES: dict[type[Operation], np.ufunc] = {
 
 @action(*_UPDATES)
 def update(op: ops.AtomicUpdate, context: Context) -> Function:
-    """Combine memory with the value; the result is what memory held."""
+    """Combine memory with the value; returns the old value of memory."""
     ufunc, dtype = _UPDATES[type(op)], _view_dtype(op, context)
     if isinstance(op, ops.AtomicUMinOp | ops.AtomicUMaxOp):
         return by_memory(_updater(ufunc, raw_dtype(dtype), dtype, bool(op.result.uses)))
@@ -160,7 +160,7 @@ def _updater(ufunc: np.ufunc, dtype: DType, result: DType, used: bool) -> Functi
 
 @action(ops.AtomicIIncrementOp, ops.AtomicIDecrementOp)
 def step(op: ops.AtomicStep, context: Context) -> Function:
-    """Add or take 1; the result is what memory held."""
+    """Add or take 1; returns the old value of memory."""
     dtype = _view_dtype(op, context)
     one = np.full((1, 1, 1), 1 if isinstance(op, ops.AtomicIIncrementOp) else -1, dtype)
     call = _updater(np.add, dtype, dtype, bool(op.result.uses))
@@ -233,7 +233,7 @@ def one_by_one(
 
 @action(ops.AtomicExchangeOp)
 def exchange(op: ops.AtomicExchangeOp, context: Context) -> Function:
-    """Write the value; the result is what memory held."""
+    """Write the value; returns the old value of memory."""
     dtype = _view_dtype(op, context)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
@@ -264,7 +264,7 @@ def clear(op: kernel.AtomicFlagClearOp, context: Context) -> Function:
 
 @action(ops.AtomicCompareExchangeOp, ops.AtomicCompareExchangeWeakOp)
 def compare_exchange(op: ops.AtomicCompare, context: Context) -> Function:
-    """Write the value where memory equals the comparator; the result is what memory held."""
+    """Write the value where memory equals the comparator; returns the old value of memory."""
     dtype = _view_dtype(op, context)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:

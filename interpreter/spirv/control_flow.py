@@ -1,5 +1,6 @@
 """
-Structured control flow and branches: flow.py runs the regions, here is what ends their blocks.
+Structured control flow and branches: flow.py runs the regions; the terminators of their blocks are
+here.
 """
 
 from __future__ import annotations

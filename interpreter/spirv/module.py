@@ -85,7 +85,7 @@ WORDS = RuntimeArrayType(i32, 4)
 
 
 def find_entry(module: ModuleOp, entry: str) -> FuncOp:
-    """The function of an entry point; `InterpreterError` names those that there are."""
+    """The function of an entry point; an `InterpreterError` lists the existing ones."""
     entries = [op for op in module.body.block.ops if isinstance(op, EntryPointOp)]
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     marked = [f for f in functions if "spirv.entry_point_abi" in f.attributes]

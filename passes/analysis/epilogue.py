@@ -120,7 +120,7 @@ def definition(value: SSAValue) -> Operation | None:
 
 
 def is_fused(op: Operation) -> bool:
-    """Whether an operation is one of those that one kernel does together."""
+    """Whether an operation is in a dispatch or collective, which one kernel computes."""
     return isinstance(op.parent_op(), DispatchOp | CollectiveOp)
 
 
@@ -143,7 +143,7 @@ def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
     """
     Returns the operations that compute a contraction's operand from memory, the last one first.
 
-    Nothing outside of a dispatch or collective.
+    Empty outside of a dispatch or collective.
     """
     prologue: list[linalg.ops.GenericOp] = []
     op = definition(value)

@@ -154,8 +154,8 @@ def layout_of(
     """
     The layout of a row-major tensor of `shape`, read through `map` minus `low`.
 
-    `sizes` are the loops', `groups` says which loops each walk is made of. `low` is what a padding
-    puts before the tensor in each dimension.
+    `sizes` are the loops', `groups` says which loops each walk is made of. `low` is the padding
+    before the tensor in each dimension.
     """
     indices = [linear(expression, len(sizes)) for expression in map.results]
     if low is not None:

@@ -99,7 +99,7 @@ class Reader:
         return tuple(self.size(size) for size in shape), element
 
     def size(self, size: Size) -> Size:
-        """A size in terms of those that stand for all that are equal."""
+        """A size in terms of one representative of each set of equal sizes."""
         return size.replaced(self.equal) if is_dynamic(size) else size
 
     def array(self, value: SSAValue, op: Operation) -> Array:

@@ -8,9 +8,9 @@ integers.
     arith.fptosi of floor(index * 0.5)           [0, 39]
 
 A tensor has the interval of all of its elements. An operation on integers whose result may leave
-its type gives all numbers of the type; one that is not known gives them, too. Integers count as
-signed whatever made them, booleans are 0 and 1. Floats that are not a number are left out: none of
-them becomes an integer.
+its type gives all numbers of the type; one that is not known gives them, too. Integers always count
+as signed, booleans are 0 and 1. Floats that are not a number are left out: none of them becomes an
+integer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 INDEX_BITS = 64
-"""An index is what the reference has for it; kernels address with 32 bits."""
+"""The range of an index in the reference; kernels address with 32 bits."""
 
 MOST_ELEMENTS = (1 << 31) - 1
 """No buffer of a program has more elements (docs/program.md)."""
@@ -117,7 +117,7 @@ def _ends(operands: Sequence[Range]) -> list[tuple[Any, Any]]:
 
 
 def _divide_ranges(quotient: Callable[[int, int], int]) -> Function:
-    """A division; whatever the type has where the divisor may be 0."""
+    """A division; the full range of the type if the divisor may be 0."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         x, y = operands

@@ -155,7 +155,7 @@ def unpacks(op: Operation) -> bool:
 
 
 def _is_body(op: linalg.ops.GenericOp, reads: Sequence[AffineMap], last: int) -> bool:
-    """Whether a body is what can be done on vectors along the last loop, and scalars besides."""
+    """Whether a body can be computed on vectors along the last loop, and on scalars."""
     block = op.body.block
     arguments = zip(block.args, reads, strict=False)
     along: set[SSAValue] = {x for x, read in arguments if AffineDimExpr(last) in read.results}

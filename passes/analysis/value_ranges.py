@@ -216,7 +216,7 @@ class ValueRanges:
         return [interval or whole for interval, whole in zip(sums, yielded, strict=True)]
 
     def _sum(self, op: linalg.ops.GenericOp, number: int, start: Range) -> Range | None:
-        """start + the sum of all iterations, if that is what a body computes and it fits."""
+        """start + the sum of all iterations, if the body computes a sum that fits."""
         block = op.body.block
         accumulator = block.args[len(op.inputs) + number]
         assert block.last_op is not None

@@ -100,7 +100,7 @@ class Emitter:
         return op.results[0]
 
     def at_top(self, op: Operation, name: str | None = None) -> SSAValue:
-        """Write an operation behind those that were already written at the function's top."""
+        """Write an operation at the function's top, behind the ones written there before."""
         if self._last_at_top is not None:
             self.entry.insert_op_after(op, self._last_at_top)
         elif self.entry.first_op is not None:

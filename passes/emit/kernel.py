@@ -212,7 +212,7 @@ class KernelEmitter(Emitter):
         then: Body,
         otherwise: Body | None = None,
     ) -> Sequence[SSAValue]:
-        """Values of these types, of which only those that are taken are computed."""
+        """Values of these types; only the chosen ones are computed."""
         then_region = self.region(then)
         else_region = None if otherwise is None else self.region(otherwise)
         branch = scf.IfOp(condition, types, then_region, else_region)

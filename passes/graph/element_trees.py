@@ -3,8 +3,8 @@ Traces an element of a tensor back as a tree of operations: recognition by meani
 
 Front ends write one formula in many ways: with or without reshapes between its parts, one operation
 to a `linalg.generic` or several, broadcasts spelled out or not. Here an element is an expression of
-elements of other tensors, found by walking back through whatever computes element by element, moves
-elements, or reduces along one loop. Where an element stands is a place: for each dimension the
+elements of other tensors, found by walking back through operations that compute element by element,
+move elements, or reduce along one loop. Where an element stands is a place: for each dimension the
 pieces of loops that make up its index. Reshapes cut pieces or join them, so that no division is
 ever needed.
 """
@@ -185,7 +185,7 @@ def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
 
 
 def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
-    """The indices of the loops where a map leads to a place; None for those that it leaves open."""
+    """The indices of the loops at which a map gives a place; None for loops that it leaves open."""
     loops: list[Index | None] = [None] * map.num_dims
     for expression, index in zip(map.results, place, strict=True):
         if isinstance(expression, AffineDimExpr):

@@ -162,7 +162,7 @@ def _is_concerned(op: linalg.ops.GenericOp) -> bool:
 
 
 class _Classes:
-    """Tensors that have one element type, whatever it is."""
+    """Tensors that must have the same element type."""
 
     def __init__(self) -> None:
         self._parents: dict[SSAValue, SSAValue] = {}

@@ -44,7 +44,7 @@ class OtherSigns:
     """
     Tensors of bytes shifted by 128; each is made once.
 
-    `always` says that one is wanted whatever it costs; else the `target` says whether it pays.
+    With `always` the sign is changed at any cost; else the `target` says whether it pays.
     """
 
     def __init__(self, always: bool, target: Target | None = None) -> None:

@@ -10,7 +10,7 @@ Loop-invariant operations are moved before the loop first, so that they are done
 on a constant becomes the side that it takes, another one both sides and a choice of their results:
 sides have no effects, and a list of dispatches without a branch never waits for a number to come
 back from the device. A loop whose bounds are not constants, or that would become more operations
-than the limit, stays; whoever cannot execute it says so.
+than the limit, stays; a pass that cannot lower it refuses it.
 """
 
 from __future__ import annotations

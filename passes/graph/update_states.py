@@ -6,8 +6,8 @@ States that are updated where they lie.
         tensor.insert_slice %n into %old ...          result 0 is operand 1, but for a slice
     return %k1
 
-A kernel then writes only what it inserts, into the state's own memory; whoever reads the new value
-reads that memory. That is right if the old value is not read later on, and the dispatch itself only
+A kernel then writes only what it inserts, into the state's own memory; readers of the new value
+read that memory. That is right if the old value is not read later on, and the dispatch itself only
 inserts into it. A state of which that is not known gets its new value at the end, copied from where
 it was computed.
 """

@@ -21,8 +21,8 @@ class Shifted:
     `ext(x) - zero`, or `ext(x) + zero` if `negated`, x being the argument number `input`.
 
     `zero` is a value of the body in the type of the difference, None where there is none; it is
-    computed from the arguments `zero_inputs`. `number` is what is subtracted, where that is known,
-    and `offset` is subtracted besides, if it is not.
+    computed from the arguments `zero_inputs`. `number` is the subtracted zero point if it is known;
+    else `offset` is subtracted in addition to `zero`.
     """
 
     input: int

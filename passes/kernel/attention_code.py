@@ -267,7 +267,7 @@ class AttentionCode(FragmentAttention):
     # The result
 
     def _finish(self, state: State) -> None:
-        """The results divided by the sums, to where they belong."""
+        """Stores the results divided by the sums."""
         guarded = self.plan.op.nan_to_zero is not None
         store = self._storer()
         for strip in range(self.strips):

@@ -253,7 +253,7 @@ class LanesCode(Numbers):
         masked: bool,
         end: Index,
     ) -> State:
-        """A few keys and values: scores, then what they make of the state."""
+        """A few keys and values: scores, then the new state."""
         b, scores = self.b, self.scores
         keys, values = loaded
         own = self._scores(first, keys, masked, end)
@@ -306,7 +306,7 @@ class LanesCode(Numbers):
         return b.add(GroupNonUniformShuffleOp(Scope.Subgroup, value, number))
 
     def _of_row(self, own: Values, row: int) -> SSAValue:
-        """A row's number of those that lanes have of their own rows."""
+        """A row's number, from the lane that owns the row."""
         slot, lane = self.scores.place(row, 0)
         return self._from(own[slot], lane)
 

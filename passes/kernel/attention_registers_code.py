@@ -478,7 +478,7 @@ class RegisterAttentionCode(FragmentAttention):
     # The result
 
     def _finish(self, state: State) -> None:
-        """The results divided by the sums, to where they belong."""
+        """Stores the results divided by the sums."""
         b, guarded = self.b, self.plan.op.nan_to_zero is not None
         result = RegisterResult(b, self.plan, (self.batch, self.row), self.lane)
         for strip, sums in enumerate(state.sums):

@@ -287,7 +287,7 @@ class ScalarCode:
         return self._float(replace(bits, word=word), 1 << (bits.width - 1))
 
     def _float(self, bits: Bits, beyond: int) -> SSAValue:
-        """The number, minus what it is `beyond` the one that is meant."""
+        """The number minus `beyond`, its excess over the represented number."""
         b, word, low = self.b, bits.word, bits.low
         if low + bits.count > MANTISSA:
             shift = HALF_WORD if 0 <= low - HALF_WORD else low

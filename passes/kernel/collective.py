@@ -56,7 +56,7 @@ class Core(Multiplier, Protocol):
 
     def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         """
-        Store what the epilogue makes of the accumulators, nothing outside the results.
+        Store the epilogue's values of the accumulators, inside the results only.
 
         The operands have been multiplied: their tiles' room is free.
         """

@@ -2,9 +2,9 @@
 Emits the scalar code of a result's element from the accumulator of its place.
 
 Every operation of an epilogue computes its elements one by one, so the code of an element is its
-bodies one after the other, their operands read where the index maps say. Nothing but operands and
-results is memory. The bodies of elementwise operations become straight-line code on one element, or
-on a vector's elements.
+bodies one after the other, their operands read where the index maps say. Only operands and results
+are in memory. The bodies of elementwise operations become straight-line code on one element, or on
+a vector's elements.
 """
 
 from __future__ import annotations

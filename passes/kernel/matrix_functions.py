@@ -44,7 +44,7 @@ def each_element(
 
 
 def reduce_rows(b: KernelEmitter, combine: Combine, matrix: SSAValue) -> SSAValue:
-    """The matrix in which each element is what combines its row."""
+    """The matrix in which each element is the reduction of its row."""
     type = matrix.type
     assert isinstance(type, CooperativeMatrixType)
     block = Block(arg_types=[type.element_type] * 2)

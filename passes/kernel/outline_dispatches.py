@@ -199,12 +199,12 @@ def _write_sizes(sizes: Iterable[Size]) -> str:
 
 
 def _merge(dispatch: DispatchOp) -> AttentionMergeOp | None:
-    """The merge of an attention's parts, if that is what a dispatch computes."""
+    """The merge of an attention's parts that a dispatch computes, if it does."""
     return next((op for op in dispatch.body.block.ops if isinstance(op, AttentionMergeOp)), None)
 
 
 def _attention(dispatch: DispatchOp) -> AttentionOp | None:
-    """The attention that a dispatch computes, if that is what it does."""
+    """The attention that a dispatch computes, if it does."""
     return next((op for op in dispatch.body.block.ops if isinstance(op, AttentionOp)), None)
 
 

@@ -344,7 +344,7 @@ class RowsKernel:
         return results
 
     def _places(self, unit: Index) -> Point:
-        """Where a unit begins along the loops of K."""
+        """The start of a unit along the loops of K."""
         b, plan = self.b, self.plan
         indices = b.delinearized(unit, plan.steps_along)
         return {
@@ -479,7 +479,7 @@ class RowsKernel:
             b.when(exists, partial(take, row, column, own))
 
     def _store(self, row: Index, column: Index, *totals: SSAValue) -> None:
-        """Store what the kernel makes of a sum, or of neighbours', if they lie in the result."""
+        """Store the results for a sum, or for neighbouring sums, if they lie in the result."""
         b, plan, in_tile = self.b, self.plan, row
         row, column = b.plus(self.row, row), b.plus(self.column, column)
         inside = b.both(

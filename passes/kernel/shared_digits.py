@@ -76,7 +76,7 @@ class SharedDigits:
         ]
 
     def _place(self, unit: Index, quad: Index) -> Point:
-        """Where a quad of a unit begins along the loops of K."""
+        """The start of a unit's quad along the loops of K."""
         b, plan = self.b, self.plan
         counts = [plan.unit.get(loop, 1) for loop in plan.reduced]
         inside = b.delinearized(quad, [*counts[:-1], counts[-1] // QUAD])

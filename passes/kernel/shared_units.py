@@ -63,7 +63,7 @@ class SharedUnitsKernel(RowsKernel):
     """The code of one invocation, whose subgroup shares each unit of the streamed operand."""
 
     lane_points: list[Point]
-    """Where each lane's element is that is read of a row."""
+    """The place of each lane's element in a row."""
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
         plan = self.plan

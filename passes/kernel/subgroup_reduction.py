@@ -41,7 +41,7 @@ def exchanged(
     b: KernelEmitter, value: SSAValue, distance: int, size: int, combine: Combine
 ) -> SSAValue:
     """
-    `value` of those invocations combined whose numbers differ in multiples of `distance` below
+    Combines `value` over the invocations whose numbers differ in multiples of `distance` below
     `size`; both are powers of two.
     """
     while distance < size:

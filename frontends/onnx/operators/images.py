@@ -265,7 +265,7 @@ def _ratio(new: Size, old: Size) -> float | None:
 def _place(
     s: Scalars, axis: int, size: Number, new: Number, scale: float | Number | None, mode: str
 ) -> Number:
-    """Where in an image whose size or factor data gives a new element lies."""
+    """The place in the image of a new element, if data gives the size or the factor."""
     at, old, count = s.index(axis).to(F32), size.to(F32), new.to(F32)
     # Divided, as others do it: what lies on an element must do so here, too.
     factor = count / old if scale is None else s.number(scale, F32)
@@ -289,7 +289,7 @@ def _place(
 def _crop_place(
     s: Scalars, axis: int, size: Number, new: Number, roi: tuple[Reader, int, int]
 ) -> Number:
-    """Where in an image a new element of the crop between two corners lies."""
+    """The place in the image of a new element of the crop between two corners."""
     corners, number, count = roi
     start, end = (corners.item(s, k).to(F32) for k in (number, count + number))
     at, last, steps = s.index(axis).to(F32), size.to(F32) - 1, new.to(F32) - 1
@@ -400,7 +400,7 @@ def _cubic_of(s: Scalars, x: Number, a: float) -> Number:
 def _coordinates(
     b: Nodes, size: int, new: int, scale: float, mode: str, ends: tuple[float, float]
 ) -> Array:
-    """Where in the old image each new element lies."""
+    """The place in the old image of each new element."""
     # In f32, as others compute them: what lies halfway between elements must do so here, too.
     at = np.arange(new, dtype=np.float32)
     scale, size = np.float32(scale), np.float32(size)  # pyright: ignore[reportAssignmentType]

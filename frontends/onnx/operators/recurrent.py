@@ -25,7 +25,7 @@ MOST_STEPS = 4096
 
 
 def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> Function:
-    """The function of that name, whatever its case."""
+    """The function of that name, in upper or lower case."""
 
     def number(value: float | None, default: float) -> float:
         return default if value is None else value

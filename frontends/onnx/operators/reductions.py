@@ -125,7 +125,7 @@ def _root(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
         return roots
 
     def whole(s: Scalars, root: Number, square: Number) -> Number:
-        """The root without what is behind its point, whatever the float was rounded to."""
+        """The root rounded down to an integer, corrected for the rounding of the float."""
         number = root.to(square.element)
         if square.element.bits == 64:
             # A float has 24 bits of the root: its error follows from the rest of the square.
