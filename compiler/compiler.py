@@ -147,7 +147,21 @@ def compile_module(
         from xdsl_spirv.compiler.functions import share_buffers
 
         hosts = share_buffers(hosts, declared)
-    return _program(hosts, facts, kernels, layers, text, device, target if relies else None)
+    program = _program(hosts, facts, kernels, layers, text, device, target if relies else None)
+    _refuse_large_weights(program, device)
+    return program
+
+
+def _refuse_large_weights(program: Program, device: Target) -> None:
+    """Raises `ProgramError` for a weight that no buffer of the target holds."""
+    most = device.storage_buffer_max_bytes
+    for name, array in program.weights.items():
+        if array.nbytes > most:
+            raise ProgramError(
+                f"{array.nbytes:,} bytes, and a buffer of {device.name} holds at most {most:,}",
+                f"weight {name!r}",
+                "compile for a target of larger buffers, or keep the weight in fewer bits",
+            )
 
 
 def _program(

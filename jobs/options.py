@@ -84,7 +84,10 @@ def resource(engine: Engine, device: str | None) -> str:
     number = device.removeprefix(f"{VULKAN}:")
     if device != VULKAN and not number.isdecimal():
         return device
-    gpus = [name for name in engine.resources() if name.startswith(f"{VULKAN}:")]
+    offered_here = engine.resources()
+    gpus = [name for name in offered_here if name.startswith(f"{VULKAN}:")]
+    if not gpus and LAVAPIPE in offered_here:
+        return LAVAPIPE
     if len(gpus) != 1:
         offered = ", ".join(gpus) or "none"
         raise ProgramError(f"{device} is not one model", f"offered: {offered}", "name a model")

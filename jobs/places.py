@@ -90,11 +90,10 @@ def here() -> tuple[Place, ...]:
 def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
     """The places, of GPUs only those `chosen` by number; refuses a number that is not there."""
     places = list(places)
-    gpus = [place for place in places if place.is_gpu]
     names = {f"vulkan:{number}" for number in chosen}
-    missing = names - {place.opens for place in gpus}
+    missing = names - {place.opens for place in places}
     if missing:
-        offered = ", ".join(f"{place.opens} {place.device}" for place in gpus) or "none"
+        offered = ", ".join(f"{place.opens} {place.device}" for place in places) or "none"
         raise ProgramError(
             f"there is no device {', '.join(sorted(missing))}",
             f"devices: {offered}",

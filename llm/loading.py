@@ -171,7 +171,9 @@ class ModelFile:
         if program is not None:
             note(f"read the program from {path} in {time.perf_counter() - start:.1f} s")
             return program
-        note(f"compiling for {load_target(place.target).name} ...")
+        name = load_target(place.target).name
+        why = ", whose kernels it runs fastest" if place.device == INTERPRETER else ""
+        note(f"compiling for {name}{why}: minutes for a model of 100 M weights, once ...")
         program = compile_model(
             import_gguf(self.path, **options), place.target, jobs=jobs or usable_processors()
         )

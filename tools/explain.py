@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -68,6 +69,7 @@ def explain(arguments: argparse.Namespace) -> int:
         print(shown, end="")
     else:
         write(arguments.output, shown.encode())
+        print(f"wrote {arguments.output}", file=sys.stderr)
     if is_wanted():
         note(**cast(dict[str, object], to_json(data)))
     _export(explained, arguments)

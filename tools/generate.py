@@ -12,7 +12,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 
 import numpy as np
@@ -29,6 +29,7 @@ from xdsl_spirv.llm.model import (
     LanguageModel,
 )
 from xdsl_spirv.llm.sampling import Sampling
+from xdsl_spirv.progress import heard_by
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
@@ -69,7 +70,9 @@ def generate(arguments: argparse.Namespace) -> int:
             max_tokens=arguments.max_tokens,
             sampling=sampling,
         )
-        with _interrupting(answer):
+        # A progress line would take back the line of the answer.
+        own_line = heard_by(None) if sys.stdout.isatty() else nullcontext()
+        with _interrupting(answer), own_line:
             pieces: list[str] = []
             for piece in answer:
                 pieces.append(piece)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import weakref
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
+from xdsl_spirv import targets
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.host import host_function
@@ -112,3 +115,19 @@ def test_arguments_that_differ_in_a_number_are_told_apart() -> None:
     assert [buffer.name for buffer in program.manifest.inputs] == ["w", "x", "w_1"]
     first, x, second = (np.array([n, 2, 3, 4], np.float32) for n in (1, 5, 9))
     assert np.array_equal(program(first, x, second), (first - second) * x)
+
+
+def test_a_weight_beyond_the_targets_buffers_is_refused_with_the_number(tmp_path: Path):
+    data = json.loads((Path(targets.__file__).parent / "lavapipe.json").read_text())
+    small = data | {"name": "small", "storage_buffer_max_bytes": 4096}
+    (tmp_path / "small.json").write_text(json.dumps(small))
+    text = """
+    func.func @main(%x: tensor<2048xf32>, %w: tensor<2048xf32>) -> tensor<2048xf32> {
+      %e = tensor.empty() : tensor<2048xf32>
+      %y = linalg.add ins(%x, %w : tensor<2048xf32>, tensor<2048xf32>)
+        outs(%e : tensor<2048xf32>) -> tensor<2048xf32>
+      return %y : tensor<2048xf32>
+    }"""
+    weights = {"w": np.ones(2048, np.float32)}
+    with pytest.raises(ProgramError, match=r"8,192 bytes.* of small holds at most 4,096 .*'w'"):
+        compile_module(parse_text(text), str(tmp_path / "small.json"), weights=weights)

@@ -13,6 +13,7 @@ import pytest
 
 from xdsl_spirv.jobs.engine import Here
 from xdsl_spirv.jobs.job import Job, code_digest, from_bytes, to_bytes
+from xdsl_spirv.jobs.options import resource
 from xdsl_spirv.jobs.places import Place, only
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.faulty_jobs import FAULTY
@@ -137,10 +138,10 @@ def test_results_come_before_the_last_job_is_known():
     assert len(results) < 1000
 
 
-@pytest.mark.parametrize("resource", ["vulkan:none", "nonsense"])
-def test_a_resource_that_is_not_there_is_refused(resource: str):
+@pytest.mark.parametrize("name", ["vulkan:none", "nonsense"])
+def test_a_resource_that_is_not_there_is_refused(name: str):
     with Here(1, []) as engine, pytest.raises(ProgramError, match="no worker offers"):
-        list(engine.run([Job("nothing", {}, resource)]))
+        list(engine.run([Job("nothing", {}, name)]))
 
 
 def test_a_gpu_that_is_not_there_is_refused():
@@ -166,3 +167,15 @@ def test_a_key_is_that_of_the_data_and_the_code(monkeypatch: pytest.MonkeyPatch)
     assert Job("nothing", {"b": b"3", "a": 1}).key != first.key
     monkeypatch.setattr("xdsl_spirv.jobs.job.code_digest", lambda: code_digest() + "x")
     assert Job("nothing", {"a": 1, "b": b"2"}).key != first.key
+
+
+def test_a_processors_driver_is_a_device_by_its_number():
+    processor = Place("lavapipe", opens="vulkan:0")
+    assert only([processor], [0]) == [processor]
+
+    class Offering:
+        def resources(self) -> dict[str, int]:
+            return {"lavapipe": 1}
+
+    offering: Any = Offering()
+    assert resource(offering, "vulkan:0") == "lavapipe"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import pty
 import re
 import signal
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ pytest.importorskip("gguf", reason="gguf is not installed (pip install '.[llm]')
 pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install '.[llm]')")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (pip install '.[llm]')")
 
+from xdsl_spirv import progress
 from xdsl_spirv.compiler import kept as cache
 from xdsl_spirv.llm.chat import KEY
 from xdsl_spirv.llm.loading import ModelFile
@@ -24,6 +27,7 @@ from xdsl_spirv.testing.gguf_models import Shape, write_model
 from xdsl_spirv.testing.numpy_session import NumpySession
 from xdsl_spirv.testing.reports import json_and_text, missing_figures
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
+from xdsl_spirv.tools import progress as tools_progress
 from xdsl_spirv.tools.main import main
 
 CONTEXT = 48
@@ -112,6 +116,31 @@ def test_the_answer_is_all_that_standard_output_has(
     assert any(line.startswith("prefill: 9 tokens in ") for line in lines)
     assert any(line.startswith("decode: 11 tokens in ") for line in lines)
     assert "memory: 0 bytes of weights, 3,072 for 48 tokens of context, 4,096 between" in lines[-1]
+
+
+def test_the_answer_stays_on_a_terminal(
+    model: str, compiled: Compiled, monkeypatch: pytest.MonkeyPatch
+):
+    """Progress that is told while tokens are computed takes no line of the answer back."""
+    run = NumpySession.run
+
+    def slow(self: NumpySession, *arguments: Any, **inputs: Any) -> Any:
+        with progress.stage("running on the device", 1) as stage:
+            stage.step()
+            return run(self, *arguments, **inputs)
+
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(tools_progress.Line.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr(NumpySession, "run", slow)
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert main(["generate", model, *OPTIONS, "--max-tokens", "4"]) == 0
+        shown = os.read(master, 1 << 16).decode(errors="replace")
+        monkeypatch.undo()
+    os.close(master)
+    assert answer_to("Hi", model, max_tokens=4).replace("\n", "\r\n") in shown
 
 
 def test_an_answer_as_json(

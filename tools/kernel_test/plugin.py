@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr
 
 if TYPE_CHECKING:
+    from _pytest._io import TerminalWriter
+
     from xdsl_spirv.tools.kernel_test.description import KernelTest
+    from xdsl_spirv.tools.kernel_test.problems import Outcome
 
 OPTION = "--xdsl-spirv"
 SUFFIX = ".kernel.toml"
@@ -74,12 +78,12 @@ class KernelItem(pytest.Item):
 
         for outcome in run_test(replace(self.test, subgroup_sizes=(self.size,))):
             if not outcome.passed:
-                raise KernelFailure(told(outcome))
+                raise KernelFailure(told(outcome), _first_of(outcome))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The report without a traceback of ours."""
         if isinstance(excinfo.value, KernelFailure):
-            return str(excinfo.value)
+            return KernelReport(*excinfo.value.args)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -88,4 +92,27 @@ class KernelItem(pytest.Item):
 
 
 class KernelFailure(Exception):
-    """A launch failed; the text says why."""
+    """A launch failed: the report, and the line of it that the summary of pytest shows."""
+
+
+class KernelReport(TerminalRepr):
+    """The report of a launch; pytest shows the message of its crash in the summary."""
+
+    def __init__(self, report: str, first: str):
+        self.report = report
+        self.reprcrash = ReprFileLocation("", 0, first)
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        """Writes the report."""
+        tw.write(f"{self.report}\n")
+
+    def __str__(self) -> str:
+        return self.report
+
+
+def _first_of(outcome: Outcome) -> str:
+    """The first problem as `RULE: cause`, or why nothing ran."""
+    if not outcome.problems:
+        return outcome.misuse or ""
+    problem = outcome.problems[0]
+    return f"{problem.rule}: {problem.message}"

@@ -30,6 +30,10 @@ def test_launches_are_items(saxpy: Path, racy: Path):
     assert "tile[l] += tile[l + s];" in done.stdout
     assert "Traceback" not in done.stdout
     assert "2 failed, 1 passed" in done.stdout
+    (line,) = (
+        x for x in done.stdout.splitlines() if x.startswith("FAILED") and "[subgroup 8]" in x
+    )
+    assert "sum[subgroup 8] - RACE-0" in line
     suite = ElementTree.parse(saxpy.parent / "o.xml").getroot()[0]
     assert suite.get("failures") == "2"
 
