@@ -1,5 +1,5 @@
 """
-Where temporaries lie in the one piece of memory that they share.
+Places temporaries in the one piece of memory that they share.
 
 A temporary lives from the first dispatch that is given it to the last. Two that never live at once
 may lie at one place. The largest are placed first, each at the lowest offset where nothing lives
@@ -49,7 +49,7 @@ def assign(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> Assignm
 Life: TypeAlias = tuple[int, int]
 """The first and the last dispatch."""
 Piece: TypeAlias = tuple[int, int]
-"""Where it begins and ends in memory."""
+"""Its begin and end in memory."""
 LONG = 64
 """Dispatches of a life that is not written down at each of them."""
 

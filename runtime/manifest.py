@@ -177,7 +177,7 @@ class Buffer:
     type: str
     shape: tuple[Number, ...]
     offset: int | None = None
-    """Where a temporary lies in the memory that all of them share (`Manifest.memory`)."""
+    """Offset of a temporary in the memory that all of them share (`Manifest.memory`)."""
     first: int | float | None = None
     """Value of all elements of a state before the first run; None: the weights' file says it."""
 

@@ -96,7 +96,7 @@ def parse_text(
     ctx: Context | None = None,
     parser: type[Parser] = Parser,
 ) -> ModuleOp:
-    """Parse and verify MLIR text; `name` is what errors call it."""
+    """Parse and verify MLIR text; `name` is for errors."""
     chosen = parser(ctx or context(), text, name)
     with reading(chosen):
         module = chosen.parse_module()
@@ -106,7 +106,7 @@ def parse_text(
 
 @contextmanager
 def reading(parser: Parser) -> Generator[None]:
-    """Within, whatever the text makes a parser raise is said of the line that it has come to."""
+    """Inside, an exception of a parser becomes an error at its present line."""
     try:
         yield
     except (ParseError, UnregisteredConstructException):
@@ -167,7 +167,7 @@ def verify(module: ModuleOp) -> None:
 
 @contextmanager
 def verifying() -> Generator[None]:
-    """Within, whatever a verifier raises is that the module is not valid."""
+    """Inside, an exception of a verifier becomes the error that the module is not valid."""
     try:
         yield
     except UNFORESEEN as error:

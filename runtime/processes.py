@@ -106,7 +106,7 @@ class Process:
         return ProcessDied(f"exit status {code}")
 
     def kill(self) -> None:
-        """End the process and those that it started, now."""
+        """End the process and its children, now."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.alive:
                 os.killpg(self.process.pid, signal.SIGKILL)

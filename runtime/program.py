@@ -196,7 +196,7 @@ class Program:
         return open_session(self, device, isolated)
 
     def check_sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
-        """The sizes that inputs have by name; raises `ProgramError` for those that do not fit."""
+        """The sizes of inputs by name; raises `ProgramError` for inputs that do not fit."""
         from xdsl_spirv.runtime.concrete_sizes import sizes_of
 
         return sizes_of(self.manifest, inputs)

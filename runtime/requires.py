@@ -85,7 +85,7 @@ class Requires:
 
 @dataclass(frozen=True)
 class Launch:
-    """The limits that a dispatch needs beside its kernel: `name` is what errors call it."""
+    """The limits that a dispatch needs beside its kernel: `name` is for errors."""
 
     name: str
     grid: Sequence[int] = ()

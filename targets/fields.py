@@ -112,7 +112,7 @@ class Fields:
 
 
 def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -> KindT:
-    """Reads the fields of a dataclass by their types; `base` has those that are missing."""
+    """Reads the fields of a dataclass by their types; `base` has the missing ones."""
     hints, values = _hints(kind), dict[str, Any]()
     if unknown := section.data.keys() - hints.keys():
         raise TargetError(f"{section.where} has {min(unknown)!r}, not one of {', '.join(hints)}")

@@ -155,7 +155,7 @@ def read_array(path: str) -> Array:
 
 
 def write_results(path: str | None, results: Mapping[str, Array]) -> None:
-    """Write the results, or say what they are."""
+    """Write the results, or print a summary of them."""
     for name, result in results.items():
         shape = "x".join([*map(str, result.shape), result.dtype.name])
         kind = {"name": name, "shape": result.shape, "type": result.dtype.name}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def compile(arguments: argparse.Namespace) -> int:
-    """Compile a model or a module, and say what kernels became of it."""
+    """Compile a model or a module, and print its kernels."""
     check_place(arguments.output)
     if arguments.drivers or arguments.disassembly:
         from xdsl_spirv.tools.machine_code import drivers_of, report

@@ -2,7 +2,7 @@
 `xdsl-spirv completion SHELL`: what makes a shell complete the command, and its answers.
 
 argcomplete asks the command itself, so commands, options, choices, targets and passes are the ones
-of this version. Nothing of it is loaded unless a shell asks.
+of this version. It is loaded only when a shell asks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def name_values(parser: argparse.ArgumentParser) -> None:
-    """Say what the values of options are, for those that no list of choices says."""
+    """Declare completions for options without a list of choices."""
     for action in parser._actions:
         for option in action.option_strings:
             if option in VALUES:

@@ -151,7 +151,7 @@ def _bars(explanation: ExplanationData) -> _Bars:
 
 
 def code_html(explanation: ExplanationData) -> str:
-    """What drivers make of the kernels, side by side; nothing where none was asked."""
+    """The drivers' code of the kernels, side by side; empty if no driver was asked."""
     if not explanation.code:
         return ""
     head, *rows = code_rows(explanation.code)

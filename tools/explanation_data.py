@@ -95,7 +95,7 @@ class ExplanationData:
     phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
     """A run with its copies, where one was measured."""
     code: tuple[KernelCode, ...] = field(default=(), metadata={"sparse": True})
-    """What drivers make of the kernels, where some were asked."""
+    """The drivers' code of the kernels, if some were asked."""
 
     @property
     def supported(self) -> bool:

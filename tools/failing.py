@@ -65,7 +65,7 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
     """
     The status of a command: that which `run` returns, or the one of its exception, with a message.
 
-    With `debug` exceptions pass; so do those that end a process as it should (`SystemExit`).
+    With `debug` exceptions pass; `SystemExit` always passes.
     """
     try:
         return _run_and_flush(run)
@@ -113,5 +113,5 @@ def _print_failure(text: str, status: int) -> int:
 
 
 def _drop_output() -> None:
-    """Nothing that is written to standard output from here on goes anywhere."""
+    """Drop everything that is written to standard output from here on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

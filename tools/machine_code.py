@@ -32,7 +32,7 @@ def drivers_of(arguments: argparse.Namespace) -> list[Driver]:
 def codes_of(
     program: Program, drivers: Sequence[Driver], disassembly: str | None = None
 ) -> tuple[KernelCode, ...]:
-    """What each driver makes of each kernel, those of one kernel side by side."""
+    """Each driver's code of each kernel, the codes of one kernel side by side."""
     from xdsl_spirv.runtime.vulkan.compilers import Compiler, work_of
     from xdsl_spirv.tools.explanation_data import KernelCode
     from xdsl_spirv.tools.output import write
@@ -58,7 +58,7 @@ def codes_of(
 
 
 def report(program: Program, drivers: Sequence[Driver], disassembly: str | None) -> int:
-    """Print and note what drivers make of a program; 1 if one of them makes no code of a kernel."""
+    """Print and note the drivers' code of a program; 1 if one of them makes no code of a kernel."""
     from xdsl_spirv.tools.explain_text import code_text
     from xdsl_spirv.tools.report import note
 

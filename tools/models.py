@@ -125,7 +125,7 @@ def compile_to(
 
 
 def _kept_path(model: ImportedModel, arguments: argparse.Namespace) -> Path | None:
-    """Where the program of a model and the options is kept; None for nowhere."""
+    """Cache path of the program for a model and the options; None without a cache."""
     file = getattr(arguments, "program", None) or arguments.input
     named = vars(arguments)
     options = {

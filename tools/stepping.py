@@ -116,7 +116,7 @@ class Session:
 
     def apply(self, pipeline: str) -> int:
         """
-        Apply passes here, before those that are planned next; returns how many.
+        Apply passes here, before the planned ones; returns their number.
 
         Either all of them are applied, or the session is as it was.
         """
@@ -233,7 +233,7 @@ def spec(member: ModulePass) -> str:
 
 
 def unit_diffs(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[UnitDiff]:
-    """The units that differ, in the order of the new module, those that are gone first."""
+    """The units that differ, in the order of the new module; removed ones come first."""
     names = [name for name in before if name not in after]
     names += [name for name, text in after.items() if before.get(name) != text]
     for name in names:

@@ -55,7 +55,7 @@ class Terminal(cmd.Cmd):
     # ---- the loop
 
     def onecmd(self, line: str) -> bool:
-        """One command; whatever goes wrong is said, and ends nothing."""
+        """One command; an error is printed, and the session goes on."""
         if not self.is_typed and line not in ("", "EOF"):
             self._say(f"> {line}")
         try:

@@ -46,7 +46,7 @@ class Stage:
 
 @dataclass
 class Trace:
-    """Collects stages; `title` is what the page calls the input."""
+    """Collects stages; `title` is the page's name of the input."""
 
     title: str
     stages: list[Stage] = field(default_factory=list)

@@ -130,7 +130,7 @@ def _resource(engine: Engine, device: str | None) -> str:
 def _replay_outcomes(
     arguments: argparse.Namespace, options: Options
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
-    """The outcomes of a search among what a store holds, and those that it did not ask for."""
+    """The outcomes of a search among a store's results, and the unused results."""
     path = Path(arguments.replay)
     if not path.is_file():
         raise ProgramError("there is no store of results", str(path), "name what --store wrote")
@@ -245,7 +245,7 @@ def _share(text: str) -> float:
 
 
 def _sources(arguments: argparse.Namespace) -> list[Source]:
-    """The contractions of a file, and those that are named."""
+    """The contractions of a file, and the named ones."""
     if (arguments.input is None) == (not arguments.contraction):
         raise ProgramError("what to tune is not said", "", "give an .mlir file or --contraction")
     texts = [_matmul(shape) for shape in arguments.contraction]

@@ -35,7 +35,7 @@ HEADER = "04000000"
 
 @dataclass(frozen=True, eq=False)
 class HeldTensor:
-    """A tensor's elements; `key` is what a module's text calls them."""
+    """A tensor's elements; `key` is their name in a module's text."""
 
     key: str
     type: Attribute

@@ -23,7 +23,7 @@ class AllBlocksLive(OpTrait):
 
 
 class KeptBody(OpTrait):
-    """Nothing inside the operation's regions is replaced."""
+    """Operations inside the operation's regions are not replaced."""
 
 
 _propagate_region_liveness = LiveSet.propagate_region_liveness

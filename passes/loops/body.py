@@ -209,7 +209,7 @@ class LoopsBody(KernelBody):
             start += sizes[axis]
 
     def _surrounded(self, op: tensor.PadOp) -> None:
-        """A padding is what is left of a fill."""
+        """A pad is a fill, and a copy of the operand into its middle."""
         last = op.region.block.last_op
         if last is None or any(arg.first_use for arg in op.region.block.args):
             raise Unplaced(op, "its value depends on the place")
@@ -263,7 +263,7 @@ def _listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValu
 
 
 def _strides(type: MemRefType) -> list[int | None]:
-    """The strides of a memref, None for those that dynamic sizes decide."""
+    """The strides of a memref, None for dynamic ones."""
     known = type.get_strides()
     if known is not None:
         return list(known)

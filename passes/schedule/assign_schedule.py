@@ -63,7 +63,7 @@ from xdsl_spirv.targets import Target
 
 @dataclass(frozen=True)
 class AssignSchedulePass(ModulePass):
-    """Chooses a schedule for each contraction that has none; checks those that have one."""
+    """Chooses a schedule for each contraction without one, and checks given ones."""
 
     name = "assign-schedule"
 

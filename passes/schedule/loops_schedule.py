@@ -103,7 +103,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
     """
     The schedule of a dispatch that is not a contraction.
 
-    Its `grid` and `block` are what is launched. Refuses operations without a lowering to loops, by
+    Its `grid` and `block` are the launch's. Refuses operations without a lowering to loops, by
     name.
     """
     try:
@@ -137,7 +137,7 @@ def _may_idle(nest: Nest) -> bool:
 
 
 def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
-    """As many invocations, each subgroup a workgroup: those that would idle are not launched."""
+    """As many invocations, each subgroup a workgroup: idle ones are not launched."""
     if schedule.reduce.data == "workgroup":
         return schedule
     size = target.subgroup_size

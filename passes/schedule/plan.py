@@ -441,7 +441,7 @@ class Plan:
 
 
 def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) -> Plan:
-    """Pure arithmetic; whether the plan fits is asked of `fit.check`."""
+    """Builds the plan; call `fit.check` to test that it fits."""
 
     unpacked = _unpacked_tiles(contraction, schedule, target)
 

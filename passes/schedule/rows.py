@@ -1,9 +1,9 @@
 """
 Derives units of K, places of columns and the cost of a schedule of few rows for one contraction.
 
-One operand streams: it is read once, in loads of up to 16 bytes. A *unit* is what an invocation
-makes of one such load: neighbours along K, or along the columns where the operand's elements lie
-side by side there. The other operand has few rows, which every invocation reads beside it.
+One operand streams: it is read once, in loads of up to 16 bytes. A *unit* is the elements of one
+such load: neighbours along K, or along the columns where the operand's elements lie side by side
+there. The other operand has few rows, which every invocation reads beside it.
 """
 
 from __future__ import annotations
@@ -406,7 +406,7 @@ class RowsPlan:
     # Whether it fits
 
     def problems(self) -> Iterator[str]:
-        """The problems of this schedule; each says what would fit."""
+        """The problems of this schedule; each names a fitting value."""
         yield from self._problems_of_length()
         yield from self._problems_of_operands()
         yield from self._problems_of_readers()

@@ -83,7 +83,7 @@ class SplitReductionsPass(ModulePass):
     """A device's name or target file; without it the module's, or none: nothing is cut."""
 
     parts: int = 0
-    """Cuts every contraction that can be cut into so many parts, whatever the estimate."""
+    """Cuts every contraction that can be cut into so many parts, without an estimate."""
 
     only: tuple[str, ...] = ()
     """The layers that alone may take a path, each as PATH=PATTERN."""
@@ -306,7 +306,7 @@ def _seconds(
     Likely duration of a contraction in a dispatch, where operands may be packed, and whether it
     streams by few rows.
 
-    `source` is what computes an operand from packed planes; it comes into the dispatch.
+    `source` computes an operand from packed planes; it comes into the dispatch.
     """
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)

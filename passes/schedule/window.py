@@ -193,7 +193,7 @@ class WindowPlan:
     # Whether it fits
 
     def problems(self) -> Iterator[str]:
-        """The problems of this schedule; each says what would fit."""
+        """The problems of this schedule; each names a fitting value."""
         if self.contraction.is_dynamic:
             yield "a window schedule needs sizes that are known before the program runs"
             return

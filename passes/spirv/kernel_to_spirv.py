@@ -128,7 +128,9 @@ def _order(variable: GlobalVariableOp) -> tuple[bool, str]:
 def _kernel(
     kernel: gpu.FuncOp, module: SPIRVModuleOp, device: DeviceHabits
 ) -> tuple[list[FuncOp], list[Operation]]:
-    """The kernel's function and those that its instructions call; its entry point and mode."""
+    """
+    The kernel's function and the functions that its instructions call; its entry point and mode.
+    """
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:

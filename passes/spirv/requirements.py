@@ -70,7 +70,7 @@ class Need:
 
     @staticmethod
     def any_of(*capabilities: Capability) -> Need:
-        """One of these capabilities, whatever extension provides it."""
+        """One of these capabilities, from any extension."""
         return Need(tuple(c.name for c in capabilities))
 
 

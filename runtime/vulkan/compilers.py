@@ -54,7 +54,7 @@ class Driver:
 
 
 def folder() -> Path | None:
-    """Where the drivers are; None where nobody fetched any."""
+    """Folder of the drivers; None if none was fetched."""
     if VARIABLE in os.environ:
         return Path(os.environ[VARIABLE])
     above = (Path.cwd(), *Path.cwd().parents)
@@ -83,7 +83,7 @@ def known() -> tuple[list[Driver], dict[str, str]]:
 
 
 def find(device: str) -> Driver:
-    """The driver of a device; raises `ProgramError` that lists those that are there."""
+    """The driver of a device; raises a `ProgramError` that lists the available ones."""
     drivers, unavailable = known()
     for driver in drivers:
         if driver.device == device:

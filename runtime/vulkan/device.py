@@ -123,7 +123,7 @@ class VulkanDevice(Executor[LoadedWork]):
 
     @property
     def live(self) -> dict[str, int]:
-        """The number of objects of each kind beside those that the device keeps for itself."""
+        """Number of objects of each kind, without the device's own."""
         objects: Counter[str] = Counter()
         for device in self.logical:
             objects.update(device.live)
@@ -326,7 +326,7 @@ def required_by(work: Work, needs: Mapping[str, Needs]) -> Requires:
 
 
 def check_constants(step: Step, needs: Needs) -> None:
-    """A driver reads as many bytes as a constant has, whatever it is given."""
+    """Checks the sizes of constants: a driver reads a constant's full size from any buffer."""
     for id, value in step.constants:
         size = needs.constants.get(id, len(value))
         if size != len(value):

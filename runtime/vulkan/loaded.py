@@ -170,7 +170,7 @@ class LoadedWork:
 
     def _record_steps(self, commands: int, after_step: Callable[[int], None] | None = None) -> None:
         """
-        All steps but those that have run for good.
+        Record all steps, except steps that run once and have run.
 
         `after_step` records something behind every step, also those done once; a barrier follows.
         """
@@ -223,7 +223,7 @@ class LoadedWork:
     # ---- moving bytes
 
     def _whole(self) -> tuple[list[Copy], list[Copy]]:
-        """Where each input and output lies in the staging buffer when all of them fit."""
+        """Place of each input and output in the staging buffer if all of them fit."""
         copies: dict[str, list[Copy]] = {"input": [], "output": []}
         at = 0
         for buffer in self.work.named("input", "state", "output"):

@@ -103,7 +103,7 @@ class FunctionPlan:
         )
         self.placed: dict[str, int] = {}
         self.fitting: set[tuple[int, ...]] = set()
-        """Sizes of inputs for which there is room, whatever the caller's numbers are."""
+        """Sizes of inputs for which there is room, for all numbers of the caller."""
         self.last: tuple[int, ...] | None = None
 
     def _number(self, text: str) -> int:

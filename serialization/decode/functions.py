@@ -187,7 +187,7 @@ class FunctionDecoder:
 
     def _fill(self, label: int, block: Block, entering: list[SSAValue] | None = None) -> None:
         """
-        The instructions of a block, and of those that go on in it.
+        The instructions of a block, and of its continuations.
 
         `entering` are the values of a loop header's phis, where the loop begins with this block.
         """

@@ -244,7 +244,10 @@ def _byte_order(data: bytes | bytearray | memoryview[Any]) -> ByteOrder:
 
 
 def _starts(words: Words) -> Words:
-    """Where instructions start. The lengths form a chain: each is needed to find the next."""
+    """
+    Word offsets at which instructions start. The lengths form a chain: each is needed to find the
+    next.
+    """
     counts = (words >> 16).astype(np.uint16).data
     starts = array("I")
     append = starts.append

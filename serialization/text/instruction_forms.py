@@ -1,7 +1,7 @@
 """
 Instructions of one form are printed together, column by column.
 
-A form is what makes instructions print alike: opcode, length, and the words that decide what the
+Instructions of one form print alike: opcode, length, and the words that decide what the
 others mean (`Shape.deciding`: an enumerant with parameters, a constant's type, the instruction of
 an extended set). Each word of a form is then a column with a table from word to text, and a line is
 one `%` of a template. A form with a word that takes more than a table to print (a string, a number

@@ -76,7 +76,7 @@ class Lifter:
         """Whether a specialization constant counts by its default."""
 
     def operation(self, i: Instruction) -> Operation | None:
-        """The operation of an instruction; None if no operation can say what it says."""
+        """The operation of an instruction; None if no operation can express it."""
         if i.op == "ExtInst":
             imported = self.m.imports.get(i.get("set"), "")
             decode = extended_decoder(imported, i.words[4]) if len(i.words) > 4 else None

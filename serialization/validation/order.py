@@ -54,7 +54,7 @@ NO_PLACE = frozenset({"ExtInstWithForwardRefsKHR"})
 
 
 def section(i: Instruction) -> int:
-    """The section an instruction belongs to; functions for whatever is not declared elsewhere."""
+    """The section an instruction belongs to; functions by default."""
     op = i.op
     number = SECTION.get(op)
     if number is not None:

@@ -161,7 +161,10 @@ class Type:
 
     @property
     def base(self) -> str:
-        """`Int`, `Float` or `Bool`, whatever it is a vector or matrix of; empty for the rest."""
+        """
+        The scalar kind, `Int`, `Float` or `Bool`, of a scalar, vector or matrix; empty for other
+        types.
+        """
         return self.scalar.kind if self.scalar is not None and self.kind != "Matrix" else ""
 
     @property

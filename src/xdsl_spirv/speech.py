@@ -46,7 +46,7 @@ def as_command() -> Generator[None]:
 
 
 def spoken(text: str) -> str:
-    """An error's text for whoever reads it."""
+    """An error's text in the reader's words: options of a command, or arguments of Python."""
     if _COMMAND.get() or "--" not in text:
         return text
     parts = _COMMANDS.split(text)

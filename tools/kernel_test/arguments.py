@@ -102,7 +102,7 @@ class Buffer:
 
 @dataclass
 class Arguments:
-    """All that one launch is given."""
+    """All arguments of one launch."""
 
     buffers: list[Buffer]
     push_constants: bytes

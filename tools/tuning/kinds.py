@@ -215,7 +215,7 @@ def _time_beside_reference(
 
 
 def _microseconds(loaded: LoadedWork, runs: int, timeout: float) -> dict[tuple[int, str], float]:
-    """The median of every dispatch, by number and entry point, but of those whose results stay."""
+    """The median of every dispatch, by number and entry point, except dispatches that run once."""
     timed = zip(loaded.time(runs, timeout), loaded.work.steps, strict=True)
     return {
         (number, step.entry_point): took.median / 1e3

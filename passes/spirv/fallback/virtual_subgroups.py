@@ -1,5 +1,5 @@
 """
-Subgroups that are so many invocations of a workgroup in a row, whatever the device's own are.
+Subgroups of so many consecutive invocations of a workgroup, independent of the device's own.
 
 The built-ins that speak of subgroups are computed from LocalInvocationIndex; a subgroup's barrier
 is the workgroup's. Instructions that let a subgroup's invocations read each other would speak of

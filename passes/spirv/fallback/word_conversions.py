@@ -117,7 +117,7 @@ def from_float(words: Words, value: SSAValue, *, sign: bool) -> Pair | None:
 
 
 def _from_bits(words: Words, value: SSAValue, bits: Pair, format: Format, *, sign: bool) -> Pair:
-    """`bits` has the mantissa in its lower 52 bits, whatever the format."""
+    """`bits` has the mantissa in its lower 52 bits for every format."""
     code = words.code
 
     def op(kind: Callable[..., Operation], a: SSAValue, b: int | SSAValue) -> SSAValue:

@@ -213,7 +213,7 @@ class Words:
     # Divisions
 
     def divide(self, a: Pair, b: Pair) -> tuple[Pair, Pair]:
-        """Quotient and remainder, unsigned. By zero they are what SPIR-V leaves open."""
+        """Quotient and remainder, unsigned. SPIR-V leaves a division by zero undefined."""
         operands = [self.value(a), self.value(b)]
         result = self.code.add(FunctionCallOp(self.division.name, operands, QUOTIENT_REMAINDER))
         parts = [self.code.component(result, i) for i in range(4)]
