@@ -4,7 +4,9 @@ Advises changes that would make a model faster on a target, where the target's o
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
+from importlib.util import find_spec
 
 from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, FMA
 from xdsl_spirv.targets import Target, TargetError, load
@@ -41,11 +43,26 @@ def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
     faster = "" if times is None else f", {times:.1f} times the roofline speed of these layers"
     command = "convert the model"
     if explanation.model.endswith(".onnx"):
-        command = f"xdsl-spirv convert {explanation.model} --to f16 -o half.onnx"
+        command = _conversion(explanation.model)
     return (
         f"{len(slow)} of {len(products)} products multiply f32, for which {target.name} has no "
         f"cooperative matrices; it has them for f16{faster}: {command}"
     )
+
+
+def _conversion(path: str) -> str:
+    """The command that converts a model, as it can be pasted: with sizes for open dimensions."""
+    from xdsl_spirv.frontends.errors import FrontendError
+    from xdsl_spirv.frontends.onnx_file import open_dimensions, read_model
+
+    try:
+        names = list(open_dimensions(read_model(path)[0]))
+    except FrontendError:
+        names = []
+    options = "".join(f" --dim {shlex.quote(f'{name}=1')}" for name in names)
+    missing = [n for n in ("onnxconverter_common", "onnxruntime") if find_spec(n) is None]
+    install = "pip install 'xdsl-spirv[convert]' && " if missing else ""
+    return f"{install}xdsl-spirv convert {shlex.quote(path)} --to f16{options} -o half.onnx"
 
 
 def _times(slow: list[ExplainedLayer], target: Target) -> float | None:

@@ -67,6 +67,11 @@ def _figures(comparison: ComparisonData) -> str:
     names = [_label(comparison, letter, side) for letter, side in _sides(comparison)]
     what = {"measured": "times as measured", "roofline": "roofline times", "work": "operations"}
     note = f"{what[comparison.measure].capitalize()}: {verdict(comparison)}."
+    if comparison.measure == "work":
+        note = (
+            "There are no times: nothing was measured, and the target's file holds no measured "
+            f"rates. Bars are operations, not seconds. {note}"
+        )
     return f'{table(("", *names), rows)}<p class="note">{escape(note)}</p>'
 
 

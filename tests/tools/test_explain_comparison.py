@@ -123,3 +123,12 @@ def test_two_targets_and_two_programs(
     assert "was compiled for nvidia-h200, not for lavapipe" in capsys.readouterr().err
     assert main(["explain", str(source), *H200, "--against-profile", "x"]) == 1
     assert "give --against, too" in capsys.readouterr().err
+
+
+def test_a_page_without_times_says_that_there_are_none():
+    sides = [
+        explained(name, layer(0, ("a",), "fma", None)) for name in ("first.onnx", "second.onnx")
+    ]
+    comparison = comparison_of(*sides)
+    assert comparison.measure == "work"
+    assert "There are no times: " in page_of(comparison)

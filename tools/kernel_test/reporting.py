@@ -4,6 +4,9 @@ Prints outcomes for people: each failure in full, then one line for all.
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +27,19 @@ def told(outcome: Outcome) -> str:
     if outcome.settings:
         lines.append(f"  {settings.describe_settings(outcome.settings)}")
     return "\n".join(lines)
+
+
+VERDICT = re.compile(r"(?m)^(\S.*?: )(ok|FAILED|not run)")
+RULE = re.compile(r"(?m)^(  )([A-Z]+(?:-\d+)?)(?=: )")
+COLOURS = {"ok": "32", "FAILED": "1;31", "not run": "33"}
+
+
+def coloured(text: str) -> str:
+    """The text with its verdicts and rules in colours, where standard output is a terminal."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    text = VERDICT.sub(lambda m: f"{m[1]}\x1b[{COLOURS[m[2]]}m{m[2]}\x1b[0m", text)
+    return RULE.sub("\\1\x1b[1;31m\\2\x1b[0m", text)
 
 
 def _passing_remark(outcome: Outcome) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from xdsl_spirv.tools.kernel_test import sarif
 from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.kernel_test.junit import to_junit
 from xdsl_spirv.tools.kernel_test.problems import Location, Outcome, Problem
-from xdsl_spirv.tools.kernel_test.reporting import summary
+from xdsl_spirv.tools.kernel_test.reporting import coloured, summary
 from xdsl_spirv.tools.kernel_test.sarif import describe, page_of, to_sarif
 from xdsl_spirv.tools.main import main
 
@@ -180,3 +183,22 @@ def test_the_command_writes_all_reports(racy: Path, tmp_path: Path, monkeypatch:
     assert {p["physicalLocation"]["artifactLocation"]["uri"] for p in lines} == {"sum.comp"}
     assert ElementTree.parse("o.xml").getroot().get("failures") == "1"
     assert json.loads(Path("o.json").read_text())["summary"] == "1 kernel, 1 launch: 1 failed"
+
+
+def test_verdicts_have_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    report = "sum[subgroup 8]: FAILED\n  RACE-01: a data race\nx: ok (0 findings)"
+    assert coloured(report) == report
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        shown = coloured(report)
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert coloured(report) == report
+        monkeypatch.undo()
+    os.close(master)
+    assert shown == (
+        "sum[subgroup 8]: \x1b[1;31mFAILED\x1b[0m\n  \x1b[1;31mRACE-01\x1b[0m: a data race\n"
+        "x: \x1b[32mok\x1b[0m (0 findings)"
+    )
