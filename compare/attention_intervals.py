@@ -59,9 +59,7 @@ class Parts(Interval):
 
 
 def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """
-    The interval of every element of the result; `operands` gives an interval for each operand.
-    """
+    """Interval of every element of the result; `operands` gives an interval for each operand."""
     out, *numbers = operands[len(op.inputs) :]
     like = np.asarray(out.low, np.float64)
     if op.parts is not None:

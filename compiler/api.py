@@ -1,6 +1,4 @@
-"""
-The interface for Python programs: a model in, a program out, numpy arrays through it.
-"""
+"""The interface for Python programs: a model in, a program out, numpy arrays through it."""
 
 from __future__ import annotations
 

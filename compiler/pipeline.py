@@ -1,6 +1,4 @@
-"""
-Lists the passes from `linalg` on tensors to SPIR-V, in their order: what `compile` runs.
-"""
+"""Lists the passes from `linalg` on tensors to SPIR-V, in their order: what `compile` runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Where an operation stands, in words and by the names of a model's nodes.
-"""
+"""Where an operation stands, in words and by the names of a model's nodes."""
 
 from __future__ import annotations
 
@@ -48,8 +46,5 @@ def nodes_of(op: Operation) -> tuple[str, ...]:
 
 
 def labels_of(op: Operation) -> tuple[str, ...]:
-    """
-    Returns the names by which a user may call an operation: its nodes', or else its results' in
-    MLIR.
-    """
+    """The names by which a user may call an operation: its nodes', or else its results' in MLIR."""
     return nodes_of(op) or tuple(r.name_hint for r in op.results if r.name_hint)

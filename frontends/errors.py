@@ -1,6 +1,4 @@
-"""
-One error for a model that cannot be imported: cause, place, and what to do.
-"""
+"""One error for a model that cannot be imported: cause, place, and what to do."""
 
 from __future__ import annotations
 

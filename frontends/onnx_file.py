@@ -266,9 +266,7 @@ def size_inputs(model: Model, dims: Mapping[str, int | None]) -> list[str]:
 
 
 def dimension_name(value: Any, position: int) -> str:
-    """
-    Returns the name of a dimension for `--dim`: its own where it has one, else `input.position`.
-    """
+    """The name of a dimension for `--dim`: its own where it has one, else `input.position`."""
     name = value.type.tensor_type.shape.dim[position].dim_param
     return name if name.isidentifier() else f"{value.name}.{position}"
 

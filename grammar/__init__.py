@@ -56,9 +56,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """
-    The capabilities and extensions that a module must declare to use an instruction or enumerant.
-    """
+    """Capabilities and extensions that a module must declare to use an instruction or enumerant."""
 
     capabilities: tuple[str, ...]
     """Any one of these enables it. For a capability: all of these are implied by it."""

@@ -1,6 +1,4 @@
-"""
-The three ways in: a host function, a host function as reference, and one entry point.
-"""
+"""The three ways in: a host function, a host function as reference, and one entry point."""
 
 from __future__ import annotations
 

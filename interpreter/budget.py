@@ -1,6 +1,4 @@
-"""
-A bound on how long a program may run: a loop that never ends becomes an error.
-"""
+"""A bound on how long a program may run: a loop that never ends becomes an error."""
 
 from __future__ import annotations
 

@@ -183,9 +183,7 @@ class Compiler:
         return len(self.template) - 1
 
     def define(self, value: SSAValue, lasting: bool = False) -> int:
-        """
-        The slot of a value about to be defined; `lasting` if it outlives one run of its block.
-        """
+        """Slot of a value about to be defined; `lasting` if it outlives one run of its block."""
         if lasting or not self._free:
             slot = self.new_slot()
             size = lane_bytes(self.context.form(value.type), self.context.geometry.lanes)

@@ -142,9 +142,7 @@ def shift_right_arithmetic(a: Array, b: Array) -> Array:
 
 
 def _amount(a: Array, b: Array) -> Array:
-    """
-    A shift's amount, read without sign, in the width of the shifted value, at most that width.
-    """
+    """Amount of a shift, read without sign, in the shifted value's width, at most that width."""
     amount = unsigned(b)
     bits = a.dtype.itemsize * 8
     return np.minimum(amount, bits).astype(unsigned(a).dtype, copy=False)

@@ -1,6 +1,4 @@
-"""
-One error for everything a program or its caller can get wrong: cause, place, and what to do.
-"""
+"""One error for everything a program or its caller can get wrong: cause, place, and what to do."""
 
 from __future__ import annotations
 

@@ -140,9 +140,7 @@ def float_to_float(
 
 @cache
 def widener(source: DType) -> Callable[[Array], Array]:
-    """
-    Numbers of a float of 8 or 16 bits as binary32, looked up: half the time of a conversion.
-    """
+    """Numbers of a float of 8 or 16 bits as binary32, looked up: half the time of a conversion."""
     raw = raw_dtype(source)
     table = np.arange(1 << 8 * source.itemsize, dtype=raw).view(source).astype(F32)
     return lambda value: table.take(value.view(raw))

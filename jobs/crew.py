@@ -1,6 +1,4 @@
-"""
-Processes of this machine that run jobs: kept warm, ended by a limit, replaced when they die.
-"""
+"""Processes of this machine that run jobs: kept warm, ended by a limit, replaced when they die."""
 
 from __future__ import annotations
 

@@ -35,9 +35,7 @@ class Engine(Closing, ABC):
 
     @abstractmethod
     def place(self, resource: str) -> Place:
-        """
-        The device and driver that jobs of a resource use; raises an error if no worker offers it.
-        """
+        """Device and driver that jobs of a resource use; raises an error if no worker offers it."""
 
     @abstractmethod
     def resources(self) -> Counter[str]:

@@ -120,9 +120,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """
-    The result of a job: its `value` (data again) if it is ok, else the `cause`; and where it ran.
-    """
+    """Result of a job: its `value` (data again) if it is ok, else the `cause`; and where it ran."""
 
     status: Status
     value: Any = None

@@ -1,6 +1,4 @@
-"""
-The options with which commands and scripts say where their jobs run, and where results are kept.
-"""
+"""Options with which commands and scripts say where their jobs run, and where results are kept."""
 
 from __future__ import annotations
 

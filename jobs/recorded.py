@@ -1,6 +1,4 @@
-"""
-The engine that runs nothing: it answers from a store, as the device did whose results it holds.
-"""
+"""Engine that runs nothing: it answers from a store, as the device did whose results it holds."""
 
 from __future__ import annotations
 

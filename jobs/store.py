@@ -146,10 +146,7 @@ class Store(Closing):
             self.connection.execute(ADD, row)
 
     def records(self, kind: str | None = None) -> Iterator[Record]:
-        """
-        Returns the records of the store in the order in which they came; of one kind, if that is
-        given.
-        """
+        """Records of the store in the order in which they came; of one kind, if that is given."""
         where, values = ("WHERE kind=?", (kind,)) if kind else ("", ())
         with self._guarded():
             rows = self.connection.execute(

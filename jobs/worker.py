@@ -68,10 +68,7 @@ def turns(resource: str) -> str:
 
 
 def demand(job: Job) -> dict[str, float]:
-    """
-    Returns a job's demand of its worker: a turn at a GPU, or a core in addition to the resource it
-    needs.
-    """
+    """A job's demand of its worker: a turn at a GPU, or a core besides the resource it needs."""
     if job.alone:
         return {turns(job.needs): 1}
     return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}

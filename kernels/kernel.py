@@ -1,6 +1,4 @@
-"""
-A Python function becomes a kernel.
-"""
+"""A Python function becomes a kernel."""
 
 from __future__ import annotations
 
@@ -42,9 +40,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Kernel(HasBinary):
-    """
-    A kernel: `module` is its `spirv.module`, `binary` what a device takes, `launch` runs it.
-    """
+    """A kernel: `module` is its `spirv.module`, `binary` what a device takes, `launch` runs it."""
 
     name: str
     workgroup: tuple[int, int, int]

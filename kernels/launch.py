@@ -59,9 +59,7 @@ Launchable: TypeAlias = HasBinary | Operation | bytes | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Launched:
-    """
-    The result of a launch: the buffers by name, as they are afterwards, and the checks' report.
-    """
+    """Result of a launch: the buffers by name, as they are afterwards, and the checks' report."""
 
     buffers: Mapping[str, Array]
     device: str

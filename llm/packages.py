@@ -1,6 +1,4 @@
-"""
-The packages of the extra `[llm]`, imported where they are needed.
-"""
+"""The packages of the extra `[llm]`, imported where they are needed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Makes the tokens of a prompt, and refuses those that do not fit before anything long starts.
-"""
+"""Makes the tokens of a prompt, and refuses those that do not fit before anything long starts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-One error for a program that cannot be made, read or run: cause, place, and what to do.
-"""
+"""One error for a program that cannot be made, read or run: cause, place, and what to do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-A program's dispatches on a device, in order, over buffers that live as long as the run.
-"""
+"""A program's dispatches on a device, in order, over buffers that live as long as the run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The records of a program's layers, one for each dispatch: the file `layers.json`.
-"""
+"""The records of a program's layers, one for each dispatch: the file `layers.json`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-MLIR modules from files and text and back, parsed with every dialect of xDSL and verified.
-"""
+"""MLIR modules from files and text and back, parsed with every dialect of xDSL and verified."""
 
 from __future__ import annotations
 

@@ -80,9 +80,7 @@ ARITHMETIC = {
 
 @dataclass(frozen=True, order=True)
 class Use:
-    """
-    A use that needs features: what is done, in words, and the features of which one must be on.
-    """
+    """Use that needs features: what is done, in words, and the features of which one must be on."""
 
     what: str
     features: tuple[Feature, ...]

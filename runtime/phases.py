@@ -1,6 +1,4 @@
-"""
-Measures the time that host and device spend on one run, phase by phase.
-"""
+"""Measures the time that host and device spend on one run, phase by phase."""
 
 from __future__ import annotations
 

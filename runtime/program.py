@@ -161,9 +161,7 @@ class Program:
         return functions
 
     def function(self, name: str | None = None) -> Program:
-        """
-        The function of a name; the only one without. Raises `ProgramError` listing what there is.
-        """
+        """Function of a name; the only one without. Raises `ProgramError` listing what there is."""
         functions = self.functions
         if name is None and len(functions) == 1:
             return next(iter(functions.values()))

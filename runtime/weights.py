@@ -1,6 +1,4 @@
-"""
-Weights of a program as a safetensors file.
-"""
+"""Weights of a program as a safetensors file."""
 
 from __future__ import annotations
 

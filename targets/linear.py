@@ -1,6 +1,4 @@
-"""
-Linear maps from the bits of a number to places: where components of matrices lie.
-"""
+"""Linear maps from the bits of a number to places: where components of matrices lie."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Arrays from the command line and back: `.npy` files in, a summary and an `.npz` file out.
-"""
+"""Arrays from the command line and back: `.npy` files in, a summary and an `.npz` file out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-`xdsl-spirv check-passes`: translation validation on the command line.
-"""
+"""`xdsl-spirv check-passes`: translation validation on the command line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The subcommands' functions: read, call the library, write whole files or nothing.
-"""
+"""The subcommands' functions: read, call the library, write whole files or nothing."""
 
 from __future__ import annotations
 

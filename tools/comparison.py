@@ -1,6 +1,4 @@
-"""
-Compares two explanations, and shows them side by side.
-"""
+"""Compares two explanations, and shows them side by side."""
 
 from __future__ import annotations
 

@@ -94,10 +94,7 @@ def _names(entry: ExplainedLayer) -> list[tuple[str, str]]:
 def side_value(
     explanation: ExplanationData, measure: Measure, numbers: Sequence[int]
 ) -> float | None:
-    """
-    Returns the time of one side's dispatches together; None where it is not known, or there are
-    none.
-    """
+    """The time of one side's dispatches together; None where it is not known, or there are none."""
     return total([value_of(explanation.layers[n], measure) for n in numbers]) if numbers else None
 
 

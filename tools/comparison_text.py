@@ -1,6 +1,4 @@
-"""
-A comparison as text: both sides' figures, then a row for each pair of layers.
-"""
+"""A comparison as text: both sides' figures, then a row for each pair of layers."""
 
 from __future__ import annotations
 

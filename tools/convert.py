@@ -42,9 +42,7 @@ MOST_BYTES = (1 << 31) - 1
 """Most bytes of one file of a model."""
 
 OPSET_WITH_AXES, OPSET = 13, 17
-"""
-The first opset with a scale for each channel, and the opset that older models are converted to.
-"""
+"""First opset with a scale for each channel, and the opset that older models are converted to."""
 
 Sample = Mapping[str, Array]
 

@@ -1,6 +1,4 @@
-"""
-Debugging options of `interpret`: checks, breakpoints, printed values, a trace.
-"""
+"""Debugging options of `interpret`: checks, breakpoints, printed values, a trace."""
 
 from __future__ import annotations
 

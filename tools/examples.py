@@ -1,6 +1,4 @@
-"""
-Examples at the end of a command's help: commands as one types them, and where to read on.
-"""
+"""Examples at the end of a command's help: commands as one types them, and where to read on."""
 
 from __future__ import annotations
 

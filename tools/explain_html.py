@@ -120,9 +120,7 @@ def _peak(explanation: ExplanationData) -> str:
 
 @dataclass(frozen=True)
 class _Bars:
-    """
-    The figures of bars: the roofline where there is one, else times, else work; or two of them.
-    """
+    """Figures of bars: the roofline where there is one, else times, else work; or two of them."""
 
     what: str
     figures: tuple[Callable[[ExplainedLayer], float | None], ...]

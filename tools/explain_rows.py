@@ -1,6 +1,4 @@
-"""
-The rows of an explanation's table: one for each dispatch, or one for all that are alike.
-"""
+"""The rows of an explanation's table: one for each dispatch, or one for all that are alike."""
 
 from __future__ import annotations
 

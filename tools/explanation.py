@@ -1,6 +1,4 @@
-"""
-Explains a program before anybody runs it, as text, as a page, and beside another one.
-"""
+"""Explains a program before anybody runs it, as text, as a page, and beside another one."""
 
 from __future__ import annotations
 

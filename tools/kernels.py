@@ -1,6 +1,4 @@
-"""
-One entry point of a SPIR-V binary on the interpreter: buffers by their binding, in and out.
-"""
+"""One entry point of a SPIR-V binary on the interpreter: buffers by their binding, in and out."""
 
 from __future__ import annotations
 
@@ -102,9 +100,7 @@ def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
 
 
 class Bound(NamedTuple):
-    """
-    The set and binding of a variable, and how many `buffers` it is an array of, 0 for one alone.
-    """
+    """Set and binding of a variable, and how many `buffers` it is an array of, 0 for one alone."""
 
     set: int
     binding: int

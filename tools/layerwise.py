@@ -1,6 +1,4 @@
-"""
-`xdsl-spirv run --compare-layers`: the first layer that differs, with its node and kernel.
-"""
+"""`xdsl-spirv run --compare-layers`: the first layer that differs, with its node and kernel."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The memory of a run: how long each buffer is needed, and how much is in use at each dispatch.
-"""
+"""The memory of a run: how long each buffer is needed, and how much is in use at each dispatch."""
 
 from __future__ import annotations
 

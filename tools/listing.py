@@ -1,6 +1,4 @@
-"""
-`--list` of `run` and `explain`: what a program or a model takes and gives.
-"""
+"""`--list` of `run` and `explain`: what a program or a model takes and gives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The options of the commands that look at modules, and run, check and translate them.
-"""
+"""The options of the commands that look at modules, and run, check and translate them."""
 
 from __future__ import annotations
 

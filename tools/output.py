@@ -1,6 +1,4 @@
-"""
-A file appears whole or not at all; `-` is standard output.
-"""
+"""A file appears whole or not at all; `-` is standard output."""
 
 from __future__ import annotations
 

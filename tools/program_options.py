@@ -1,6 +1,4 @@
-"""
-The options of the commands that compile, run and tune programs.
-"""
+"""The options of the commands that compile, run and tune programs."""
 
 from __future__ import annotations
 

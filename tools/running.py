@@ -118,10 +118,7 @@ def execute_with_state(
     checks: Checks | None,
     arguments: argparse.Namespace,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """
-    Returns the program's states before a run, and its results; the states come from a file and go
-    to one.
-    """
+    """A program's states before a run, and its results; states come from a file and go to one."""
     _refuse(arguments)
     name: str = arguments.device or os.environ.get(VARIABLE) or INTERPRETER
     if arguments.time or arguments.statistics:
@@ -277,9 +274,7 @@ def _write_times(times: list[Time], phases: list[Phase], where: str, path: str) 
 
 @contextmanager
 def executor(arguments: argparse.Namespace) -> Generator[Execute]:
-    """
-    Returns an executor that runs one program after the other on the device that a command names.
-    """
+    """An executor that runs one program after the other on the device that a command names."""
     name: str | None = arguments.device or os.environ.get(VARIABLE)
     if name is None or name.partition(":")[0] != "vulkan":
         with limited(arguments):
@@ -298,10 +293,7 @@ RUNS = 20
 def times_of(
     program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> Measured:
-    """
-    Returns the time of each dispatch on the device that a command names, and of a run with its
-    copies.
-    """
+    """Time of each dispatch on the device that a command names, and of a run with its copies."""
     name: str = arguments.device
     if name.partition(":")[0] != "vulkan":
         seconds: list[float] = []

@@ -215,9 +215,7 @@ class Session:
         return units[name]
 
     def changes(self, number: int | None = None) -> list[UnitDiff]:
-        """
-        Returns the changes by a pass of the plan (the last one without a number), unit by unit.
-        """
+        """The changes by a pass of the plan (the last one without a number), unit by unit."""
         number = self.position if number is None else number
         if not 0 < number < len(self.states):
             raise ProgramError(

@@ -1,6 +1,4 @@
-"""
-Runs of a module at any stage of its lowering, for `opt --interactive`: legal results or not.
-"""
+"""Runs of a module at any stage of its lowering, for `opt --interactive`: legal results or not."""
 
 from __future__ import annotations
 

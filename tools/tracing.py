@@ -1,6 +1,4 @@
-"""
-Writes the folder of `--trace-passes`: whole, when the passes are done, also when one refuses.
-"""
+"""Writes the folder of `--trace-passes`: whole, when the passes are done, also when one refuses."""
 
 from __future__ import annotations
 

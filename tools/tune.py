@@ -1,6 +1,4 @@
-"""
-`xdsl-spirv tune`: search schedules on a device, and write the tuned table.
-"""
+"""`xdsl-spirv tune`: search schedules on a device, and write the tuned table."""
 
 from __future__ import annotations
 
@@ -115,9 +113,7 @@ def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]
 
 
 def _resource(engine: Engine, device: str | None) -> str:
-    """
-    The resource for `--device`: the GPUs that there are most of unless it is given, or lavapipe.
-    """
+    """Resource for `--device`: the GPUs that there are most of unless it is given, or lavapipe."""
     if device not in (None, "vulkan"):
         return resource(engine, device)
     offered = engine.resources()

@@ -1,6 +1,4 @@
-"""
-The garbage collector off while IR is built: operations refer to each other, so every look costs.
-"""
+"""Garbage collector off while IR is built: operations refer to each other, so every look costs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Reports translation validation: each pass's verdict, and all details of the first wrong one.
-"""
+"""Reports translation validation: each pass's verdict, and all details of the first wrong one."""
 
 from __future__ import annotations
 

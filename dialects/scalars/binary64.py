@@ -1,6 +1,4 @@
-"""
-`exp` and `log` of binary64, for which GLSL.std.450 has nothing: within 2 ulp of the function.
-"""
+"""`exp` and `log` of binary64, for which GLSL.std.450 has nothing: within 2 ulp of the function."""
 
 from __future__ import annotations
 

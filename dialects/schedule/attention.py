@@ -79,9 +79,7 @@ ORDERS = ("queries", "batch")
 READ_AHEAD = {"values": ("values", "keys", "scores", "all"), "keys": ("keys", "both", "all")}
 
 LOOPS = ("m", "n", "d", "e")
-"""
-The loops after the loops of the batch: queries, keys, the head of queries and keys, of values.
-"""
+"""Loops after the loops of the batch: queries, keys, the head of queries and keys, of values."""
 
 
 @irdl_attr_definition

@@ -1,6 +1,4 @@
-"""
-Barriers (SPIR-V 3.42.20): execution and memory, their scopes and semantics known.
-"""
+"""Barriers (SPIR-V 3.42.20): execution and memory, their scopes and semantics known."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Bits (SPIR-V 3.42.14): shifts, bitwise logic, bit fields and counts, on integers.
-"""
+"""Bits (SPIR-V 3.42.14): shifts, bitwise logic, bit fields and counts, on integers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Composites (SPIR-V 3.42.12): taking apart and putting together vectors, arrays and structs.
-"""
+"""Composites (SPIR-V 3.42.12): taking apart and putting together vectors, arrays and structs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Functions: values in and out, everything else by symbols.
-"""
+"""Functions: values in and out, everything else by symbols."""
 
 from __future__ import annotations
 

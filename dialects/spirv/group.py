@@ -51,9 +51,7 @@ class GroupInstruction(SPIRVOp, ABC):
     """
 
     UNIFORM: ClassVar[tuple[str, str] | None] = None
-    """
-    The rule by which the second operand is the same in all of the group, and the operand's name.
-    """
+    """Rule by which the second operand is the same in all of the group, and the operand's name."""
 
     CLUSTER: ClassVar[str] = "GROUP-02"
     """The rule that a cluster's size keeps."""

@@ -1,6 +1,4 @@
-"""
-Comparisons and logic (SPIR-V 3.42.15): a Boolean for each component, and selection by one.
-"""
+"""Comparisons and logic (SPIR-V 3.42.15): a Boolean for each component, and selection by one."""
 
 from __future__ import annotations
 

@@ -49,9 +49,7 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 
 MAX_ARM_RANK = 32
-"""
-Our own, for SPV_ARM_tensors has none: the type lists an extent for each.
-"""
+"""Our own, for SPV_ARM_tensors has none: the type lists an extent for each."""
 
 TENSOR_RANKS = range(1, 6)
 """SPV_NV_tensor_addressing: a tensor layout or view has one to five dimensions."""

@@ -92,9 +92,7 @@ class Weights:
 
 @dataclass
 class Step:
-    """
-    A function of the model that is being written: it computes some tokens behind the past ones.
-    """
+    """Function of the model that is being written: it computes some tokens behind the past ones."""
 
     b: TensorBuilder
     weights: Weights

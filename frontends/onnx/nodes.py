@@ -149,9 +149,7 @@ class Nodes(TensorBuilder):
                 self.refuse(f"the output {name!r} is not computed", "leave the output out")
 
     def _understood(self, node: Any) -> Sequence[Tensor | None]:
-        """
-        The results of a node; an exception for a node that is not valid ONNX becomes a refusal.
-        """
+        """Results of a node; an exception for a node that is not valid ONNX becomes a refusal."""
         try:
             return self._results(node)
         except UNFORESEEN as error:

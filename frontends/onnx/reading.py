@@ -1,6 +1,4 @@
-"""
-Elements read at places that a body computes, and results of which data chooses one.
-"""
+"""Elements read at places that a body computes, and results of which data chooses one."""
 
 from __future__ import annotations
 

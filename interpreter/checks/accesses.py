@@ -1,6 +1,4 @@
-"""
-Describes one instruction's accesses to memory, and where they meet earlier ones.
-"""
+"""Describes one instruction's accesses to memory, and where they meet earlier ones."""
 
 from __future__ import annotations
 

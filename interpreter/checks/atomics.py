@@ -1,6 +1,4 @@
-"""
-Checked atomics: bounds, alignment, defined addresses and operands; the race check's order.
-"""
+"""Checked atomics: bounds, alignment, defined addresses and operands; the race check's order."""
 
 from __future__ import annotations
 

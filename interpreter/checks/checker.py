@@ -1,6 +1,4 @@
-"""
-The state of a checked launch: its findings, the order of its accesses, and the memory's shadows.
-"""
+"""State of a checked launch: its findings, the order of its accesses, and the memory's shadows."""
 
 from __future__ import annotations
 

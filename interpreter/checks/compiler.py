@@ -159,9 +159,7 @@ class CheckedCompiler(Compiler):
 
     @staticmethod
     def _define(slots: Slots) -> Step:
-        """
-        The values in some slots are defined: the code that put them there does not know shadows.
-        """
+        """Values in some slots are defined: the code that put them there does not know shadows."""
 
         def define(env: Env) -> None:
             for slot in slots:

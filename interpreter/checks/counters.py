@@ -1,6 +1,4 @@
-"""
-Counters: how often each instruction's results saturated, wrapped, or left the normal numbers.
-"""
+"""Counters: how often each instruction's results saturated, wrapped, or left the normal numbers."""
 
 from __future__ import annotations
 

@@ -198,9 +198,7 @@ class Findings:
         return []
 
     def missing(self, mask: Mask, axes: tuple[int, ...]) -> Array | None:
-        """
-        The invocations of scope instances that are partly active which are not; None without any.
-        """
+        """Invocations of scope instances that are partly active which are not; None without any."""
         if mask is None or mask is self.existing:
             return None
         active = np.broadcast_to(mask, self.batch.shape)

@@ -1,6 +1,4 @@
-"""
-Checked group instructions: full scopes, uniform operands, clusters, inactive invocations.
-"""
+"""Checked group instructions: full scopes, uniform operands, clusters, inactive invocations."""
 
 from __future__ import annotations
 

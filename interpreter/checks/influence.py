@@ -95,9 +95,7 @@ def _decides(op: Operation) -> bool:
 
 
 def _incoming(block: Block) -> list[SSAValue]:
-    """
-    The values that may become a block's arguments: what the terminators of its region pass on.
-    """
+    """Values that may become a block's arguments: what the terminators of its region pass on."""
     region = block.parent
     if region is None:
         return []
@@ -110,9 +108,7 @@ def _incoming(block: Block) -> list[SSAValue]:
 
 
 def _conditions(op: Operation) -> list[SSAValue]:
-    """
-    The values that decide whether an instruction is executed: branches of the regions around it.
-    """
+    """Values that decide whether an instruction is executed: branches of the regions around it."""
     conditions: list[SSAValue] = []
     region = op.parent_region()
     while region is not None:

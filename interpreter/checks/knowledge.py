@@ -204,10 +204,7 @@ class Knowledge:
                 failure.between.add((release.lane // per_workgroup, lane // per_workgroup))
 
     def failure_between(self, earlier: int, later: int) -> Failure | None:
-        """
-        Returns the failed synchronization that should have ordered two workgroups, if there was
-        one.
-        """
+        """The failed synchronization that should have ordered two workgroups, if there was one."""
         return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:

@@ -1,6 +1,4 @@
-"""
-Checked cooperative loads, stores and multiplications.
-"""
+"""Checked cooperative loads, stores and multiplications."""
 
 from __future__ import annotations
 
@@ -112,9 +110,7 @@ class Matrices:
         )
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
-        """
-        The tiles, and where (w, s, lines, width) they lie outside the memory; None where nowhere.
-        """
+        """Tiles, and where (w, s, lines, width) they lie outside the memory; None where nowhere."""
         try:
             tiles = self.place.tiles(batch, pointer, stride)
         except InterpreterError:

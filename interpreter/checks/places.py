@@ -1,6 +1,4 @@
-"""
-Where a finding is: an instruction's text and line, an invocation's number, its values.
-"""
+"""Where a finding is: an instruction's text and line, an invocation's number, its values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Checks what all invocations of a scope must do together, and agree on.
-"""
+"""Checks what all invocations of a scope must do together, and agree on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Checked barriers: all invocations of the scope reach them together; they order accesses.
-"""
+"""Checked barriers: all invocations of the scope reach them together; they order accesses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The general rule for instructions without a check of their own, and those that move values about.
-"""
+"""General rule for instructions without a check of their own, and those that move values about."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Checked variables, access chains, loads, stores and copies.
-"""
+"""Checked variables, access chains, loads, stores and copies."""
 
 from __future__ import annotations
 
@@ -292,9 +290,7 @@ def lengths_of(
     untyped.UntypedInBoundsPtrAccessChainOp,
 )
 def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """
-    Indexes within their arrays: a pointer beyond one is reported where it is used.
-    """
+    """Indexes within their arrays: a pointer beyond one is reported where it is used."""
     checker, context = compiler.checker, compiler.context
     first = len(op.operands) - len(op.indexes)
     base = op.properties.get("base_type")

@@ -1,6 +1,4 @@
-"""
-Checked matrices, cooperative vectors and tensors of single vendors' extensions.
-"""
+"""Checked matrices, cooperative vectors and tensors of single vendors' extensions."""
 
 from __future__ import annotations
 

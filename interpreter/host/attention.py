@@ -1,6 +1,4 @@
-"""
-Attention seen as a whole: in binary64, rounded once, as contractions are.
-"""
+"""Attention seen as a whole: in binary64, rounded once, as contractions are."""
 
 from __future__ import annotations
 

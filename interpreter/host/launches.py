@@ -1,6 +1,4 @@
-"""
-Where the host meets kernels: `gpu.launch_func`, and `linalg` that a kernel does as a whole.
-"""
+"""Where the host meets kernels: `gpu.launch_func`, and `linalg` that a kernel does as a whole."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-`tensor`, `bufferization`, `memref`, `arith.constant`, `func` and `scf` on the host.
-"""
+"""`tensor`, `bufferization`, `memref`, `arith.constant`, `func` and `scf` on the host."""
 
 from __future__ import annotations
 

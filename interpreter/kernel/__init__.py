@@ -1,3 +1,1 @@
-"""
-The meaning of the operations in a `gpu.func` before it becomes SPIR-V: one file for each dialect.
-"""
+"""Meaning of the operations in a `gpu.func` before it becomes SPIR-V: one file for each dialect."""

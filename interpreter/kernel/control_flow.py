@@ -57,9 +57,7 @@ def agreed(value: Array, mask: Mask) -> int | None:
 
 
 def split(condition: Array, mask: Mask) -> bool | tuple[Array, Array]:
-    """
-    Returns the value that all active lanes agree on, else the masks of those that say yes and no.
-    """
+    """The value that all active lanes agree on, else the masks of those that say yes and no."""
     if condition.size == 1:
         return bool(condition.item())
     if mask is None:

@@ -1,6 +1,4 @@
-"""
-`math`: exact functions in their type, others in binary64 and rounded once.
-"""
+"""`math`: exact functions in their type, others in binary64 and rounded once."""
 
 from __future__ import annotations
 

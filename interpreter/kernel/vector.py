@@ -1,6 +1,4 @@
-"""
-`vector` in a kernel: loads, stores and rearrangements of vectors of one dimension or more.
-"""
+"""`vector` in a kernel: loads, stores and rearrangements of vectors of one dimension or more."""
 
 from __future__ import annotations
 

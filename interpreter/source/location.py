@@ -1,6 +1,4 @@
-"""
-A place in the source that a kernel's author wrote, and how messages write it.
-"""
+"""A place in the source that a kernel's author wrote, and how messages write it."""
 
 from __future__ import annotations
 

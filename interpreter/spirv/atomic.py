@@ -30,9 +30,7 @@ from xdsl_spirv.interpreter.spirv.memory import accessed
 
 
 class Places:
-    """
-    The active invocations of an atomic: the flat view, their element numbers and their places.
-    """
+    """Active invocations of an atomic: the flat view, their element numbers and their places."""
 
     def __init__(self, batch: Batch, pointer: Pointer, dtype: DType):
         self.shape = batch.shape

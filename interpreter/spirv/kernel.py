@@ -47,9 +47,7 @@ _SEMANTICS = {
 
 
 def storage_of(pointer: Pointer) -> StorageClass:
-    """
-    Returns the storage class of the memory that a pointer leads into, which has none of its own.
-    """
+    """The storage class of the memory that a pointer leads into, which has none of its own."""
     return _CLASSES[pointer.memory.rows]
 
 
@@ -138,9 +136,7 @@ value_table(
 
 
 class Block:
-    """
-    SPV_INTEL_subgroups: component c of lane l lies at element c * (lanes of a subgroup) + l.
-    """
+    """SPV_INTEL_subgroups: component c of lane l lies at element c * (lanes of a subgroup) + l."""
 
     def __init__(self, type: Any, context: Context):
         self.form = context.plain(type)

@@ -1,6 +1,4 @@
-"""
-Comparisons, classification and choice: component by component, to bools.
-"""
+"""Comparisons, classification and choice: component by component, to bools."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-A `spirv.module` at launch: specialization constants, variables, entry points, built-ins.
-"""
+"""A `spirv.module` at launch: specialization constants, variables, entry points, built-ins."""
 
 from __future__ import annotations
 
@@ -375,9 +373,7 @@ class Launch:
 
     @cached_property
     def key(self) -> Hashable | None:
-        """
-        Returns the key of compiled code: all that it depends on; None if nothing is to be kept.
-        """
+        """The key of compiled code: all that it depends on; None if nothing is to be kept."""
         options = self.options
         watched = (options.checks, options.debug, options.schedule, options.max_steps)
         if self.compiled is None or any(one is not None for one in watched):

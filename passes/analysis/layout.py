@@ -71,9 +71,7 @@ def linear(expression: AffineExpr, loops: int) -> Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """
-    `size` elements, `stride` apart; `steps` is what a step adds to each guarded coordinate.
-    """
+    """`size` elements, `stride` apart; `steps` is what a step adds to each guarded coordinate."""
 
     size: Size
     stride: Size

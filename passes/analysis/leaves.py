@@ -26,9 +26,7 @@ from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 
 @dataclass(frozen=True)
 class Leaf:
-    """
-    A row-major tensor in memory, by the contraction's loops: `start` + `strides[d]` * loop d.
-    """
+    """A row-major tensor in memory, by the contraction's loops: `start` + `strides[d]` * loop d."""
 
     placed: Placed
     start: Size

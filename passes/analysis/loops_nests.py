@@ -139,9 +139,7 @@ def _initials(array: Computed) -> list[Array]:
 
 
 def dimensions_along_rows(nest: Nest) -> frozenset[int]:
-    """
-    The dimensions of a nest that no reduction's outcome depends on; none without a reduction.
-    """
+    """The dimensions of a nest that no reduction's outcome depends on; none without a reduction."""
     reductions = reductions_of(nest)
     if not reductions:
         return frozenset()

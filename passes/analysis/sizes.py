@@ -446,9 +446,7 @@ def resolve_sizes(block: Block) -> None:
 
 
 def localize_sizes(dispatch: DispatchOp) -> DispatchOp:
-    """
-    The dispatch, or one in its place without operands that only a size was asked of.
-    """
+    """The dispatch, or one in its place without operands that only a size was asked of."""
     block = dispatch.body.block
     empties = [op for op in block.ops if isinstance(op, tensor.EmptyOp) and op.operands]
     if not empties:
@@ -477,9 +475,7 @@ def _is_given(dimension: Extent) -> bool:
 
 
 def _size_by_loops(value: SSAValue, dimension: int) -> Size | None:
-    """
-    The size of an output by the operands of the loops that write it; None if they do not tell.
-    """
+    """Size of an output by the operands of the loops that write it; None if they do not tell."""
     for use in value.uses:
         op = use.operation
         if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):

@@ -1,6 +1,4 @@
-"""
-Which types a host function may compute in: those that kernels have, and memory has room for.
-"""
+"""Which types a host function may compute in: those that kernels have, and memory has room for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Rewrites one sum of products of quantized numbers: see `quantized_contractions`.
-"""
+"""Rewrites one sum of products of quantized numbers: see `quantized_contractions`."""
 
 from __future__ import annotations
 

@@ -92,10 +92,7 @@ class AttentionCode(FragmentAttention):
         self._finish(self._all_keys(self.first_state(low, zero, zero, 1)))
 
     def _all_keys(self, state: State) -> State:
-        """
-        All tiles of keys: tiles that every row sees whole, then tiles at an
-        edge.
-        """
+        """All tiles of keys: tiles that every row sees whole, then tiles at an edge."""
         _, keys, _, _ = self.plan.op.extents
         whole = keys // self.keys * self.keys
         if self.plan.op.offset is None:

@@ -45,9 +45,7 @@ class Lines(Protocol):
     """Reads q, k or v."""
 
     def at(self, first: Index, guarded: bool) -> Reader:
-        """
-        Returns a reader of lines from one on; `guarded` if some may lie outside of the operand.
-        """
+        """A reader of lines from one on; `guarded` if some may lie outside of the operand."""
         ...
 
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:

@@ -1,6 +1,4 @@
-"""
-An attention's rows, places and probabilities through Workgroup memory: any device takes that.
-"""
+"""An attention's rows, places and probabilities through Workgroup memory: any device takes that."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Fragments of an attention's operands: from where an operand lies, or packed.
-"""
+"""Fragments of an attention's operands: from where an operand lies, or packed."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ NON_PRIVATE = MemoryAccess.NonPrivatePointer
 
 
 class Scratch:
-    """
-    A subgroup's exchange: one fragment of f32, two numbers for each of its rows, probabilities.
-    """
+    """A subgroup's exchange: a fragment of f32, two numbers for each row, probabilities."""
 
     def __init__(
         self,

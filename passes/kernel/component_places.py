@@ -1,6 +1,4 @@
-"""
-The code that computes where an invocation's components lie, on a target that says so (CM-18).
-"""
+"""The code that computes where an invocation's components lie, on a target that says so (CM-18)."""
 
 from __future__ import annotations
 

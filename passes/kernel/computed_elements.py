@@ -165,9 +165,7 @@ class ComputedOperand:
             self.b.load_once(memory, (number,))
 
     def sources(self, point: Point) -> list[tuple[SSAValue, Index]]:
-        """
-        Returns the loads for the element at a point: memory, and the number of a vector there.
-        """
+        """The loads for the element at a point: memory, and the number of a vector there."""
         return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]
 
     def element(self, point: Point, known: Known) -> SSAValue:
@@ -175,10 +173,7 @@ class ComputedOperand:
         return ScalarCode(self.b, known).whole(self.apart(point, known))
 
     def apart(self, point: Point, known: Known) -> Affine:
-        """
-        Returns the operand with a factor or addend that is equal for neighbours apart, if there is
-        one.
-        """
+        """The operand with a factor or addend that is equal for neighbours apart, if any."""
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             value = self._value(self.root, point, known)

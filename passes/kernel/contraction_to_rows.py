@@ -1,6 +1,4 @@
-"""
-Contractions with few rows, written out by the kind of kernel that their schedule asks for.
-"""
+"""Contractions with few rows, written out by the kind of kernel that their schedule asks for."""
 
 from __future__ import annotations
 

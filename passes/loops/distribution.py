@@ -1,6 +1,4 @@
-"""
-Distributes the loops of one kernel over invocations: see `to_invocations`.
-"""
+"""Distributes the loops of one kernel over invocations: see `to_invocations`."""
 
 from __future__ import annotations
 

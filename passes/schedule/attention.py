@@ -142,9 +142,7 @@ class AttentionPlan:
         return self.op.maps.data[("q", "k", "v", "result", "mask").index(name)].data
 
     def layout(self, name: str) -> Layout:
-        """
-        Returns the layout of an operand; its walks are the batch's and the loops in `LOOPS_OF`.
-        """
+        """The layout of an operand; its walks are the batch's and the loops in `LOOPS_OF`."""
         value = self.value(name)
         assert value is not None
         batch = len(self.op.sizes) - len(LOOPS)

@@ -54,9 +54,7 @@ class Deal:
 
     @property
     def rows(self) -> list[int]:
-        """
-        Returns the offset from the invocation's own row of each row of which it has components.
-        """
+        """The offset from the invocation's own row of each row of which it has components."""
         return self.fragment.component.values(1 - self.axis)
 
     @property

@@ -1,6 +1,4 @@
-"""
-Makes every attention of a block one operation: see `form_attention`.
-"""
+"""Makes every attention of a block one operation: see `form_attention`."""
 
 from __future__ import annotations
 

@@ -215,9 +215,7 @@ class LanesPlan:
         return run
 
     def vector(self, name: str) -> int:
-        """
-        Returns the elements of a buffer's vectors: operands that share it, and q and k, move alike.
-        """
+        """The elements of a buffer's vectors: operands that share it, and q and k, move alike."""
         if name == "result":
             return self.width(name)
         value = self.value(name)
@@ -317,9 +315,7 @@ class LanesPlan:
 
     @property
     def workgroup_bytes(self) -> int:
-        """
-        Returns the bytes that subgroups exchange at the end: results, sums and maxima of each row.
-        """
+        """The bytes that subgroups exchange at the end: results, sums and maxima of each row."""
         if self.across_rows:
             return 0
         width = typical(self.sizes.extents[E]) + 2

@@ -1,6 +1,4 @@
-"""
-Derives counts of packing one operand into fragments or panels on one target.
-"""
+"""Derives counts of packing one operand into fragments or panels on one target."""
 
 from __future__ import annotations
 

@@ -86,10 +86,7 @@ class RowsPlan:
 
     @cached_property
     def leaves(self) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
-        """
-        Returns the tensors from which A and B are read; raises `NotAContraction` for another
-        operand.
-        """
+        """The tensors from which A and B are read; raises `NotAContraction` for another operand."""
         from xdsl_spirv.passes.analysis.leaves import leaves_of
 
         contraction = self.contraction

@@ -37,9 +37,7 @@ TYPES = ("f16", "f32", "s8", "u8", "s16", "u16", "s32", "u32")
 
 @dataclass(frozen=True)
 class Elements:
-    """
-    A row-major operand in memory, by the loops: an index for each dimension.
-    """
+    """A row-major operand in memory, by the loops: an index for each dimension."""
 
     indices: tuple[Linear, ...]
     shape: tuple[int, ...]

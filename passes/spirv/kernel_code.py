@@ -71,9 +71,7 @@ class DeviceHabits:
 
 
 class KernelCode(SpirvEmitter):
-    """
-    A function's body as it is converted; `interface` names the global variables that it uses.
-    """
+    """A function's body as it is converted; `interface` names the global variables that it uses."""
 
     def __init__(
         self,
@@ -262,9 +260,7 @@ def storage_class(type: MemRefType) -> StorageClass | None:
 
 
 def check_size(type: MemRefType, op: Operation) -> int:
-    """
-    The number of elements of a memref, which 32-bit integers can count; -1 if it is dynamic.
-    """
+    """The number of elements of a memref, which 32-bit integers can count; -1 if it is dynamic."""
     shape = type.get_shape()
     element = type.element_type
     scalar = element.element_type if isinstance(element, VectorType) else element

@@ -128,9 +128,7 @@ def _order(variable: GlobalVariableOp) -> tuple[bool, str]:
 def _kernel(
     kernel: gpu.FuncOp, module: SPIRVModuleOp, device: DeviceHabits
 ) -> tuple[list[FuncOp], list[Operation]]:
-    """
-    The kernel's function and the functions that its instructions call; its entry point and mode.
-    """
+    """The kernel's function and functions called by it; its entry point and mode."""
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:

@@ -1,6 +1,4 @@
-"""
-Errors of a device: cause, place, and what to do, with the VkResult's name.
-"""
+"""Errors of a device: cause, place, and what to do, with the VkResult's name."""
 
 from __future__ import annotations
 

@@ -82,9 +82,7 @@ class Enabling:
 
 @dataclass(frozen=True)
 class Offer:
-    """
-    The offer of a device: the version of its interface, extensions, features, other properties.
-    """
+    """Offer of a device: the version of its interface, extensions, features, other properties."""
 
     version: tuple[int, int]
     extensions: frozenset[str]

@@ -534,10 +534,7 @@ class LoadedWork:
         return [((b - a) & mask) * period for a, b in pairwise(data)]
 
     def executables(self) -> list[list[dict[str, int | float | bool]]]:
-        """
-        Returns the driver's statistics of each step's code; the work must be loaded with
-        `statistics`.
-        """
+        """The driver's statistics of each step's code; needs work loaded with `statistics`."""
         return [self.pipelines.executables(pipeline) for pipeline in self.steps]
 
     def close(self) -> None:

@@ -1,6 +1,4 @@
-"""
-The smallest kernel that tells whether a device computes: y[i] = 3 x[i] + 1.
-"""
+"""The smallest kernel that tells whether a device computes: y[i] = 3 x[i] + 1."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Compiled programs on a device: program.json's records as work, arrays in and out.
-"""
+"""Compiled programs on a device: program.json's records as work, arrays in and out."""
 
 from __future__ import annotations
 
@@ -191,10 +189,7 @@ class Executor(Closing, ABC, Generic[L]):
         return {name: bytes_of(values[name]) for name in buffers}, loaded
 
     def phases(self, program: Program, inputs: Mapping[str, Array], count: int) -> list[Phase]:
-        """
-        Returns the time that host and device spend on a run, the one of median length among
-        `count`.
-        """
+        """The time that host and device spend on a run, the one of median length among `count`."""
         given, loaded = self._given(program.function().at(inputs), inputs)
         return loaded.phases(given, count, self.timeout)
 

@@ -120,9 +120,7 @@ class FunctionPlan:
         return any(name in self.scalars for size in buffer.shape for name in names_in(size))
 
     def name(self, buffer: Buffer) -> str:
-        """
-        Returns the device's name of a buffer: functions share some, and each has its own others.
-        """
+        """The device's name of a buffer: functions share some, and each has its own others."""
         return buffer.name if buffer.kind in SHARED else self.prefix + buffer.name
 
     def steps(self) -> list[Step]:

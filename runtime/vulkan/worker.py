@@ -45,9 +45,7 @@ STAGES = {
 """Descriptions of messages that may take long."""
 
 START_SECONDS = 60.0
-"""
-Seconds that opening the device and making pipelines may take, in addition to the device's own time.
-"""
+"""Seconds that opening the device and making pipelines may take, besides the device's own time."""
 
 
 class WorkerFault(Exception):

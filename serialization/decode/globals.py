@@ -323,9 +323,7 @@ class GlobalTable:
         return self.symbol_reference(id)
 
     def _value(self, id: int) -> Attribute | None:
-        """
-        A constant's value as an attribute; None for other instructions and values without one.
-        """
+        """A constant's value as an attribute; None for other instructions."""
         row = self.index.definitions.get(id)
         name = None if row is None else self.index.name(row)
         match name:

@@ -1,6 +1,4 @@
-"""
-Errors for modules without a binary form: the cause, the place, and what to do.
-"""
+"""Errors for modules without a binary form: the cause, the place, and what to do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Rules of reinterpretation (CST): OpBitcast, and pointers to integers and back.
-"""
+"""Rules of reinterpretation (CST): OpBitcast, and pointers to integers and back."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Rules of functions and calls (FUN).
-"""
+"""Rules of functions and calls (FUN)."""
 
 from __future__ import annotations
 

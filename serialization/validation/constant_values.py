@@ -1,6 +1,4 @@
-"""
-The numbers of a module's constants, where specialization constants have given values or defaults.
-"""
+"""Numbers of a module's constants, where specialization constants have given values or defaults."""
 
 from __future__ import annotations
 

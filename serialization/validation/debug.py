@@ -1,6 +1,4 @@
-"""
-Rules of debug information (DBG): what names and lines refer to.
-"""
+"""Rules of debug information (DBG): what names and lines refer to."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Rules of types (TYP) and constants (CON).
-"""
+"""Rules of types (TYP) and constants (CON)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Rules of decorations (DEC): what each may decorate, once.
-"""
+"""Rules of decorations (DEC): what each may decorate, once."""
 
 from __future__ import annotations
 

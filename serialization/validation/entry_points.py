@@ -1,6 +1,4 @@
-"""
-Rules of entry points (ENT) and execution modes (MOD).
-"""
+"""Rules of entry points (ENT) and execution modes (MOD)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Rules of memory (MEM): variables, loads and stores, copies, memory operands.
-"""
+"""Rules of memory (MEM): variables, loads and stores, copies, memory operands."""
 
 from __future__ import annotations
 

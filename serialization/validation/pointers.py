@@ -1,6 +1,4 @@
-"""
-Rules of pointers that are formed, measured and compared (MEM-05 to MEM-07, MEM-10, MEM-12).
-"""
+"""Rules of pointers that are formed, measured and compared (MEM-05 to MEM-07, MEM-10, MEM-12)."""
 
 from __future__ import annotations
 

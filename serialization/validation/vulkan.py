@@ -1,6 +1,4 @@
-"""
-Rules of Vulkan's environment that kernels meet (VUL).
-"""
+"""Rules of Vulkan's environment that kernels meet (VUL)."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ TICK_SECONDS = 1.0
 
 
 class Display(Protocol):
-    """
-    The protocol of progress displays: `show` has a line for the stage at work, `clear` ends it.
-    """
+    """Protocol of progress displays: `show` has a line for the stage at work, `clear` ends it."""
 
     def show(self, text: str) -> None: ...
 

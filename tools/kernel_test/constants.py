@@ -1,6 +1,4 @@
-"""
-The constants of a module, for the values that one launch gives to specialization constants.
-"""
+"""The constants of a module, for the values that one launch gives to specialization constants."""
 
 from __future__ import annotations
 

@@ -112,9 +112,7 @@ class Resource:
 
     place: Place
     names: tuple[str, ...]
-    """
-    The names that a test may use, best first; the last is SET.BINDING. In an array: `name[0]`.
-    """
+    """Names that a test may use, best first; the last is SET.BINDING. In an array: `name[0]`."""
     block: Node
     written: bool = True
     read: bool = True

@@ -1,6 +1,4 @@
-"""
-JUnit XML: a suite for each kernel, a case for each launch, as CI systems read it.
-"""
+"""JUnit XML: a suite for each kernel, a case for each launch, as CI systems read it."""
 
 from __future__ import annotations
 

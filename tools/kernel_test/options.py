@@ -1,6 +1,4 @@
-"""
-The options of `xdsl-spirv test`.
-"""
+"""The options of `xdsl-spirv test`."""
 
 from __future__ import annotations
 

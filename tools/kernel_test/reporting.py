@@ -1,6 +1,4 @@
-"""
-Prints outcomes for people: each failure in full, then one line for all.
-"""
+"""Prints outcomes for people: each failure in full, then one line for all."""
 
 from __future__ import annotations
 

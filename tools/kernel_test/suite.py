@@ -1,6 +1,4 @@
-"""
-Runs what a command line asks for, and tells what came of it.
-"""
+"""Runs what a command line asks for, and tells what came of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Where a search gets its answers: from devices, by jobs of an engine, or from a store alone.
-"""
+"""Where a search gets its answers: from devices, by jobs of an engine, or from a store alone."""
 
 from __future__ import annotations
 

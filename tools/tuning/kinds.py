@@ -64,9 +64,7 @@ def source_of(data: Mapping[str, Any]) -> Source:
 
 @lru_cache(32)
 def pricing_of(source: Source) -> Pricing:
-    """
-    Returns the prices of schedules for the contraction of a source whose schedule is searched.
-    """
+    """The prices of schedules for the contraction of a source whose schedule is searched."""
     listed = contractions_of(source.text, source.target, source.weights)
     for contraction in listed:
         if key_of(contraction) == source.key:

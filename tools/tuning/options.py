@@ -1,6 +1,4 @@
-"""
-The options of `tune`.
-"""
+"""The options of `tune`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The searches of several contractions, side by side: one thinks while another one's candidates run.
-"""
+"""Searches of several contractions, side by side: one thinks while another one's candidates run."""
 
 from __future__ import annotations
 

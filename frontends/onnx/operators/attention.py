@@ -1,6 +1,4 @@
-"""
-ONNX's operator of scaled dot-product attention.
-"""
+"""ONNX's operator of scaled dot-product attention."""
 
 from __future__ import annotations
 

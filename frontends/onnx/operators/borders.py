@@ -1,6 +1,4 @@
-"""
-Places outside a tensor: what is read there, and tensors made larger or smaller by it.
-"""
+"""Places outside a tensor: what is read there, and tensors made larger or smaller by it."""
 
 from __future__ import annotations
 

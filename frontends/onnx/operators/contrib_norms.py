@@ -1,6 +1,4 @@
-"""
-onnxruntime's operators that normalize, and those around a softmax.
-"""
+"""onnxruntime's operators that normalize, and those around a softmax."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Operators that compute every element from the elements at its place, operands broadcast.
-"""
+"""Operators that compute every element from the elements at its place, operands broadcast."""
 
 from __future__ import annotations
 

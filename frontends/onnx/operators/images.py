@@ -1,6 +1,4 @@
-"""
-Operators that sample an image between its elements.
-"""
+"""Operators that sample an image between its elements."""
 
 from __future__ import annotations
 

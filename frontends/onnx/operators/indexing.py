@@ -1,6 +1,4 @@
-"""
-Operators that choose elements by indices which are data: gather, scatter, sort.
-"""
+"""Operators that choose elements by indices which are data: gather, scatter, sort."""
 
 from __future__ import annotations
 

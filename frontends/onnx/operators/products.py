@@ -1,6 +1,4 @@
-"""
-Operators that multiply and add: contractions, whose loops sort into batch, M, N and K.
-"""
+"""Operators that multiply and add: contractions, whose loops sort into batch, M, N and K."""
 
 from __future__ import annotations
 

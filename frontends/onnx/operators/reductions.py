@@ -1,6 +1,4 @@
-"""
-Operators that combine the elements along axes, and those that normalize by such a result.
-"""
+"""Operators that combine the elements along axes, and those that normalize by such a result."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Operators that read an image between its elements, or around places that data gives.
-"""
+"""Operators that read an image between its elements, or around places that data gives."""
 
 from __future__ import annotations
 
@@ -276,9 +274,7 @@ def crop_and_resize(
     mode: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:
-    """
-    The ends of a region, as parts of the image, map to the ends of its result, as in TensorFlow.
-    """
+    """Ends of a region, as parts of the image, map to the ends of its result, as in TensorFlow."""
     if mode not in ("bilinear", "nearest"):
         b.refuse(f"mode {mode!r}", "take bilinear or nearest")
     kind = "linear" if mode == "bilinear" else mode

@@ -1,6 +1,4 @@
-"""
-Operators of signals: Fourier transforms as contractions with constant matrices.
-"""
+"""Operators of signals: Fourier transforms as contractions with constant matrices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Operators that run along an axis, write parts of a tensor, or take its bits for other numbers.
-"""
+"""Operators that run along an axis, write parts of a tensor, or take its bits for other numbers."""
 
 from __future__ import annotations
 

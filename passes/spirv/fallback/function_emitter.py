@@ -1,6 +1,4 @@
-"""
-Writes new operations into a module's functions, before those that they replace.
-"""
+"""Writes new operations into a module's functions, before those that they replace."""
 
 from __future__ import annotations
 

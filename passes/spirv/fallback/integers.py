@@ -1,6 +1,4 @@
-"""
-Integer arithmetic that SPIR-V has no core instruction for: additions that saturate.
-"""
+"""Integer arithmetic that SPIR-V has no core instruction for: additions that saturate."""
 
 from __future__ import annotations
 
