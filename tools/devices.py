@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
+from math import isfinite
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
@@ -110,6 +111,6 @@ def _text(info: DeviceInfo) -> str:
 
 
 def _timestamps(info: DeviceInfo) -> str:
-    if info.queue is None or not info.queue.timestamp_bits:
+    if info.queue is None or not info.queue.timestamp_bits or not isfinite(info.timestamp_period):
         return "none"
     return f"{info.queue.timestamp_bits} bits of {info.timestamp_period:g} ns"

@@ -33,6 +33,7 @@ from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place
 from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, parts_for
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import ATTENTION, note_before_schedules
 from xdsl_spirv.targets import Target
 
 Operand = tuple[SSAValue, Place]
@@ -225,7 +226,8 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
         attention = _attention_in(whole)
         try:
             schedule = choose_attention(attention, target)
-        except ScheduleDoesNotFit:
+        except ScheduleDoesNotFit as misfit:
+            note_before_schedules(traced.result[0].owner, ATTENTION, str(misfit))
             return
         parts = 1
         if isinstance(schedule, AttentionLanesAttr):

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.dialects.places import labels_of
@@ -159,6 +159,20 @@ def _matches(pattern: str, labels: Collection[str]) -> bool:
     return pattern in labels or any(fnmatchcase(label, pattern) for label in labels)
 
 
+def considered_before(op: Operation) -> list[ConsideredAttr]:
+    """What passes before assign-schedule recorded of an operation."""
+    known = op.attributes.get(CONSIDERED)
+    entries = known.data if isinstance(known, ArrayAttr) else ()
+    return [entry for entry in entries if isinstance(entry, ConsideredAttr)]
+
+
+def note_before_schedules(op: Operation | Block, path: str, reason: str) -> None:
+    """Record on an operation why a pass before assign-schedule did not take a path for it."""
+    if isinstance(op, Operation):
+        entries = [*considered_before(op), ConsideredAttr(path, False, reason)]
+        op.attributes[CONSIDERED] = ArrayAttr(entries)
+
+
 @dataclass
 class Decisions:
     """The paths that were considered for operations within limits, in order."""
@@ -171,7 +185,9 @@ class Decisions:
     def note(self, op: Operation, path: str, reason: str, taken: bool = False) -> None:
         """Record that a path was considered for an operation, and why it was taken or not."""
         entry = ConsideredAttr(path, taken, reason)
-        entries = self.considered.setdefault(op, [])
+        if op not in self.considered:
+            self.considered[op] = list(considered_before(op))
+        entries = self.considered[op]
         if entry not in entries:
             entries.append(entry)
 

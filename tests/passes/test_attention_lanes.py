@@ -18,6 +18,7 @@ from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionMergeOp, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes, problems
+from xdsl_spirv.passes.schedule.paths import Decisions, considered_before
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import load
@@ -192,3 +193,20 @@ def test_registers_that_a_driver_would_spill_are_refused():
     )
     unknown = replace(target, held_registers=None)
     assert list(problems(LanesPlan(op, schedule, unknown))) == []
+
+
+def test_an_attention_that_is_not_formed_says_why():
+    module = parse_text(StateAttention(1, 128, 64, 0).text(stream=(1, 4)))
+    assert formed(module, "nvidia-ada") == []
+    ((op, why),) = [
+        (op, note.reason.data)
+        for op in module.walk()
+        for note in considered_before(op)
+        if note.path.data == "attention"
+    ]
+    assert why.startswith("sizes are known only when the program runs, and fragments need them")
+    # What assign-schedule records of the same product stands beside it.
+    decisions = Decisions()
+    decisions.note(op, "fma", "nothing else is left", taken=True)
+    decisions.write()
+    assert [note.path.data for note in considered_before(op)] == ["attention", "fma"]
