@@ -65,9 +65,10 @@ def test_a_program(said: Any):
 
 
 def test_passes(said: Any):
-    found = said("check-passes x.mlir -p fold-constants --inputs 1 --json")
+    found = said("check-passes x.mlir -p fold-constants,form-dispatches --inputs 1 --json")
     assert found["inputs"] == 1
-    assert [row["pass"] for row in found["passes"]] == ["fold-constants"]
+    changed = {row["pass"]: row["changed"] for row in found["passes"]}
+    assert changed == {"fold-constants": False, "form-dispatches": True}
     assert found["finding"] is None
 
 
