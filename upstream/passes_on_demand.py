@@ -16,6 +16,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
@@ -24,6 +25,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.progress import stage
@@ -89,8 +91,8 @@ def contents(module: Operation, names: Names | None = None) -> set[str]:
 
     These are the names of operations (`scf.for`, and `several scf.for` if there are), of attributes
     and types (`bf16`, `schedule.loops`), of integer types as they are written (`i64`), and the
-    words that attributes have as parameters (`schedule.instruction=dot`), and the keys of
-    dictionaries (`program.name`).
+    words that attributes have as parameters (`schedule.instruction=dot`), the keys of dictionaries
+    (`program.name`), and `affine_map=windows` for maps that walk a dimension by more than a loop.
     """
     names = Names() if names is None else names
     operations: Counter[str] = Counter()
@@ -123,6 +125,10 @@ def _names_of(whole: Attribute) -> Iterator[str]:
             continue
         seen.add(id(attribute))
         yield attribute.name
+        if isinstance(attribute, AffineMapAttr):
+            plain = (AffineDimExpr, AffineConstantExpr)
+            if not all(isinstance(result, plain) for result in attribute.data.results):
+                yield f"{attribute.name}=windows"
         if _is_leaf(type(attribute)):
             continue
         if isinstance(attribute, IntegerType):

@@ -49,6 +49,7 @@ PASSES: dict[str, str] = {
     "split-reductions": "passes.schedule.split_reductions:SplitReductionsPass",
     "narrow-to-32-bits": "passes.graph.narrow_to_32_bits:NarrowTo32BitsPass",
     "scalars-into-loops": "passes.graph.scalars_into_loops:ScalarsIntoLoopsPass",
+    "choose-layouts": "passes.schedule.choose_layouts:ChooseLayoutsPass",
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
     "form-dispatches": "passes.graph.form_dispatches:FormDispatchesPass",
     "linalg-quantized-to-contraction": (
@@ -104,6 +105,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "unroll-host-loops": ("scf.for", "scf.if"),
     "linalg-quantized-to-contraction": ("integer_type",),
     "narrow-to-32-bits": ("i64", "f64"),
+    "choose-layouts": ("affine_map=windows",),
     "form-attention": ("math.exp", "math.exp2", "linalg.exp"),
     "join-products": ("schedule.attention",),
     "update-states": ("program.state",),

@@ -1,0 +1,514 @@
+"""
+How tensors may lie in memory, and operations that read and write them so.
+
+An order says which dimension of a tensor is stored at each place: (0, 2, 3, 1) stores N x C x H x W
+as N x H x W x C. Whatever computes element by element, slides windows, pads, cuts, joins or
+reshapes gives its result in the order of what it reads, so an order goes from tensor to tensor
+(`related`). Any `linalg.generic` reads any order by its index map.
+
+    %1 = tensor.pad %0 : NxCxHxW          %t = transpose %0 : NxHxWxC
+    %2 = contraction %1, %w : NxOxHxW     %1 = tensor.pad %t : NxHxWxC
+    func.return %2                    ->  %2 = contraction %1, %w' : NxHxWxO
+                                          %3 = transpose %2 : NxOxHxW
+                                          func.return %3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
+
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    NotAContraction,
+    canonical_form,
+    contraction_of,
+)
+from xdsl_spirv.passes.analysis.layout import NotLinear, linear
+from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
+from xdsl_spirv.passes.analysis.sizes import empty_of, extents, number
+from xdsl_spirv.passes.analysis.values import MAKERS
+
+Order: TypeAlias = tuple[int, ...]
+
+Orders: TypeAlias = Mapping[SSAValue, Order]
+
+Item = TypeVar("Item")
+
+MOVES = (tensor.PadOp, tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.ConcatOp)
+"""Operations whose tensors all have the same dimensions."""
+
+LISTS = (
+    ("static_low", "low"),
+    ("static_high", "high"),
+    ("static_offsets", "offsets"),
+    ("static_sizes", "sizes"),
+    ("static_strides", "strides"),
+)
+"""Numbers for each dimension: those that are known, and the others."""
+
+
+def permuted(items: Sequence[Item], order: Order) -> list[Item]:
+    """One item for each dimension, as the dimensions are stored."""
+    return [items[dimension] for dimension in order]
+
+
+def inverse(order: Order) -> Order:
+    """The order that gives the dimensions back."""
+    return tuple(order.index(dimension) for dimension in range(len(order)))
+
+
+def is_identity(order: Order) -> bool:
+    return order == tuple(range(len(order)))
+
+
+def _rank(value: SSAValue) -> int:
+    return len(value.type.get_shape()) if isinstance(value.type, TensorType) else -1
+
+
+def is_remade(value: SSAValue) -> bool:
+    """Whether a tensor has no elements of its own: it is made again in any order."""
+    return isinstance(value.owner, MAKERS)
+
+
+# How an order goes from tensor to tensor
+
+
+def related(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple[SSAValue, Order]]:
+    """The orders of an operation's other tensors by which no element changes its neighbours."""
+    if SCHEDULE in op.attributes:
+        return
+    match op:
+        case linalg.ops.GenericOp():
+            yield from _related_by_loops(op, value, order)
+        case _ if isinstance(op, MOVES):
+            for other in (*op.operands, *op.results):
+                if other is not value and _rank(other) == len(order) and _moves_all(op):
+                    yield other, order
+        case tensor.ExpandShapeOp() if value is op.src:
+            groups = groups_of(op)
+            yield op.result, tuple(axis for group in order for axis in groups[group])
+        case tensor.ExpandShapeOp():
+            yield from ((op.src, o) for o in _merged(order, groups_of(op)))
+        case tensor.CollapseShapeOp() if value is op.src:
+            yield from ((op.result, o) for o in _merged(order, groups_of(op)))
+        case tensor.CollapseShapeOp():
+            groups = groups_of(op)
+            yield op.src, tuple(axis for group in order for axis in groups[group])
+        case _:
+            pass
+
+
+def _moves_all(op: Operation) -> bool:
+    """Whether all tensors have the same rank, and a padding does not ask where it is."""
+    ranks = {_rank(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}
+    asks = any(a.first_use for region in op.regions for block in region.blocks for a in block.args)
+    return len(ranks) == 1 and not asks
+
+
+def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
+    """For each dimension of the lower rank, those of the higher one."""
+    return [[axis.value.data for axis in group] for group in op.reassociation]
+
+
+def _merged(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
+    """The order of merged dimensions, where each group is stored together and in its order."""
+    merged: list[int] = []
+    at = 0
+    while at < len(order):
+        number = next(n for n, group in enumerate(groups) if order[at] in group)
+        group = groups[number]
+        if list(order[at : at + len(group)]) != list(group):
+            return
+        merged.append(number)
+        at += len(group)
+    if len(merged) == len(groups):
+        yield tuple(merged)
+
+
+def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
+    return [attribute.data for attribute in op.get_indexing_maps()]
+
+
+def main_loops(op: LinalgStructuredOperation) -> list[list[int | None]]:
+    """For each operand the loop that walks each dimension; of a window the one that slides."""
+    parallel = {
+        loop
+        for loop, kind in enumerate(op.get_iterator_types())
+        if kind == IteratorTypeAttr.parallel()
+    }
+    return [[_main(e, map.num_dims, parallel) for e in map.results] for map in maps_of(op)]
+
+
+def _main(expression: AffineExpr, loops: int, parallel: set[int]) -> int | None:
+    if isinstance(expression, AffineDimExpr):
+        return expression.position
+    try:
+        factors = linear(expression, loops).factors
+    except NotLinear:
+        return None
+    return next((loop for loop, factor in enumerate(factors) if factor and loop in parallel), None)
+
+
+def _related_by_loops(
+    op: linalg.ops.GenericOp, value: SSAValue, order: Order
+) -> Iterator[tuple[SSAValue, Order]]:
+    values = (*op.inputs, *op.outputs)
+    walked = main_loops(op)
+    if any(not is_plain_write(map) for map in maps_of(op)[len(op.inputs) :]):
+        return
+    at = len(op.inputs) + op.results.index(value) if value in op.results else values.index(value)
+    own = walked[at]
+    loops = [own[dimension] for dimension in order]
+    if None in loops or len(set(loops)) != len(loops):
+        return
+    others = [*zip(values, walked, strict=True), *zip(op.results, walked[len(op.inputs) :])]
+    for other, by in others:
+        if other is not value and len(by) == len(loops) and set(by) == set(loops):
+            yield other, tuple(sorted(range(len(by)), key=lambda d: loops.index(by[d])))
+
+
+def is_plain_write(map: AffineMap) -> bool:
+    """Whether each dimension of a result is walked by a loop of its own."""
+    positions = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+    return len(set(positions)) == len(map.results)
+
+
+# Rewriting
+
+
+class Rearrangement:
+    """Operations of a block in orders: `orders` has the tensors that are stored in another one."""
+
+    def __init__(self, block: Block, orders: Orders, weights: Mapping[Operation, Order]):
+        self.block, self.orders, self.weights = block, orders, weights
+        self.stored: dict[tuple[SSAValue, Order], SSAValue] = {}
+        """(tensor of the model, order) -> the tensor that is stored so."""
+        self.replaced: dict[SSAValue, SSAValue] = {}
+        """The results that only exist in another order."""
+
+    def apply(self) -> None:
+        """Rewrite all operations, in order."""
+        for op in list(self.block.ops):
+            if op.parent_block() is self.block and not isinstance(op, MAKERS):
+                self._visit(op)
+
+    def _visit(self, op: Operation) -> None:
+        results = [self.orders.get(result) for result in op.results]
+        given = [v for v in op.operands if v in self.replaced]
+        if isinstance(op, tensor.DimOp) and given:
+            self._dim(op)
+        elif isinstance(op, linalg.ops.GenericOp) and SCHEDULE not in op.attributes:
+            reads = any(v in self.orders for v in op.inputs)
+            if reads or op in self.weights or any(results):
+                self._generic(op)
+        elif len(results) == 1 and results[0] is not None and self._carries(op, results[0]):
+            self._moved(op, results[0])
+        else:
+            self._give_back(op)
+
+    def _carries(self, op: Operation, order: Order) -> bool:
+        """Whether an operation can store its result in this order."""
+        moves = isinstance(op, MOVES) and _moves_all(op)
+        (result,) = op.results
+        return moves or any(True for _ in related(op, result, order))
+
+    def _give_back(self, op: Operation) -> None:
+        """What operations read that know the model's order only, regions included."""
+        for inner in op.walk():
+            for at, value in enumerate(inner.operands):
+                if value in self.replaced:
+                    inner.operands[at] = self._plain(value, op)
+
+    def _plain(self, value: SSAValue, before: Operation) -> SSAValue:
+        """A tensor in the model's order."""
+        return self.value(value, tuple(range(_rank(value))), before)
+
+    def value(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
+        """A tensor of the model in an order, moved there if nobody has."""
+        if is_identity(order) and value not in self.replaced:
+            return value
+        known = self.stored.get((value, order))
+        if known is not None:
+            return known
+        if is_remade(value):
+            return self._remade(value, order, before)
+        source, has = value, tuple(range(len(order)))
+        if value in self.replaced:
+            source, has = self.replaced[value], self.orders[value]
+        # Straight behind what computes it: others read it, too.
+        owner = source.owner
+        point = InsertPoint.after(owner) if isinstance(owner, Operation) else None
+        if point is None:
+            assert isinstance(owner, Block)
+            point = InsertPoint.at_start(owner)
+        moved = transposed(source, tuple(has.index(dimension) for dimension in order), point)
+        self.stored[value, order] = moved
+        return moved
+
+    def _remade(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
+        owner = value.owner
+        type = cast(TensorType[Attribute], value.type)
+        sizes = permuted(extents(value), order)
+        ops, empty = empty_of(sizes, type.element_type)
+        Rewriter.insert_op([*ops, empty], InsertPoint.before(before))
+        if not isinstance(owner, linalg.ops.FillOp):
+            return empty.tensor
+        fill = linalg.ops.FillOp(owner.inputs, [empty.tensor], [empty.tensor.type])
+        Rewriter.insert_op(fill, InsertPoint.before(before))
+        return fill.results[0]
+
+    def _dim(self, op: tensor.DimOp) -> None:
+        at = number(op.index)
+        if isinstance(at, int):
+            from xdsl.dialects import arith
+
+            place = self.orders[op.source].index(at)
+            index = arith.ConstantOp(IntegerAttr.from_index_int_value(place))
+            Rewriter.insert_op(index, InsertPoint.before(op))
+            op.operands[0], op.operands[1] = self.replaced[op.source], index.result
+        else:
+            self._give_back(op)
+
+    def _generic(self, op: linalg.ops.GenericOp) -> None:
+        """Reads what is there, whatever its order, and walks its result as it is stored."""
+        maps = maps_of(op)
+        written = [self.orders.get(result, tuple(range(_rank(result)))) for result in op.results]
+        outputs = [self.value(v, o, op) for v, o in zip(op.outputs, written, strict=True)]
+        inputs: list[SSAValue] = []
+        for at, value in enumerate(op.inputs):
+            order = self._read(op, value)
+            inputs.append(self.value(value, order, op) if order else value)
+            if order:
+                maps[at] = _stored_map(maps[at], order)
+        for at, order in enumerate(written, start=len(inputs)):
+            maps[at] = _stored_map(maps[at], order)
+        new = _generic(op, inputs, outputs, maps)
+        if is_pointwise(new) and moves_only(new) and len(set(maps_of(new))) == 1:
+            # A transposition from one order to the other moves nothing.
+            self._replace(op, [inputs[0]])
+            return
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        self._replace(op, _in_one_form(new))
+
+    def _read(self, op: linalg.ops.GenericOp, value: SSAValue) -> Order | None:
+        """The order in which an operation reads an operand; None for the model's."""
+        if op in self.weights and value is weight_of(op):
+            return self.weights[op]
+        return self.orders.get(value)
+
+    def _moved(self, op: Operation, order: Order) -> None:
+        (result,) = op.results
+        sources = {result: order, **dict(related(op, result, order))}
+        operands = [
+            self.value(value, sources[value], op) if value in sources else value
+            for value in op.operands
+        ]
+        type = cast(TensorType[Attribute], result.type)
+        stored = TensorType(type.element_type, permuted(type.get_shape(), order))
+        new = op.clone()
+        new.operands = operands
+        if isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp):
+            _reassociate(op, new, sources)
+        else:
+            _permute_lists(op, new, order)
+        clone = type_changed(new, stored)
+        Rewriter.insert_op(clone, InsertPoint.before(op))
+        self._replace(op, clone.results)
+
+    def _replace(self, op: Operation, results: Sequence[SSAValue]) -> None:
+        for old, new in zip(op.results, results, strict=True):
+            order = self.orders.get(old)
+            if order is None:
+                old.replace_all_uses_with(new)
+            else:
+                self.replaced[old] = new
+                self.stored[old, order] = new
+
+
+def erase_replaced(block: Block) -> None:
+    """Erase what has been replaced and nobody reads."""
+    known = (LinalgStructuredOperation, *MOVES, tensor.ExpandShapeOp, tensor.CollapseShapeOp)
+    for op in reversed(list(block.ops)):
+        if isinstance(op, (*known, tensor.EmptyOp)) and op.results:
+            if not any(result.first_use for result in op.results):
+                block.erase_op(op)
+
+
+def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
+    """The operand of a contraction whose order is free: it is turned once."""
+    windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps_of(op)]
+    from xdsl_spirv.passes.analysis.values import is_weight
+
+    first, second = op.inputs
+    if is_weight(first) != is_weight(second):
+        return first if is_weight(first) else second
+    return second if windows[0] else first
+
+
+def transposed(value: SSAValue, order: Order, point: InsertPoint) -> SSAValue:
+    """A tensor whose dimensions are stored in another order."""
+    type = cast(TensorType[Attribute], value.type)
+    before, empty = empty_of(permuted(extents(value), order), type.element_type)
+    rank = len(order)
+    body = Block(arg_types=[type.element_type] * 2)
+    body.add_op(linalg.ops.YieldOp(body.args[0]))
+    read = AffineMap(rank, 0, tuple(AffineDimExpr(order.index(d)) for d in range(rank)))
+    generic = linalg.ops.GenericOp(
+        [value],
+        [empty.tensor],
+        Region(body),
+        ArrayAttr([AffineMapAttr(read), AffineMapAttr(AffineMap.identity(rank))]),
+        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
+        [empty.tensor.type],
+    )
+    Rewriter.insert_op([*before, empty, generic], point)
+    return generic.results[0]
+
+
+def _stored_map(map: AffineMap, order: Order) -> AffineMap:
+    return AffineMap(map.num_dims, 0, tuple(permuted(map.results, order)))
+
+
+def _generic(
+    op: linalg.ops.GenericOp,
+    inputs: Sequence[SSAValue],
+    outputs: Sequence[SSAValue],
+    maps: Sequence[AffineMap],
+) -> linalg.ops.GenericOp:
+    """The operation on other tensors, its loops in the order in which they walk the result."""
+    count = maps[0].num_dims
+    written = [e.position for e in maps[len(inputs)].results if isinstance(e, AffineDimExpr)]
+    loops = [*written, *(loop for loop in range(count) if loop not in written)]
+    new = [AffineDimExpr(loops.index(loop)) for loop in range(count)]
+    renamed = [map.replace_dims_and_symbols(new, [], count, 0) for map in maps]
+    kinds = list(op.get_iterator_types())
+    body = op.body.clone()
+    for inner in body.walk():
+        if isinstance(inner, linalg.ops.IndexOp):
+            inner.dim = IntegerAttr(loops.index(inner.dim.value.data), i64)
+    generic = linalg.ops.GenericOp(
+        inputs,
+        outputs,
+        body,
+        ArrayAttr(AffineMapAttr(map) for map in renamed),
+        ArrayAttr([kinds[loop] for loop in loops]),
+        [value.type for value in outputs],
+    )
+    generic.attributes |= {
+        key: value for key, value in op.attributes.items() if key != "linalg.memoized_indexing_maps"
+    }
+    generic.location = op.location
+    return generic
+
+
+def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
+    """The results of an operation, a contraction among them in its one form."""
+    contraction = as_contraction(op)
+    if contraction is None:
+        return op.results
+    form = canonical_form(contraction, contraction.a, contraction.b, contraction.init)
+    form.attributes |= op.attributes
+    form.location = op.location
+    Rewriter.replace_op(op, form)
+    return form.results
+
+
+def as_contraction(op: Operation) -> Contraction | None:
+    """The contraction that an operation is, if it is one."""
+    if not isinstance(op, linalg.ops.GenericOp):
+        return None
+    try:
+        return contraction_of(op)
+    except NotAContraction:
+        return None
+
+
+def type_changed(op: Operation, type: Attribute) -> Operation:
+    """The detached operation with its one result of another type."""
+    new = type_of(op).create(
+        operands=list(op.operands),
+        result_types=[type],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        regions=[op.detach_region(region) for region in list(op.regions)],
+    )
+    new.location = op.location
+    return new
+
+
+def type_of(op: Operation) -> Any:
+    return type(op)
+
+
+def _permute_lists(op: Operation, new: Operation, order: Order) -> None:
+    """The numbers for each dimension, those in operands too, as the dimensions are stored."""
+    if isinstance(op, tensor.ConcatOp):
+        dim = order.index(op.dim.value.data)
+        new.properties["dim"] = IntegerAttr(dim, op.dim.type)
+        return
+    lead = [v for v in new.operands if isinstance(v.type, TensorType)]
+    tail: list[SSAValue] = []
+    segments = [1] * len(lead)
+    for static, dynamic in LISTS:
+        known = op.properties.get(static)
+        if not isinstance(known, DenseArrayBase):
+            continue
+        given = iter(getattr(op, dynamic))
+        values = [
+            (n, next(given) if n == DYNAMIC_INDEX else None)
+            for n in cast(Sequence[int], known.get_values())
+        ]
+        values = permuted(values, order)
+        new.properties[static] = DenseArrayBase.from_list(i64, [n for n, _ in values])
+        added = [value for _, value in values if value is not None]
+        segments.append(len(added))
+        tail += added
+    new.operands = [*lead, *tail]
+    from xdsl.dialects.builtin import i32
+
+    new.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+    if isinstance(op, tensor.PadOp):
+        for block in (block for region in new.regions for block in region.blocks):
+            assert not any(argument.first_use for argument in block.args)
+
+
+def _reassociate(
+    op: tensor.ExpandShapeOp | tensor.CollapseShapeOp, new: Operation, orders: Orders
+) -> None:
+    """Groups of dimensions, in the order in which the merged ones are stored."""
+    few = orders[op.src if isinstance(op, tensor.ExpandShapeOp) else op.result]
+    groups = groups_of(op)
+    at = 0
+    stored: list[ArrayAttr[IntegerAttr]] = []
+    for group in few:
+        axes = range(at, at + len(groups[group]))
+        stored.append(ArrayAttr([IntegerAttr(axis, i64) for axis in axes]))
+        at += len(groups[group])
+    new.properties["reassociation"] = ArrayAttr(stored)
+    if isinstance(op, tensor.ExpandShapeOp):
+        order = orders[op.result]
+        given = iter(op.operands[1:])
+        static = cast(Sequence[int], op.static_output_shape.get_values())
+        values = [(n, next(given) if n == DYNAMIC_INDEX else None) for n in static]
+        values = permuted(values, order)
+        new.operands = [new.operands[0], *(v for _, v in values if v is not None)]
+        shape = DenseArrayBase.from_list(i64, [n for n, _ in values])
+        new.properties["static_output_shape"] = shape

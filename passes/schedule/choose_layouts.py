@@ -1,0 +1,444 @@
+"""
+The order in which each tensor between dispatches lies in memory, chosen by cost.
+
+    contraction over N x C x H x W  ->  the same over N x H x W x C, weights turned once
+
+Contractions with windows propose orders: what they sum over, and what their weights make, lies last
+(channels last), so that tiles move in vectors. An order spreads over what keeps it (padding,
+elementwise operations, pools, reshapes). Tensors that hang together so are a class, and classes
+have the proposed order where schedules, as estimated by the target's numbers, gain more than what
+moving elements at the borders of the classes takes. Arguments and results keep the model's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseResourceAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.arith import ConstantOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule import SCHEDULE, WindowAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    padding_of,
+    shape_of,
+)
+from xdsl_spirv.passes.analysis.pointwise import generalized
+from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.values import is_weight
+from xdsl_spirv.passes.graph.layouts import (
+    Order,
+    Rearrangement,
+    erase_replaced,
+    is_identity,
+    is_remade,
+    main_loops,
+    maps_of,
+    permuted,
+    related,
+    weight_of,
+)
+from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, _window_or_reason
+from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import Decisions, Limits
+from xdsl_spirv.passes.schedule.rows import RowsPlan
+from xdsl_spirv.targets import Target
+
+CACHED = 4
+"""Times the rate of a copy at which elements come that neighbours have read just before."""
+
+ROUNDS = 4
+"""How often all classes are weighed again."""
+
+
+@dataclass(frozen=True)
+class ChooseLayoutsPass(ModulePass):
+    """Chooses the order in which tensors between dispatches are stored, and rewrites to it."""
+
+    name = "choose-layouts"
+
+    target: str = ""
+    """A device's name or target file; without it the module's, or none: every order stays."""
+
+    only: tuple[str, ...] = ()
+    """The layers that alone may take a path, each as PATH=PATTERN."""
+
+    barred: tuple[str, ...] = ()
+    """The layers that may not take a path, each as PATH=PATTERN."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        known = op.attributes.get(TARGET)
+        name = self.target or (known.data if isinstance(known, StringAttr) else "")
+        if not name:
+            return
+        target = load_target(name, op, self.name)
+        if target.residency.subgroups == 1:
+            return
+        for function in functions_of(op):
+            block = function.body.block
+            if any(_windows(inner) for inner in block.ops):
+                for inner in list(block.ops):
+                    if SCHEDULE not in inner.attributes:
+                        generalized(inner)
+                choose(block, Estimates(target, Decisions(Limits(self.only, self.barred))))
+
+
+def _windows(op: Operation) -> Contraction | None:
+    """A contraction of the block that slides windows over one of its operands."""
+    contraction = _product(op)
+    return contraction if contraction is not None and contraction.is_convolution else None
+
+
+def _product(op: Operation) -> Contraction | None:
+    if not isinstance(op, linalg.ops.GenericOp) or SCHEDULE in op.attributes or not op.results:
+        return None
+    try:
+        return contraction_of(op)
+    except NotAContraction:
+        return None
+
+
+def choose(block: Block, estimates: Estimates) -> None:
+    """Store tensors of a block in other orders where that is estimated to be faster."""
+    graph = Graph(block)
+    chosen = graph.cheapest(estimates)
+    if not chosen:
+        return
+    orders = {value: order for value, order in graph.orders.items() if graph.root(value) in chosen}
+    weights = {
+        op: _weight_order(op, orders.get(_image_of(op)), orders.get(op.results[0]))
+        for op in graph.contractions
+        if op.results[0] in orders or _image_of(op) in orders
+    }
+    Rearrangement(block, orders, weights).apply()
+    erase_replaced(block)
+
+
+def _image_of(op: linalg.ops.GenericOp) -> SSAValue:
+    """The operand of a contraction that is no weight."""
+    first, second = op.inputs
+    return second if weight_of(op) is first else first
+
+
+def _proposed(op: linalg.ops.GenericOp, of_result: bool) -> Order | None:
+    """
+    What the image of a contraction, or its result, has last: the first dimensions beside each other
+    that weights are walked by, too.
+    """
+    walked = main_loops(op)
+    weights = list(op.inputs).index(weight_of(op))
+    by_weights = {e.position for e in maps_of(op)[weights].results if isinstance(e, AffineDimExpr)}
+    at = 2 if of_result else 1 - weights
+    plain = [isinstance(e, AffineDimExpr) for e in maps_of(op)[at].results]
+    moved: list[int] = []
+    for dimension, loop in enumerate(walked[at]):
+        if plain[dimension] and loop in by_weights:
+            moved.append(dimension)
+        elif moved:
+            break
+    rest = [dimension for dimension in range(len(plain)) if dimension not in moved]
+    order = (*rest, *moved)
+    return None if not moved or is_identity(order) else order
+
+
+def _weight_order(op: linalg.ops.GenericOp, image: Order | None, result: Order | None) -> Order:
+    """
+    Weights lie as the image is walked, what they make last where it lies last in the result; those
+    of a channel each lie along the channels.
+    """
+    walked = main_loops(op)
+    at = list(op.inputs).index(weight_of(op))
+    by_image = _in_order(maps_of(op)[1 - at].results, image)
+    by_result = _in_order(maps_of(op)[2].results, result)
+    own = [e.position for e in maps_of(op)[at].results if isinstance(e, AffineDimExpr)]
+    if len(own) != len(walked[at]):
+        return tuple(range(len(walked[at])))
+    reduced = [loop for loop in by_image if loop in own and loop not in by_result]
+    shared = [loop for loop in by_result if loop in own and loop in by_image]
+    free = [loop for loop in by_result if loop in own and loop not in by_image]
+    if not free:
+        loops = [*reduced, *shared]
+    elif by_result and by_result[-1] in free:
+        loops = [*shared, *reduced, *free]
+    else:
+        loops = [*shared, *free, *reduced]
+    loops += [loop for loop in own if loop not in loops]
+    return tuple(own.index(loop) for loop in loops)
+
+
+def _in_order(expressions: Sequence[object], order: Order | None) -> list[int]:
+    """The loops that walk a tensor's dimensions as they are stored."""
+    loops: dict[int, None] = {}
+    for expression in permuted(expressions, order) if order else expressions:
+        inner = expression.dfs()  # pyright: ignore
+        loops |= dict.fromkeys(e.position for e in inner if isinstance(e, AffineDimExpr))
+    return list(loops)
+
+
+class Graph:
+    """Tensors of a block with the orders that contractions propose, in classes that share them."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self.contractions: list[linalg.ops.GenericOp] = []
+        self.orders: dict[SSAValue, Order] = {}
+        self._parents: dict[SSAValue, SSAValue] = {}
+        products = [op for op in block.ops if _product(op) is not None]
+        for op in products:
+            if _windows(op) is not None:
+                self._propose(cast(linalg.ops.GenericOp, op))
+        # What reads an order that was proposed may give its result in one, too.
+        for op in products:
+            assert isinstance(op, linalg.ops.GenericOp)
+            if op in self.contractions or not any(map(is_weight, op.inputs)):
+                continue
+            if _image_of(op) in self.orders or op.results[0] in self.orders:
+                self._propose(op)
+
+    def _propose(self, op: linalg.ops.GenericOp) -> None:
+        self.contractions.append(op)
+        for value, of_result in ((_image_of(op), False), (op.results[0], True)):
+            order = _proposed(op, of_result)
+            if order is not None and value not in self.orders and self._may_move(value):
+                self._spread(value, order)
+
+    def _may_move(self, value: SSAValue) -> bool:
+        if not isinstance(value.type, TensorType) or is_remade(value) or is_weight(value):
+            return False
+        owner = value.owner
+        own = (
+            owner is self.block if isinstance(owner, Block) else owner.parent_block() is self.block
+        )
+        return own
+
+    def _spread(self, value: SSAValue, order: Order) -> None:
+        """Give the order to a tensor and all that keep it without moving an element."""
+        self.orders[value] = order
+        self._parents[value] = value
+        waiting = [value]
+        while waiting:
+            value = waiting.pop()
+            for op in self._around(value):
+                for other, own in related(op, value, self.orders[value]):
+                    if other in self.orders:
+                        if self.orders[other] == own:
+                            self._parents[self.root(other)] = self.root(value)
+                    elif self._may_move(other):
+                        self.orders[other] = own
+                        self._parents[other] = self.root(value)
+                        waiting.append(other)
+
+    def _around(self, value: SSAValue) -> Iterable[Operation]:
+        owner = value.owner
+        users = [use.operation for use in value.uses if use.operation.parent_block() is self.block]
+        return [*users, owner] if isinstance(owner, Operation) else users
+
+    def root(self, value: SSAValue) -> SSAValue:
+        """The tensor that stands for all of its class."""
+        while self._parents[value] is not value:
+            value = self._parents[value]
+        return value
+
+    def cheapest(self, estimates: Estimates) -> set[SSAValue]:
+        """The classes that have another order than the model's, by their roots."""
+        roots = list(dict.fromkeys(map(self.root, self.orders)))
+        parts = [_Part(op, self._values(op)) for op in self._ops()]
+        parts += [_Part(None, (v,)) for v in self.orders if isinstance(v, BlockArgument)]
+        of: dict[SSAValue, list[_Part]] = {root: [] for root in roots}
+        for part in parts:
+            for root in {self.root(value) for value in part.values}:
+                of[root].append(part)
+
+        def seconds(some: Iterable[_Part], chosen: set[SSAValue]) -> float:
+            return sum(estimates.seconds(part, self._chosen(part, chosen)) for part in some)
+
+        best = set[SSAValue](), seconds(parts, set())
+        for chosen in (set(roots), set[SSAValue]()):
+            for _ in range(ROUNDS):
+                flips = 0
+                for root in roots:
+                    other = chosen ^ {root}
+                    if seconds(of[root], other) < seconds(of[root], chosen):
+                        chosen, flips = other, flips + 1
+                if not flips:
+                    break
+            total = seconds(parts, chosen)
+            if total < best[1]:
+                best = chosen, total
+        return best[0]
+
+    def _chosen(self, part: _Part, chosen: set[SSAValue]) -> dict[SSAValue, Order]:
+        return {v: self.orders[v] for v in part.values if self.root(v) in chosen}
+
+    def _ops(self) -> list[Operation]:
+        ops: dict[Operation, None] = {}
+        for value in self.orders:
+            ops |= dict.fromkeys(self._around(value))
+        last = self.block.last_op
+        return [op for op in (*ops, *([] if last is None or last in ops else [last]))]
+
+    def _values(self, op: Operation) -> tuple[SSAValue, ...]:
+        return tuple(v for v in dict.fromkeys((*op.operands, *op.results)) if v in self.orders)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """An operation with those of its tensors that may lie in another order."""
+
+    op: Operation | None
+    """None for an argument, which comes in the model's order."""
+    values: tuple[SSAValue, ...]
+
+
+@dataclass
+class Estimates:
+    """Seconds that operations are likely to take with their tensors in some orders."""
+
+    target: Target
+    decisions: Decisions
+    _known: dict[object, float] = field(default_factory=dict[object, float])
+
+    def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
+        """Without what an operation takes in any order."""
+        op = part.op
+        if op is None:
+            return sum(map(self._turned, orders))
+        product = _product(op)
+        if product is not None:
+            image, result = _image_of(cast(linalg.ops.GenericOp, op)), op.results[0]
+            return self._contraction(product, orders.get(image), orders.get(result))
+        if isinstance(op, tensor.DimOp):
+            return 0.0
+        kept = {v for v in part.values if any(True for _ in related(op, v, _any(v)))}
+        if not isinstance(op, linalg.ops.GenericOp):
+            # Other operations know the model's order only where they do not keep one.
+            return sum(self._turned(value) for value in orders if value not in kept)
+        result = op.results[0]
+        crossed = [v for v in kept if (v in orders) != (result in orders)]
+        return sum(self._moved(value) / 2 for value in crossed)
+
+    def _turned(self, value: SSAValue) -> float:
+        """Seconds of a kernel that only moves elements from one order to another."""
+        return PACKING_SECONDS + self._moved(value)
+
+    def _moved(self, value: SSAValue) -> float:
+        type = cast(TensorType[Attribute], value.type)
+        size = prod(map(typical, extents(value))) * max(8, bit_width(type.element_type)) // 8
+        return 2 * size / self.target.copy_bytes_per_second
+
+    def _contraction(
+        self, contraction: Contraction, image: Order | None, result: Order | None
+    ) -> float:
+        op = cast(linalg.ops.GenericOp, contraction.op)
+        key = (
+            *(value.type for value in op.operands),
+            *op.get_indexing_maps(),
+            _padding(_image_of(op)),
+            is_weight(weight_of(op)),
+            image,
+            result,
+        )
+        if key not in self._known:
+            self._known[key] = self._estimate(laid_out(op, image, result))
+        return self._known[key]
+
+    def _estimate(self, contraction: Contraction) -> float:
+        moved = sum(
+            prod(map(typical, shape_of(value))) * max(8, bit_width(type)) // 8
+            for value, type in zip(contraction.op.operands, contraction.element_types, strict=True)
+        )
+        least = moved / self.target.copy_bytes_per_second
+        products = typical(contraction.batch * contraction.m * contraction.n * contraction.k)
+        size = bit_width(contraction.element_types[0]) // 8
+        reading = products * size / (CACHED * self.target.copy_bytes_per_second)
+        if contraction.channels_lie_side_by_side:
+            return max(least, reading)
+        window = _window_or_reason(contraction, self.target)
+        if isinstance(window, WindowAttr):
+            return max(least, reading)
+        rows = choose_rows(contraction, self.target, self.decisions)
+        try:
+            if not isinstance(rows, str):
+                return max(least, RowsPlan(contraction, rows, self.target).seconds)
+            return max(least, cheapest(contraction, self.target, self.decisions)[0])
+        except (ScheduleDoesNotFit, NotAContraction):
+            return float("inf")
+
+
+def _any(value: SSAValue) -> Order:
+    return tuple(range(len(cast(TensorType[Attribute], value.type).get_shape())))
+
+
+def _padding(value: SSAValue) -> object:
+    owner = value.owner
+    if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
+        return owner.source.type, owner.static_low, owner.static_high
+    return None
+
+
+def laid_out(op: linalg.ops.GenericOp, image: Order | None, result: Order | None) -> Contraction:
+    """A contraction as it would be with its image and its result in other orders."""
+    weight = weight_of(op)
+    weights = _weight_order(op, image, result) if image or result else None
+    orders = [weights if value is weight else image for value in op.inputs] + [result]
+    block = Block()
+    operands: list[SSAValue] = []
+    maps: list[AffineMapAttr] = []
+    for value, order, map in zip(op.operands, orders, maps_of(op), strict=True):
+        order = order or _any(value)
+        operands.append(_stand_in(value, order, block))
+        results = tuple(permuted(map.results, order))
+        maps.append(AffineMapAttr(type(map)(map.num_dims, 0, results)))
+    generic = linalg.ops.GenericOp(
+        operands[:2],
+        operands[2:],
+        op.body.clone(),
+        ArrayAttr(maps),
+        op.iterator_types,
+        [operands[2].type],
+    )
+    block.add_op(generic)
+    return contraction_of(generic)
+
+
+def _stand_in(value: SSAValue, order: Order, block: Block) -> SSAValue:
+    """A tensor as the other one in an order: a padding of one, a weight, or an argument."""
+    owner, given = value.owner, cast(TensorType[Attribute], value.type)
+    type = TensorType(given.element_type, permuted(given.get_shape(), order))
+    if is_weight(value):
+        empty = DenseResourceAttr.from_params("nothing", type)
+        constant = ConstantOp.create(result_types=[type], properties={"value": empty})
+        block.add_op(constant)
+        return constant.result
+    if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
+        source = _stand_in(owner.source, order, block)
+        pad = owner.clone({owner.source: source})
+        from xdsl_spirv.passes.graph.layouts import _permute_lists, type_changed
+
+        _permute_lists(owner, pad, order)
+        padded = type_changed(pad, type)
+        block.add_op(padded)
+        return padded.results[0]
+    argument: BlockArgument = block.insert_arg(type, len(block.args))
+    return argument
