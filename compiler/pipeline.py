@@ -55,8 +55,6 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("narrow-to-32-bits", target=target),
         _pass("linalg-to-contraction"),
         _pass("choose-layouts", target=target, only=only, barred=barred),
-        # The weights that it turns.
-        replace(_pass("fold-constants"), needs=NEEDS["choose-layouts"]),
         _pass("form-attention", target=target),
         _pass("join-products"),
         _pass("split-reductions", target=target, only=only, barred=barred),

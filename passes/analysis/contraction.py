@@ -379,7 +379,9 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
     signed = signed[::-1] if swapped else signed
     n = [d for d in free if d in of_b or (d not in of_a and d == free[-1])]
     m = [d for d in free if d not in n]
-    order = [*batch, *m, *n, *_reduction(of_a, of_b, in_out, len(ranges))]
+    first, second = (of_b, of_a) if _b_is_first(of_b, maps, in_out) else (of_a, of_b)
+    walked = dict.fromkeys((*first, *second, *range(len(ranges))))
+    order = [*batch, *m, *n, *(d for d in walked if d not in in_out)]
     counts = (len(batch), len(m), len(n), len(order) - len(in_out))
     a_map, b_map, out_map = (_reorder_loops(map, order) for map in (*maps, out))
     return Contraction(
@@ -397,15 +399,17 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
     )
 
 
-def _reduction(of_a: list[int], of_b: list[int], in_out: list[int], count: int) -> list[int]:
+def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -> bool:
     """
-    The loops of K, outermost first.
+    Whether the loops of K come in the order in which B walks them: elements lie side by side then.
 
-    In the order in which the operand walks them whose innermost loop is one of them, so that its
-    elements lie side by side.
+    So they do of the operand that is read through windows, or else whose innermost loop is one of
+    them.
     """
-    first, second = (of_b, of_a) if of_b and of_b[-1] not in in_out else (of_a, of_b)
-    return [d for d in dict.fromkeys((*first, *second, *range(count))) if d not in in_out]
+    in_windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps]
+    if in_windows[0] != in_windows[1]:
+        return in_windows[1]
+    return bool(of_b) and of_b[-1] not in in_out
 
 
 def _sizes(op: LinalgStructuredOperation, maps: Sequence[AffineMap]) -> list[Size]:

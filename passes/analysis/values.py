@@ -112,6 +112,8 @@ def is_weight(value: SSAValue) -> bool:
         elif isinstance(owner, ConcatOp | DispatchOp):
             # Values that only depend on weights are computed once.
             waiting += owner.operands
+        elif isinstance(owner, GenericOp) and (moved := _broadcast(owner)) is not None:
+            waiting.append(moved)
         elif not isinstance(owner, Block):
             if not isinstance(owner, ConstantOp):
                 return False

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
     TensorType,
+    i32,
     i64,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -323,13 +324,9 @@ class Rearrangement:
         ]
         type = cast(TensorType[Attribute], result.type)
         stored = TensorType(type.element_type, permuted(type.get_shape(), order))
-        new = op.clone()
-        new.operands = operands
-        if isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp):
-            _reassociate(op, new, sources)
-        else:
-            _permute_lists(op, new, order)
-        clone = type_changed(new, stored)
+        reshapes = isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
+        change = _reassociated if reshapes else permuted_lists
+        clone = with_type(change(op, operands, order, sources), stored)
         Rewriter.insert_op(clone, InsertPoint.before(op))
         self._replace(op, clone.results)
 
@@ -441,9 +438,10 @@ def as_contraction(op: Operation) -> Contraction | None:
         return None
 
 
-def type_changed(op: Operation, type: Attribute) -> Operation:
+def with_type(op: Operation, type: Attribute) -> Operation:
     """The detached operation with its one result of another type."""
-    new = type_of(op).create(
+    kind: Any = op.__class__
+    new = kind.create(
         operands=list(op.operands),
         result_types=[type],
         properties=dict(op.properties),
@@ -454,61 +452,61 @@ def type_changed(op: Operation, type: Attribute) -> Operation:
     return new
 
 
-def type_of(op: Operation) -> Any:
-    return type(op)
-
-
-def _permute_lists(op: Operation, new: Operation, order: Order) -> None:
-    """The numbers for each dimension, those in operands too, as the dimensions are stored."""
+def permuted_lists(
+    op: Operation, operands: Sequence[SSAValue], order: Order, _: Orders | None = None
+) -> Operation:
+    """A copy on other tensors; numbers for each dimension stand as the dimensions are stored."""
+    new = op.clone()
     if isinstance(op, tensor.ConcatOp):
-        dim = order.index(op.dim.value.data)
-        new.properties["dim"] = IntegerAttr(dim, op.dim.type)
-        return
-    lead = [v for v in new.operands if isinstance(v.type, TensorType)]
+        new.operands = operands
+        new.properties["dim"] = IntegerAttr(order.index(op.dim.value.data), op.dim.type)
+        return new
+    lead = [v for v in operands if isinstance(v.type, TensorType)]
     tail: list[SSAValue] = []
     segments = [1] * len(lead)
     for static, dynamic in LISTS:
         known = op.properties.get(static)
-        if not isinstance(known, DenseArrayBase):
-            continue
-        given = iter(getattr(op, dynamic))
-        values = [
-            (n, next(given) if n == DYNAMIC_INDEX else None)
-            for n in cast(Sequence[int], known.get_values())
-        ]
-        values = permuted(values, order)
-        new.properties[static] = DenseArrayBase.from_list(i64, [n for n, _ in values])
-        added = [value for _, value in values if value is not None]
-        segments.append(len(added))
-        tail += added
+        if isinstance(known, DenseArrayBase):
+            numbers = cast(Sequence[int], known.get_values())
+            values = permuted(_with_given(numbers, getattr(op, dynamic)), order)
+            new.properties[static] = DenseArrayBase.from_list(i64, [n for n, _ in values])
+            added = [value for _, value in values if value is not None]
+            segments.append(len(added))
+            tail += added
     new.operands = [*lead, *tail]
-    from xdsl.dialects.builtin import i32
-
     new.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
-    if isinstance(op, tensor.PadOp):
-        for block in (block for region in new.regions for block in region.blocks):
-            assert not any(argument.first_use for argument in block.args)
+    return new
 
 
-def _reassociate(
-    op: tensor.ExpandShapeOp | tensor.CollapseShapeOp, new: Operation, orders: Orders
-) -> None:
-    """Groups of dimensions, in the order in which the merged ones are stored."""
+def _with_given(
+    numbers: Sequence[int], given: Sequence[SSAValue]
+) -> list[tuple[int, SSAValue | None]]:
+    """Each number, with the operand that it is where it is not known."""
+    values = iter(given)
+    return [(n, next(values) if n == DYNAMIC_INDEX else None) for n in numbers]
+
+
+def _reassociated(
+    op: Operation, operands: Sequence[SSAValue], order: Order, orders: Orders | None
+) -> Operation:
+    """A reshape whose groups come in the order in which the merged dimensions are stored."""
+    assert isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
+    assert orders is not None
     few = orders[op.src if isinstance(op, tensor.ExpandShapeOp) else op.result]
     groups = groups_of(op)
-    at = 0
     stored: list[ArrayAttr[IntegerAttr]] = []
+    at = 0
     for group in few:
         axes = range(at, at + len(groups[group]))
         stored.append(ArrayAttr([IntegerAttr(axis, i64) for axis in axes]))
-        at += len(groups[group])
+        at = axes.stop
+    new = op.clone()
+    new.operands = operands
     new.properties["reassociation"] = ArrayAttr(stored)
     if isinstance(op, tensor.ExpandShapeOp):
-        order = orders[op.result]
-        given = iter(op.operands[1:])
         static = cast(Sequence[int], op.static_output_shape.get_values())
-        values = [(n, next(given) if n == DYNAMIC_INDEX else None) for n in static]
-        values = permuted(values, order)
-        new.operands = [new.operands[0], *(v for _, v in values if v is not None)]
+        values = permuted(_with_given(static, op.operands[1:]), order)
+        new.operands = [operands[0], *(v for _, v in values if v is not None)]
         shape = DenseArrayBase.from_list(i64, [n for n, _ in values])
         new.properties["static_output_shape"] = shape
+    return new

@@ -208,7 +208,7 @@ def _needs_none(op: Operation) -> bool:
 def _nearest(contraction: Contraction, given: Attribute, target: Target) -> str:
     """The schedule that fits and is most like one that does not, as the end of a refusal."""
     if isinstance(given, WindowAttr):
-        window = _window_or_reason(contraction, target)
+        window = window_or_reason(contraction, target)
         return f"; {window} fits" if isinstance(window, WindowAttr) else ""
     if not isinstance(given, ContractionAttr):
         return ""
@@ -254,7 +254,7 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
         decisions.note(op, path, f"measured to be the fastest on {target.name}", taken=True)
         return known
     if not decisions.bars(op, ROTATE):
-        window = _window_or_reason(contraction, target)
+        window = window_or_reason(contraction, target)
         if isinstance(window, WindowAttr):
             reason = "a depthwise convolution: tiles would be nearly empty"
             decisions.note(op, ROTATE, reason, taken=True)
@@ -269,17 +269,17 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
     return cheapest(contraction, target, decisions)[1]
 
 
-def _window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | str:
+def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | str:
     """
-    As `window_or_reason`, which is imported only for contractions that may be a depthwise
+    As that of `window`, which is imported only for contractions that may be a depthwise
     convolution.
     """
     reason = no_window(contraction)
     if reason:
         return reason
-    from xdsl_spirv.passes.schedule.window import window_or_reason
+    from xdsl_spirv.passes.schedule.window import window_or_reason as window
 
-    return window_or_reason(contraction, target)
+    return window(contraction, target)
 
 
 def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) -> RowsAttr | str:

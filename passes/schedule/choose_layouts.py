@@ -19,6 +19,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
+from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
@@ -27,14 +28,13 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.dialects.arith import ConstantOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, WindowAttr, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, WindowAttr, YieldOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -45,7 +45,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 from xdsl_spirv.passes.analysis.pointwise import generalized
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
-from xdsl_spirv.passes.analysis.values import is_weight
+from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.graph.layouts import (
     Order,
     Rearrangement,
@@ -55,13 +55,16 @@ from xdsl_spirv.passes.graph.layouts import (
     main_loops,
     maps_of,
     permuted,
+    permuted_lists,
     related,
     weight_of,
+    with_type,
 )
-from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, _window_or_reason
+from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, window_or_reason
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import Decisions, Limits
+from xdsl_spirv.passes.schedule.plan import packs
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 from xdsl_spirv.targets import Target
 
@@ -126,11 +129,11 @@ def choose(block: Block, estimates: Estimates) -> None:
     if not chosen:
         return
     orders = {value: order for value, order in graph.orders.items() if graph.root(value) in chosen}
-    weights = {
-        op: _weight_order(op, orders.get(_image_of(op)), orders.get(op.results[0]))
-        for op in graph.contractions
-        if op.results[0] in orders or _image_of(op) in orders
-    }
+    weights: dict[Operation, Order] = {}
+    for op in graph.contractions:
+        image, result = orders.get(_image_of(op)), orders.get(op.results[0])
+        if (image or result) and not estimates.contraction(op, image, result).packs:
+            weights[op] = _weight_order(op, image, result)
     Rearrangement(block, orders, weights).apply()
     erase_replaced(block)
 
@@ -311,23 +314,31 @@ class _Part:
     values: tuple[SSAValue, ...]
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of a contraction; whether it reads its weights packed, from whatever order."""
+
+    seconds: float
+    packs: bool = False
+
+
 @dataclass
 class Estimates:
     """Seconds that operations are likely to take with their tensors in some orders."""
 
     target: Target
     decisions: Decisions
-    _known: dict[object, float] = field(default_factory=dict[object, float])
+    _known: dict[object, Estimate] = field(default_factory=dict[object, Estimate])
 
     def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
         """Without what an operation takes in any order."""
         op = part.op
         if op is None:
             return sum(map(self._turned, orders))
-        product = _product(op)
-        if product is not None:
-            image, result = _image_of(cast(linalg.ops.GenericOp, op)), op.results[0]
-            return self._contraction(product, orders.get(image), orders.get(result))
+        if _product(op) is not None:
+            assert isinstance(op, linalg.ops.GenericOp)
+            image, result = orders.get(_image_of(op)), orders.get(op.results[0])
+            return self.contraction(op, image, result).seconds
         if isinstance(op, tensor.DimOp):
             return 0.0
         kept = {v for v in part.values if any(True for _ in related(op, v, _any(v)))}
@@ -347,10 +358,10 @@ class Estimates:
         size = prod(map(typical, extents(value))) * max(8, bit_width(type.element_type)) // 8
         return 2 * size / self.target.copy_bytes_per_second
 
-    def _contraction(
-        self, contraction: Contraction, image: Order | None, result: Order | None
-    ) -> float:
-        op = cast(linalg.ops.GenericOp, contraction.op)
+    def contraction(
+        self, op: linalg.ops.GenericOp, image: Order | None, result: Order | None
+    ) -> Estimate:
+        """What is known of a contraction with its image and its result in these orders."""
         key = (
             *(value.type for value in op.operands),
             *op.get_indexing_maps(),
@@ -360,10 +371,11 @@ class Estimates:
             result,
         )
         if key not in self._known:
-            self._known[key] = self._estimate(laid_out(op, image, result))
+            weights = _weight_order(op, image, result) if image or result else None
+            self._known[key] = self._estimate(laid_out(op, image, weights, result))
         return self._known[key]
 
-    def _estimate(self, contraction: Contraction) -> float:
+    def _estimate(self, contraction: Contraction) -> Estimate:
         moved = sum(
             prod(map(typical, shape_of(value))) * max(8, bit_width(type)) // 8
             for value, type in zip(contraction.op.operands, contraction.element_types, strict=True)
@@ -372,18 +384,19 @@ class Estimates:
         products = typical(contraction.batch * contraction.m * contraction.n * contraction.k)
         size = bit_width(contraction.element_types[0]) // 8
         reading = products * size / (CACHED * self.target.copy_bytes_per_second)
-        if contraction.channels_lie_side_by_side:
-            return max(least, reading)
-        window = _window_or_reason(contraction, self.target)
-        if isinstance(window, WindowAttr):
-            return max(least, reading)
+        by_loops = contraction.channels_lie_side_by_side
+        if by_loops or isinstance(window_or_reason(contraction, self.target), WindowAttr):
+            return Estimate(max(least, reading))
         rows = choose_rows(contraction, self.target, self.decisions)
+        if not isinstance(rows, str):
+            return Estimate(max(least, RowsPlan(contraction, rows, self.target).seconds))
         try:
-            if not isinstance(rows, str):
-                return max(least, RowsPlan(contraction, rows, self.target).seconds)
-            return max(least, cheapest(contraction, self.target, self.decisions)[0])
+            seconds, schedule = cheapest(contraction, self.target, self.decisions)
         except (ScheduleDoesNotFit, NotAContraction):
-            return float("inf")
+            return Estimate(float("inf"))
+        paths = zip((contraction.a, contraction.b), (schedule.a, schedule.b), strict=True)
+        packed = any(packs(path) for value, path in paths if is_weight(value))
+        return Estimate(max(least, seconds), packed)
 
 
 def _any(value: SSAValue) -> Order:
@@ -397,17 +410,18 @@ def _padding(value: SSAValue) -> object:
     return None
 
 
-def laid_out(op: linalg.ops.GenericOp, image: Order | None, result: Order | None) -> Contraction:
-    """A contraction as it would be with its image and its result in other orders."""
+def laid_out(
+    op: linalg.ops.GenericOp, image: Order | None, weights: Order | None, result: Order | None
+) -> Contraction:
+    """A contraction as it would be with its operands and its result in other orders."""
     weight = weight_of(op)
-    weights = _weight_order(op, image, result) if image or result else None
     orders = [weights if value is weight else image for value in op.inputs] + [result]
-    block = Block()
+    inside = _Inside()
     operands: list[SSAValue] = []
     maps: list[AffineMapAttr] = []
     for value, order, map in zip(op.operands, orders, maps_of(op), strict=True):
         order = order or _any(value)
-        operands.append(_stand_in(value, order, block))
+        operands.append(inside.stand_in(value, order))
         results = tuple(permuted(map.results, order))
         maps.append(AffineMapAttr(type(map)(map.num_dims, 0, results)))
     generic = linalg.ops.GenericOp(
@@ -418,27 +432,50 @@ def laid_out(op: linalg.ops.GenericOp, image: Order | None, result: Order | None
         op.iterator_types,
         [operands[2].type],
     )
-    block.add_op(generic)
+    inside.block.add_ops([generic, YieldOp(*generic.results)])
+    DispatchOp(inside.inputs, [operands[2].type], Region(inside.block))
     return contraction_of(generic)
 
 
-def _stand_in(value: SSAValue, order: Order, block: Block) -> SSAValue:
-    """A tensor as the other one in an order: a padding of one, a weight, or an argument."""
-    owner, given = value.owner, cast(TensorType[Attribute], value.type)
-    type = TensorType(given.element_type, permuted(given.get_shape(), order))
-    if is_weight(value):
-        empty = DenseResourceAttr.from_params("nothing", type)
-        constant = ConstantOp.create(result_types=[type], properties={"value": empty})
-        block.add_op(constant)
-        return constant.result
-    if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
-        source = _stand_in(owner.source, order, block)
-        pad = owner.clone({owner.source: source})
-        from xdsl_spirv.passes.graph.layouts import _permute_lists, type_changed
+class _Inside:
+    """The inside of a dispatch of one contraction, on tensors that stand for others."""
 
-        _permute_lists(owner, pad, order)
-        padded = type_changed(pad, type)
-        block.add_op(padded)
-        return padded.results[0]
-    argument: BlockArgument = block.insert_arg(type, len(block.args))
-    return argument
+    def __init__(self) -> None:
+        self.block, self.outside = Block(), Block()
+        self.inputs: list[SSAValue] = []
+
+    def stand_in(self, value: SSAValue, order: Order) -> SSAValue:
+        """A tensor as the other one in an order: a padding, a start, a weight or an argument."""
+        owner, given = value.owner, cast(TensorType[Attribute], value.type)
+        stored = TensorType(given.element_type, permuted(given.get_shape(), order))
+        if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
+            source = self.stand_in(owner.source, order)
+            pad = with_type(permuted_lists(owner, [source], order), stored)
+            last = owner.region.block.last_op
+            assert last is not None
+            if isinstance(number := last.operands[0].owner, Operation):
+                constant = number.clone()
+                self.block.add_op(constant)
+                for inner in pad.walk():
+                    inner.operands = [
+                        constant.results[0] if v is last.operands[0] else v for v in inner.operands
+                    ]
+            self.block.add_op(pad)
+            return pad.results[0]
+        if is_remade(value) and not any(map(is_dynamic, extents(value))):
+            empty = tensor.EmptyOp((), stored)
+            self.block.add_op(empty)
+            if not isinstance(owner, linalg.ops.FillOp) or not is_zero(value):
+                return empty.tensor
+            number = cast(Operation, owner.inputs[0].owner).clone()
+            fill = linalg.ops.FillOp(number.results, [empty.tensor], [stored])
+            self.block.add_ops([number, fill])
+            return fill.results[0]
+        if is_weight(value):
+            nothing = DenseResourceAttr.from_params("nothing", stored)
+            constant = ConstantOp.create(result_types=[stored], properties={"value": nothing})
+            self.outside.add_op(constant)
+            self.inputs.append(constant.result)
+        else:
+            self.inputs.append(self.outside.insert_arg(stored, len(self.outside.args)))
+        return self.block.insert_arg(stored, len(self.block.args))
