@@ -1,0 +1,62 @@
+"""Random convolutions with their tensors in other orders: any choice gives the same results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.model import ImportedModel, run_reference
+from xdsl_spirv.compiler.pipeline import lowering
+from xdsl_spirv.frontends import import_onnx
+from xdsl_spirv.passes.schedule import choose_layouts
+from xdsl_spirv.runtime.modules import context
+from xdsl_spirv.testing.convolutions import RandomConvolutions, random_convolutions
+
+FEW, MANY = 24, 400
+
+TARGET = "nvidia-h200"
+
+
+def imported(case: RandomConvolutions) -> ImportedModel:
+    return import_onnx(case.proto, dims=dict.fromkeys(case.open_sizes))
+
+
+def truth_of(case: RandomConvolutions) -> Any:
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(case.proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(case.inputs))[0]
+
+
+def laid_out(case: RandomConvolutions, rng: np.random.Generator) -> tuple[ImportedModel, int]:
+    """The model with random classes of its tensors in the order that was proposed."""
+    model = imported(case)
+    chosen: list[Any] = []
+
+    def some(graph: choose_layouts.Graph, _: object) -> set[Any]:
+        roots = list(dict.fromkeys(map(graph.root, graph.orders)))
+        chosen.extend(root for root in roots if rng.random() < 0.7)
+        return set(chosen)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose_layouts.Graph, "cheapest", some)
+        for member in lowering(TARGET):
+            if member.name in ("linalg-to-contraction", "choose-layouts"):
+                member.load().apply(context(), model.module)
+    model.module.verify()
+    return model, len(chosen)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_any_choice_of_orders_gives_the_same_results(seed: int):
+    pytest.importorskip("onnx")
+    rng = np.random.default_rng(seed)
+    moved = 0
+    for number in range(FEW if seed == 0 else MANY):
+        case = random_convolutions(seed, number)
+        model, chosen = laid_out(case, rng)
+        moved += chosen
+        (result,) = run_reference(model, case.inputs).values()
+        np.testing.assert_array_equal(result, truth_of(case), case.words)
+    assert moved > FEW // 2
