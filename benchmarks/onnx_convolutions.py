@@ -233,16 +233,19 @@ def model_of(case: str) -> Any:
     return model
 
 
-def prepare(case: str, folder: Path, target: str) -> str:
+def prepare(case: str, folder: Path, target: str, as_given: bool) -> str:
     from xdsl_spirv.compiler.model import compile_model
     from xdsl_spirv.frontends import import_onnx
+    from xdsl_spirv.passes.schedule import choose_layouts
 
+    if as_given:
+        choose_layouts.Graph.cheapest = lambda *_: set()
     program = compile_model(import_onnx(model_of(case)), target)
     program.save(folder / file_of(case))
     return f"{case}: {len(program.manifest.dispatches)} dispatches, {len(program.code)} kernels"
 
 
-def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
+def run(case: str, folder: Path, device: Any, runs: tuple[int, int]) -> dict[str, Any]:
     """Results and times of a case, beside PyTorch's."""
     shape, network = CASES[case]
     record: dict[str, Any] = {"case": case, "ok": False}
@@ -257,8 +260,8 @@ def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
             record["ok"] = record["error"] < 0.01
         else:
             record["ok"] = bool(np.isfinite(result).all())
-        timed = list(zip(device.times(program, RUNS, WARM_UP), program.manifest.dispatches))
-        whole = np.median(device.times_of_runs(program, TOGETHER, RUNS)) / TOGETHER
+        timed = list(zip(device.times(program, runs[0], WARM_UP), program.manifest.dispatches))
+        whole = np.median(device.times_of_runs(program, runs[1], runs[0])) / runs[1]
     except Exception as error:
         return record | {"ok": False, "failure": f"{type(error).__name__}: {error}"[:400]}
     record["us"] = round(sum(t.median for t, d in timed if not d.once) / 1e3, 2)
@@ -314,6 +317,8 @@ def main() -> int:
     parser.add_argument("--target", default="nvidia-h200", help="what to compile for")
     parser.add_argument("--device", default="vulkan", help="where to run")
     parser.add_argument("--only", default="", help="cases whose name contains one of these, by |")
+    parser.add_argument("--as-given", action="store_true", help="tensors in the model's order")
+    parser.add_argument("--quick", action="store_true", help="run each case once, to try it")
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile")
     parser.add_argument("-o", "--output", type=Path, help="where to write the figures")
     options = parser.parse_args()
@@ -322,15 +327,19 @@ def main() -> int:
         options.folder.mkdir(parents=True, exist_ok=True)
         # The longest first: networks.
         with ProcessPoolExecutor(options.jobs) as pool:
-            ends = [(options.folder, options.target)] * len(chosen)
+            ends = [(options.folder, options.target, options.as_given)] * len(chosen)
             for line in pool.map(prepare, reversed(chosen), *zip(*ends, strict=True)):
                 print(line, flush=True)
         return 0
+    runs = (1, 1) if options.quick else (RUNS, TOGETHER)
     records: list[dict[str, Any]] = []
+    device = open_isolated(options.device)
+    name = device.info.name
     for case in (named for named in chosen if (options.folder / file_of(named)).is_dir()):
-        device = open_isolated(options.device)
-        record, name = run(case, options.folder, device), device.info.name
-        device.close()
+        record = run(case, options.folder, device, runs)
+        if "failure" in record:
+            device.close()
+            device = open_isolated(options.device)
         records.append(record)
         print(json.dumps(record), flush=True)
         if options.output is not None:

@@ -236,6 +236,20 @@ WEIGHTED = """func.func @main(%x: tensor<2x3xi64>) -> tensor<2x3xi64> {
   func.return %r : tensor<2x3xi64>
 }"""
 
+WINDOWS = """func.func @main(%x: tensor<1x64x18x18xf16>, %w: tensor<64x64x3x3xf16>)
+    -> tensor<1x64x16x16xf16> {
+  %z = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<1x64x16x16xf16>
+  %f = linalg.fill ins(%z : f16) outs(%e : tensor<1x64x16x16xf16>) -> tensor<1x64x16x16xf16>
+  %c = linalg.conv_2d_nchw_fchw
+         {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}
+         ins(%x, %w : tensor<1x64x18x18xf16>, tensor<64x64x3x3xf16>)
+         outs(%f : tensor<1x64x16x16xf16>) -> tensor<1x64x16x16xf16>
+  %r = linalg.exp ins(%c : tensor<1x64x16x16xf16>) outs(%e : tensor<1x64x16x16xf16>)
+         -> tensor<1x64x16x16xf16>
+  func.return %r : tensor<1x64x16x16xf16>
+}"""
+
 LAVAPIPE = "assign-schedule{target=lavapipe}"
 FORMED = f"linalg-to-contraction,form-dispatches,{LAVAPIPE}"
 OUTLINED = f"{FORMED},pack-operands,outline-dispatches"
@@ -280,6 +294,9 @@ CASES: dict[str, tuple[str, str, str]] = {
     "scalars-into-loops": (SCALARS, "", "scalars-into-loops"),
     "narrow-to-32-bits": (COUNTED, "", "narrow-to-32-bits"),
     "linalg-to-contraction": (matmul("f16", "f32"), "", "linalg-to-contraction"),
+    "choose-layouts": (
+        WINDOWS, "linalg-to-contraction", "choose-layouts{target=nvidia-h200}"
+    ),
     "split-reductions": (
         matmul("f16", "f32"), "linalg-to-contraction", "split-reductions{parts=4}"
     ),

@@ -152,7 +152,7 @@ def lookup(domain: str, name: str, version: int) -> Operator | None:
     return next((entry for entry in entries if entry.since <= version), None)
 
 
-WINDOWS = frozenset(("windows", "images", "sampling", "recurrent", "signals"))
+WINDOWS = frozenset(("windows", "transposed", "images", "sampling", "recurrent", "signals"))
 """Files of operators that onnx's own evaluator computes otherwise at the edges of attributes."""
 
 

@@ -20,7 +20,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import Loops
 UNROLLED = 16
 """Elements of a row that an invocation keeps in registers instead of computing them again."""
 
-UNROLLED_BESIDE = 25
+UNROLLED_BESIDE = 49
 """Steps of a reduction that are written out where neighbours are computed from neighbours."""
 
 

@@ -33,8 +33,16 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, WindowAttr, YieldOp, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
+from xdsl_spirv.dialects.schedule import (
+    CONSIDERED,
+    SCHEDULE,
+    ConsideredAttr,
+    DispatchOp,
+    WindowAttr,
+    YieldOp,
+    bit_width,
+)
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -63,13 +71,16 @@ from xdsl_spirv.passes.graph.layouts import (
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, window_or_reason
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import Decisions, Limits
+from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits
 from xdsl_spirv.passes.schedule.plan import packs
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 from xdsl_spirv.targets import Target
 
-CACHED = 4
+CACHED = 1.25
 """Times the rate of a copy at which elements come that neighbours have read just before."""
+
+ROTATED = 6
+"""As many elements as a subgroup reads meanwhile take what it does for a result beside that."""
 
 ROUNDS = 4
 """How often all classes are weighed again."""
@@ -101,9 +112,7 @@ class ChooseLayoutsPass(ModulePass):
         for function in functions_of(op):
             block = function.body.block
             if any(_windows(inner) for inner in block.ops):
-                for inner in list(block.ops):
-                    if SCHEDULE not in inner.attributes:
-                        generalized(inner)
+                _generalize(block)
                 choose(block, Estimates(target, Decisions(Limits(self.only, self.barred))))
 
 
@@ -122,6 +131,25 @@ def _product(op: Operation) -> Contraction | None:
         return None
 
 
+def _generalize(block: Block) -> None:
+    """Bring operations around windows into the form of a `linalg.generic`, up to other products."""
+    waiting = [op for op in block.ops if _windows(op) is not None]
+    seen = set(waiting)
+    while waiting:
+        op = waiting.pop()
+        owners = [value.owner for value in op.operands]
+        users = [use.operation for result in op.results for use in result.uses]
+        for other in (*owners, *users):
+            if not isinstance(other, Operation) or other.parent_block() is not block:
+                continue
+            if other in seen or _product(other) is not None or not other.results:
+                continue
+            form = None if SCHEDULE in other.attributes else generalized(other)
+            if (form or other).parent_block() is block:
+                seen.add(form or other)
+                waiting.append(form or other)
+
+
 def choose(block: Block, estimates: Estimates) -> None:
     """Store tensors of a block in other orders where that is estimated to be faster."""
     graph = Graph(block)
@@ -132,10 +160,20 @@ def choose(block: Block, estimates: Estimates) -> None:
     weights: dict[Operation, Order] = {}
     for op in graph.contractions:
         image, result = orders.get(_image_of(op)), orders.get(op.results[0])
-        if (image or result) and not estimates.contraction(op, image, result).packs:
+        if not image and not result:
+            continue
+        reads = f"reads dimensions {_written(image)}" if image else "reads the model's order"
+        writes = f"writes {_written(result)}" if result else "writes the model's order"
+        entry = ConsideredAttr(LAYOUT, True, f"faster by estimate where it {reads}, {writes}")
+        op.attributes[CONSIDERED] = ArrayAttr([entry])
+        if not estimates.contraction(op, image, result).packs:
             weights[op] = _weight_order(op, image, result)
     Rearrangement(block, orders, weights).apply()
     erase_replaced(block)
+
+
+def _written(order: Order) -> str:
+    return " ".join(map(str, order))
 
 
 def _image_of(op: linalg.ops.GenericOp) -> SSAValue:
@@ -381,12 +419,17 @@ class Estimates:
             for value, type in zip(contraction.op.operands, contraction.element_types, strict=True)
         )
         least = moved / self.target.copy_bytes_per_second
-        products = typical(contraction.batch * contraction.m * contraction.n * contraction.k)
-        size = bit_width(contraction.element_types[0]) // 8
-        reading = products * size / (CACHED * self.target.copy_bytes_per_second)
-        by_loops = contraction.channels_lie_side_by_side
-        if by_loops or isinstance(window_or_reason(contraction, self.target), WindowAttr):
-            return Estimate(max(least, reading))
+        results = typical(contraction.batch * contraction.m * contraction.n)
+        size = bit_width(contraction.element_types[0]) / 8 / self.target.copy_bytes_per_second
+        taps = typical(contraction.k) / CACHED
+        if contraction.channels_lie_side_by_side:
+            return Estimate(max(least, results * taps * size))
+        window = window_or_reason(contraction, self.target)
+        if isinstance(window, WindowAttr):
+            last = cast(AffineDimExpr, contraction.maps[2].results[-1])
+            lanes = typical(contraction.sizes[last.position])
+            idle = ceil_div(lanes, self.target.subgroup_size) * self.target.subgroup_size / lanes
+            return Estimate(max(least, results * (taps + ROTATED) * size * idle))
         rows = choose_rows(contraction, self.target, self.decisions)
         if not isinstance(rows, str):
             return Estimate(max(least, RowsPlan(contraction, rows, self.target).seconds))

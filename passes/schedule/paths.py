@@ -38,6 +38,9 @@ DOT, FMA = "dot", "fma"
 PATHS = (COOPERATIVE_MATRIX, ROTATE, ROWS, DOT, FMA)
 """The paths that may multiply, the fastest first."""
 
+LAYOUT = "layout"
+"""No path: what `choose-layouts` says of an operation."""
+
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
 """Other kernels: no contraction, a copy of an operand into fragments, and a whole attention."""
 
@@ -205,4 +208,6 @@ class Decisions:
     def write(self) -> None:
         """Put what was recorded on the operations."""
         for op, entries in self.considered.items():
-            op.attributes[CONSIDERED] = ArrayAttr(entries)
+            before = op.attributes.get(CONSIDERED)
+            known = before.data if isinstance(before, ArrayAttr) else ()
+            op.attributes[CONSIDERED] = ArrayAttr(dict.fromkeys((*known, *entries)))

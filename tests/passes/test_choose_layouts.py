@@ -25,7 +25,8 @@ def imported(case: RandomConvolutions) -> ImportedModel:
 
 def truth_of(case: RandomConvolutions) -> Any:
     runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(case.proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    model = case.proto.SerializeToString()
+    session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
     return session.run(None, dict(case.inputs))[0]
 
 

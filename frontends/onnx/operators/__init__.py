@@ -7,6 +7,7 @@ FILES = (
     "shapes",
     "reductions",
     "products",
+    "transposed",
     "windows",
     "indexing",
     "borders",

@@ -24,6 +24,7 @@ from xdsl_spirv.frontends.onnx.operators import (
     quantized,
     reductions,
     shapes,
+    transposed,
     windows,
 )
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
@@ -149,7 +150,7 @@ def conv_transpose_with_pads(
 ) -> Tensor:
     if pads is not None:
         attributes = replace(attributes, pads=shapes.integers(b, pads, "pads"))
-    return windows.conv_transpose(
+    return transposed.conv_transpose(
         b, x, w, bias, attributes=attributes, output_padding=output_padding
     )
 
