@@ -17,7 +17,7 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.ops import BroadcastOp, FillOp, GenericOp
+from xdsl.dialects.linalg.ops import BroadcastOp, FillOp, GenericOp, IndexOp, YieldOp
 from xdsl.dialects.tensor import CollapseShapeOp, ConcatOp, ExpandShapeOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.region_utils import iter_used_values_defined_above
@@ -98,6 +98,15 @@ def _broadcast(op: GenericOp) -> SSAValue | None:
     return value
 
 
+PLACES = (IndexOp, arith.CmpiOp, arith.SelectOp, YieldOp)
+"""Operations of a body that puts elements, or a constant, in places and computes nothing."""
+
+
+def _moves(op: GenericOp) -> bool:
+    """Whether elements only change their places."""
+    return bool(op.inputs) and all(isinstance(inner, PLACES) for inner in op.body.block.ops)
+
+
 def is_weight(value: SSAValue) -> bool:
     """Whether a value of a dispatch, or of a host function, is the same in every run."""
     waiting, known = [value], set[SSAValue]()
@@ -112,8 +121,10 @@ def is_weight(value: SSAValue) -> bool:
         elif isinstance(owner, ConcatOp | DispatchOp):
             # Values that only depend on weights are computed once.
             waiting += owner.operands
-        elif isinstance(owner, GenericOp) and (moved := _broadcast(owner)) is not None:
-            waiting.append(moved)
+        elif isinstance(owner, GenericOp) and _moves(owner):
+            waiting += owner.inputs
+        elif isinstance(owner, tensor.InsertSliceOp) and isinstance(owner.dest.owner, MAKERS):
+            waiting.append(owner.source)
         elif not isinstance(owner, Block):
             if not isinstance(owner, ConstantOp):
                 return False

@@ -439,7 +439,7 @@ def as_contraction(op: Operation) -> Contraction | None:
 
 
 def with_type(op: Operation, type: Attribute) -> Operation:
-    """The detached operation with its one result of another type."""
+    """A detached operation with its one result of another type, in its place."""
     kind: Any = op.__class__
     new = kind.create(
         operands=list(op.operands),
@@ -449,6 +449,7 @@ def with_type(op: Operation, type: Attribute) -> Operation:
         regions=[op.detach_region(region) for region in list(op.regions)],
     )
     new.location = op.location
+    op.operands = ()
     return new
 
 

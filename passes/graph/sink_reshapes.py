@@ -14,7 +14,7 @@ any way. A reshape of a reshape that gives the first type again goes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import (
@@ -45,7 +45,7 @@ def sink_reshapes(block: Block) -> None:
     for op in list(block.ops):
         if op.parent_block() is not block or not isinstance(op, Reshape) or _undone(op):
             continue
-        reshape: Reshape = op
+        reshape: Reshape = _join_reshapes(op)
         while _after_contraction(reshape.src):
             moved = _sunk(reshape)
             if moved is None:
@@ -84,6 +84,28 @@ def _undone(op: Reshape) -> bool:
     return True
 
 
+def _join_reshapes(op: Reshape) -> Reshape:
+    """One operation for two that merge dimensions, or take them apart, one after the other."""
+    before = op.src.owner
+    if type(before) is not type(op) or not op.src.has_one_use():
+        return op
+    assert isinstance(before, Reshape)
+    types = before.src.type, op.src.type, op.result.type
+    if not all(map(_is_static, types)):
+        return op
+    outer, inner = _groups(op), _groups(before)
+    shape = cast(TensorType, op.result.type).get_shape()
+    if isinstance(op, tensor.ExpandShapeOp):
+        groups = tuple(tuple(axis for place in group for axis in outer[place]) for group in inner)
+        joined: Reshape = _expand_value(before.src, groups, shape)
+    else:
+        groups = tuple(tuple(axis for place in group for axis in inner[place]) for group in outer)
+        joined = _collapse_value(before.src, groups, shape)
+    Rewriter.replace_op(op, joined)
+    Rewriter.erase_op(before)
+    return joined
+
+
 def _sunk(reshape: Reshape) -> Reshape | None:
     """The reshape behind its only user, or None where it stays."""
     types = (reshape.src.type, reshape.result.type)
@@ -114,8 +136,8 @@ def _sunk(reshape: Reshape) -> Reshape | None:
         return None
     for value, place in zip(use.inputs, places, strict=True):
         assert place is not None
-        dims, view = place
-        if view is not None:
+        dims, views = place
+        for view in views:
             Rewriter.insert_op(view, InsertPoint.before(use))
             value = view.result
         inputs.append(reshape.src if value is reshape.result else value)
@@ -160,27 +182,57 @@ def _groups(reshape: Reshape) -> Groups:
     return tuple(tuple(number.value.data for number in group) for group in reshape.reassociation)
 
 
-def _compose_map(
-    value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape
-) -> tuple[list[int], Reshape | None] | None:
-    """The dimensions that an operand's new map names, and a reshape of it if it needs one."""
+Place: TypeAlias = tuple[list[int], list[Reshape]]
+"""The dimensions that an operand's new map names, and the reshapes of it that it needs."""
+
+
+def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape) -> Place | None:
+    """Where a reshaped operation reads an operand; None where it cannot."""
     if value is reshape.result:
-        return list(range(len(cast(TensorType, reshape.src.type).get_shape()))), None
-    if not all(isinstance(result, AffineDimExpr) for result in map.results):
-        return None
-    named = [cast(AffineDimExpr, result).position for result in map.results]
+        return list(range(len(cast(TensorType, reshape.src.type).get_shape()))), []
     if not isinstance(value.type, TensorType):
-        return (named, None) if not named else None
-    if not _is_static(value.type) or len(set(named)) != len(named):
+        return ([], []) if not map.results else None
+    if not _is_static(value.type):
+        return None
+    views: list[Reshape] = []
+    if not all(isinstance(result, AffineDimExpr) for result in map.results):
+        view = _without_single(value, map)
+        if view is None:
+            return None
+        views, value = [view], view.result
+    named = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+    if len(set(named)) != len(named):
         return None
     if isinstance(reshape, tensor.ExpandShapeOp):
-        return _merge_dimensions(value, named, groups)
-    return _split_dimensions(value, named, groups, cast(TensorType, reshape.src.type).get_shape())
+        return _merge_dimensions(value, named, groups, views)
+    return _split_dimensions(
+        value, named, groups, cast(TensorType, reshape.src.type).get_shape(), views
+    )
+
+
+def _without_single(value: SSAValue, map: AffineMap) -> Reshape | None:
+    """An operand without the dimensions of one element at which the map reads it."""
+    shape = cast(TensorType, value.type).get_shape()
+    single = [not isinstance(result, AffineDimExpr) for result in map.results]
+    if all(single) or any(yes and size != 1 for yes, size in zip(single, shape, strict=True)):
+        return None
+    groups: list[list[int]] = []
+    waiting: list[int] = []
+    for axis, yes in enumerate(single):
+        if yes and not groups:
+            waiting.append(axis)
+        elif yes:
+            groups[-1].append(axis)
+        else:
+            groups.append([*waiting, axis])
+            waiting = []
+    sizes = [size for yes, size in zip(single, shape, strict=True) if not yes]
+    return _collapse_value(value, tuple(tuple(group) for group in groups), sizes)
 
 
 def _merge_dimensions(
-    value: SSAValue, named: list[int], groups: Groups
-) -> tuple[list[int], Reshape | None] | None:
+    value: SSAValue, named: list[int], groups: Groups, views: list[Reshape]
+) -> Place | None:
     """`named` are dimensions that groups merge: whole groups, each in its order."""
     shape = cast(TensorType, value.type).get_shape()
     dims: list[int] = []
@@ -195,30 +247,34 @@ def _merge_dimensions(
         own.append(tuple(range(at, at + len(group))))
         at += len(group)
     if len(dims) == len(named):
-        return dims, None
+        return dims, views
     if is_cheap(value):
         return None
     sizes = [1] * len(own)
     for number, group in enumerate(own):
         for axis in group:
             sizes[number] *= shape[axis]
-    return dims, _collapse_value(value, tuple(own), sizes)
+    return dims, [*views, _collapse_value(value, tuple(own), sizes)]
 
 
 def _split_dimensions(
-    value: SSAValue, named: list[int], groups: Groups, shape: Sequence[int]
-) -> tuple[list[int], Reshape | None] | None:
+    value: SSAValue,
+    named: list[int],
+    groups: Groups,
+    shape: Sequence[int],
+    views: list[Reshape],
+) -> Place | None:
     """`named` are dimensions that are taken apart: the operand's own with them."""
     dims = [axis for number in named for axis in groups[number]]
     if len(dims) == len(named):
-        return dims, None
+        return dims, views
     if is_cheap(value):
         return None
     own: list[tuple[int, ...]] = []
     for number in named:
         first = sum(len(group) for group in own)
         own.append(tuple(range(first, first + len(groups[number]))))
-    return dims, _expand_value(value, tuple(own), [shape[axis] for axis in dims])
+    return dims, [*views, _expand_value(value, tuple(own), [shape[axis] for axis in dims])]
 
 
 def _association(groups: Groups) -> ArrayAttr[ArrayAttr[IntegerAttr]]:

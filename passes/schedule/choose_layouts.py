@@ -113,7 +113,9 @@ class ChooseLayoutsPass(ModulePass):
             block = function.body.block
             if any(_windows(inner) for inner in block.ops):
                 _generalize(block)
-                choose(block, Estimates(target, Decisions(Limits(self.only, self.barred))))
+                estimates = Estimates(target, Decisions(Limits(self.only, self.barred)))
+                _widen(block, estimates)
+                choose(block, estimates)
 
 
 def _windows(op: Operation) -> Contraction | None:
@@ -148,6 +150,41 @@ def _generalize(block: Block) -> None:
             if (form or other).parent_block() is block:
                 seen.add(form or other)
                 waiting.append(form or other)
+
+
+def _widen(block: Block, estimates: Estimates) -> None:
+    """Give windows more channels where that is estimated to pay (see `widen_channels`)."""
+    for op in list(block.ops):
+        if _windows(op) is None:
+            continue
+        from xdsl_spirv.passes.schedule.widen_channels import Code, widened
+
+        assert isinstance(op, linalg.ops.GenericOp)
+        code = Code(op)
+        new = widened(op, code)
+        if new is None:
+            code.erase()
+            continue
+        copied = [o.results[0] for o in code.written if isinstance(o, tensor.InsertSliceOp)]
+        seconds = sum(estimates.turned(value) for value in copied if not is_weight(value))
+        orders = [_proposed(new, False), _proposed(new, True)]
+        seconds += min(
+            estimates.contraction(new, orders[0], last).seconds for last in (None, orders[1])
+        )
+        given = [_proposed(op, False), _proposed(op, True)]
+        before = min(
+            estimates.contraction(op, first, last).seconds
+            for first in (None, given[0])
+            for last in (None, given[1])
+        )
+        if seconds < before:
+            result = code.written[-1].results[0]
+            op.results[0].replace_all_uses_with(result)
+            new.attributes |= op.attributes
+            new.location = op.location
+            block.erase_op(op)
+        else:
+            code.erase()
 
 
 def choose(block: Block, estimates: Estimates) -> None:
@@ -372,7 +409,7 @@ class Estimates:
         """Without what an operation takes in any order."""
         op = part.op
         if op is None:
-            return sum(map(self._turned, orders))
+            return sum(map(self.turned, orders))
         if _product(op) is not None:
             assert isinstance(op, linalg.ops.GenericOp)
             image, result = orders.get(_image_of(op)), orders.get(op.results[0])
@@ -382,12 +419,12 @@ class Estimates:
         kept = {v for v in part.values if any(True for _ in related(op, v, _any(v)))}
         if not isinstance(op, linalg.ops.GenericOp):
             # Other operations know the model's order only where they do not keep one.
-            return sum(self._turned(value) for value in orders if value not in kept)
+            return sum(self.turned(value) for value in orders if value not in kept)
         result = op.results[0]
         crossed = [v for v in kept if (v in orders) != (result in orders)]
         return sum(self._moved(value) / 2 for value in crossed)
 
-    def _turned(self, value: SSAValue) -> float:
+    def turned(self, value: SSAValue) -> float:
         """Seconds of a kernel that only moves elements from one order to another."""
         return PACKING_SECONDS + self._moved(value)
 

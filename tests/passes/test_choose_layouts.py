@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.model import ImportedModel, run_reference
 from xdsl_spirv.compiler.pipeline import lowering
+from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.passes.schedule import choose_layouts
 from xdsl_spirv.runtime.modules import context
@@ -33,6 +35,7 @@ def truth_of(case: RandomConvolutions) -> Any:
 def laid_out(case: RandomConvolutions, rng: np.random.Generator) -> tuple[ImportedModel, int]:
     """The model with random classes of its tensors in the order that was proposed."""
     model = imported(case)
+    give_weights(host_function(model.module, model.function), model.weights)
     chosen: list[Any] = []
 
     def some(graph: choose_layouts.Graph, _: object) -> set[Any]:
@@ -42,6 +45,12 @@ def laid_out(case: RandomConvolutions, rng: np.random.Generator) -> tuple[Import
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose_layouts.Graph, "cheapest", some)
+        patch.setattr(
+            choose_layouts.Estimates,
+            "contraction",
+            lambda *_: choose_layouts.Estimate(rng.random(), rng.random() < 0.5),
+        )
+        patch.setattr(choose_layouts.Estimates, "turned", lambda *_: 0.0)
         for member in lowering(TARGET):
             if member.name in ("linalg-to-contraction", "choose-layouts"):
                 member.load().apply(context(), model.module)
