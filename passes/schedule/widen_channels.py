@@ -35,7 +35,7 @@ from xdsl_spirv.passes.graph.layouts import maps_of, weight_of, with_type
 VECTOR = 4
 """Channels that an image of fewer gets at least: 8 bytes of f16 move at a time."""
 
-FULL = 16
+FULL = 64
 """Channels of a group that fill a matrix."""
 
 

@@ -144,8 +144,9 @@ def _sum_of_phases(
         last = axis.first + (axis.taps - 1) * axis.apart + axis.shifted
         behind.append(count + last - image[len(behind)])
     none = [0] * len(phases)
+    nothing = list[Size](none)
     split = b.reshape(x, [n, group, per_group, *image]) if grouped and deep else x
-    around = padded(b, split, Window(none, none, none, before, behind, none, []), 0)
+    around = padded(b, split, Window(none, none, none, before, behind, nothing, []), 0)
     weights = b.reshape(
         _turned_kernel(b, w, phases),
         [
