@@ -59,7 +59,7 @@ def conv_transpose(
             total = (image[i] - 1) * steps[i] + extra[i] + reach[i] - wanted[i]
             if not isinstance(total, int):
                 b.refuse("output_shape of a size that is open", "give the size, or pads")
-            # What is missing to the wanted size is added at the end.
+            # Elements missing to the wanted size are added at the end.
             extra[i] += max(-total, 0)
             total = max(total, 0)
             less, more = total // 2, total - total // 2
