@@ -69,7 +69,6 @@ from xdsl_spirv.passes.graph.layouts import (
     with_type,
 )
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, window_or_reason
-from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits
 from xdsl_spirv.passes.schedule.plan import packs
@@ -107,7 +106,7 @@ class ChooseLayoutsPass(ModulePass):
         if not name:
             return
         target = load_target(name, op, self.name)
-        if target.residency.subgroups == 1:
+        if target.processor:
             return
         for function in functions_of(op):
             block = function.body.block
@@ -426,7 +425,7 @@ class Estimates:
 
     def turned(self, value: SSAValue) -> float:
         """Seconds of a kernel that only moves elements from one order to another."""
-        return PACKING_SECONDS + self._moved(value)
+        return self.target.model.dispatch_seconds + self._moved(value)
 
     def _moved(self, value: SSAValue) -> float:
         type = cast(TensorType[Attribute], value.type)
