@@ -28,6 +28,8 @@ BYTES = 1 << 14
 STEPS = 200_000
 """Blocks after which a run is given up: made-up numbers may make a loop long."""
 
+OPTIONS = Options(robust=True, max_steps=STEPS)
+
 Place = tuple[int, int] | tuple[int, int, int]
 
 
@@ -87,18 +89,18 @@ def made_up_case(binary: bytes, seed: int = 0) -> Case:
     return Case(binary, buffers, bytes(256))
 
 
-def run(case: Case, binary: bytes | None = None) -> Mapping[Place, Array]:
-    """Memory behind one workgroup of each entry point's kind; raises what the interpreter does."""
-    module = decode(case.binary if binary is None else binary)
-    return run_module(case, module)
+def run(
+    case: Case, binary: bytes | None = None, options: Options = OPTIONS
+) -> Mapping[Place, Array]:
+    """Memory behind one workgroup of the first entry point; raises what the interpreter does."""
+    return run_module(case, decode(case.binary if binary is None else binary), options)
 
 
-def run_module(case: Case, module: ModuleOp) -> Mapping[Place, Array]:
+def run_module(case: Case, module: ModuleOp, options: Options = OPTIONS) -> Mapping[Place, Array]:
     """As `run`, of a module that is read."""
     module.verify()
     buffers = {place: array.copy() for place, array in case.buffers.items()}
     entry = next(op for op in module.body.block.ops if isinstance(op, EntryPointOp))
-    options = Options(robust=True, max_steps=STEPS)
     name = entry.fn.root_reference.data
     dispatch(module, name, (1, 1, 1), buffers, push_constants=case.push_constants, options=options)
     return buffers
