@@ -50,7 +50,7 @@ def compile_glsl(glslang: Sequence[str], source: Path, env: str = "vulkan1.1") -
     """The binary of a shader. Raises `CompileError`."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.spv"
-        command = [*glslang, "-V", "--target-env", env, str(source), "-o", str(out)]
+        command = [*glslang, "-V", "--amb", "--target-env", env, str(source), "-o", str(out)]
         done = subprocess.run(command, capture_output=True, check=False, cwd=source.parent)
         if done.returncode:
             raise CompileError(done.stdout.decode(errors="replace"))
@@ -80,7 +80,9 @@ def made_up_case(binary: bytes, seed: int = 0) -> Case:
     rng = np.random.default_rng(seed)
     buffers: dict[Place, Array] = {}
     for op in decode(binary).body.block.ops:
-        if isinstance(op, ModuleVariable) and op.binding and op.descriptor_set:
+        if not isinstance(op, ModuleVariable):
+            continue
+        if op.binding is not None and op.descriptor_set is not None:
             words = rng.integers(0, 16, BYTES // 4).astype(np.uint32)
             floats = rng.integers(1, 16, BYTES // 4).astype(np.float32) / 4
             chosen = rng.random(BYTES // 4) < 0.5
