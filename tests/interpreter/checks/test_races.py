@@ -369,3 +369,24 @@ def test_a_fence_before_a_barrier(kernel: Any, name: str, glsl: bool) -> None:
     checks = Checks.of("races")
     kernel.run((1, 1, 1), checks=checks, **TWO)
     assert (not list(checks.report)) == (ordered and glsl), str(checks.report)
+
+
+@pytest.mark.parametrize("size", [8, 32])
+@pytest.mark.parametrize(("scope", "lanes"), [("Workgroup", 64), ("Subgroup", None)])
+def test_a_matrix_in_place_is_its_scopes(
+    kernel: Any, scope: str, lanes: int | None, size: int
+) -> None:
+    """Loaded, doubled and stored twice by one instance of its scope, whatever its subgroups."""
+    ops, matrix = "spirv.KHR.CooperativeMatrix", f"!spirv.coopmatrix<16x16xf32, {scope}, MatrixAcc>"
+    buffer = kernel.buffer("f32", np.ones(256, np.float32))
+    place = f"{kernel.pointer(buffer, kernel.constant(0))}"
+    stride, pointer = kernel.constant(16), "!spirv.ptr<f32, StorageBuffer>"
+    for _ in range(2):
+        loaded = kernel.op(f"{ops}Load {place}, {stride}, <RowMajor> : {pointer}, i32 -> {matrix}")
+        twice = kernel.op(f"spirv.FAdd {loaded}, {loaded} : {matrix}")
+        kernel(f"{ops}Store {place}, {twice}, {stride}, <RowMajor> : {pointer}, {matrix}, i32")
+    checks = Checks.all()
+    local = (lanes or size, 1, 1)
+    (result,) = kernel.run((1, 1, 1), local=local, subgroup_size=size, checks=checks)
+    assert not list(checks.report), str(checks.report)
+    assert (result == 4).all()
