@@ -114,9 +114,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "OpGroupUMaxNonUniformAMD": "AMD's older groups",
     "OpGroupSMaxNonUniformAMD": "AMD's older groups",
     "OpImageTexelPointer": "images and samplers",
-    "OpTypeImage": "images and samplers",
-    "OpTypeSampler": "images and samplers",
-    "OpTypeSampledImage": "images and samplers",
 }
 """Instruction -> its group, where neither class nor capability says so."""
 
@@ -147,7 +144,8 @@ FORMS: Mapping[str, str] = {
             "OpTypeVoid OpTypeBool OpTypeInt OpTypeFloat OpTypeVector OpTypeMatrix OpTypeArray "
             "OpTypeRuntimeArray OpTypeStruct OpTypePointer OpTypeForwardPointer OpTypeFunction "
             "OpTypeUntypedPointerKHR OpTypeCooperativeMatrixKHR OpTypeCooperativeMatrixNV "
-            "OpTypeCooperativeVectorNV OpTypeTensorLayoutNV OpTypeTensorViewNV OpTypeTensorARM"
+            "OpTypeCooperativeVectorNV OpTypeTensorLayoutNV OpTypeTensorViewNV OpTypeTensorARM "
+            "OpTypeImage OpTypeSampledImage OpTypeSampler"
         ).split(),
         _TYPE,
     ),

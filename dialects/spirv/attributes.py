@@ -399,6 +399,62 @@ class RawAccessChainOperandsAttr(EnumerationAttr[enums.RawAccessChainOperands]):
 
 
 @irdl_attr_definition
+class DimAttr(EnumerationAttr[enums.Dim]):
+    """Dim of an image, SPIR-V 3.8."""
+
+    name = "spirv.dim"
+    ENUM = enums.Dim
+    SPELLING = {name: name for name in ("Dim1D", "Dim2D", "Dim3D")}
+
+
+@irdl_attr_definition
+class ImageFormatAttr(EnumerationAttr[enums.ImageFormat]):
+    """Image Format, SPIR-V 3.11."""
+
+    name = "spirv.image_format"
+    ENUM = enums.ImageFormat
+
+
+ImageDepth = IntEnum("ImageDepth", ["NoDepth", "IsDepth", "DepthUnknown"], start=0)
+ImageArrayed = IntEnum("ImageArrayed", ["NonArrayed", "Arrayed"], start=0)
+ImageSampling = IntEnum("ImageSampling", ["SingleSampled", "MultiSampled"], start=0)
+ImageSampler = IntEnum("ImageSampler", ["SamplerUnknown", "NeedSampler", "NoSampler"], start=0)
+"""The numbers of OpTypeImage, as MLIR names them."""
+
+
+@irdl_attr_definition
+class ImageDepthAttr(EnumerationAttr[ImageDepth]):
+    """Depth of OpTypeImage."""
+
+    name = "spirv.image_depth_info"
+    ENUM = ImageDepth
+
+
+@irdl_attr_definition
+class ImageArrayedAttr(EnumerationAttr[ImageArrayed]):
+    """Arrayed of OpTypeImage."""
+
+    name = "spirv.image_arrayed_info"
+    ENUM = ImageArrayed
+
+
+@irdl_attr_definition
+class ImageSamplingAttr(EnumerationAttr[ImageSampling]):
+    """MS of OpTypeImage."""
+
+    name = "spirv.image_sampling_info"
+    ENUM = ImageSampling
+
+
+@irdl_attr_definition
+class ImageSamplerAttr(EnumerationAttr[ImageSampler]):
+    """Sampled of OpTypeImage."""
+
+    name = "spirv.image_sampler_use_info"
+    ENUM = ImageSampler
+
+
+@irdl_attr_definition
 class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands]):
     """Tensor Operands of SPV_ARM_tensors, without their parameters."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import ClassVar, Self, TypeAlias
 
 from xdsl.dialects.builtin import (
@@ -31,7 +32,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.keyed import LocatedAttribute
 from xdsl_spirv.dialects.spirv.attributes import (
+    DimAttr,
     EnumerationAttr,
+    ImageArrayedAttr,
+    ImageDepthAttr,
+    ImageFormatAttr,
+    ImageSamplerAttr,
+    ImageSamplingAttr,
     ScopeAttr,
     TensorClampModeAttr,
 )
@@ -405,3 +412,82 @@ class TensorArmType(DeclaredType):
             raise VerifyException("a tensor states all of its extents or none: write ? for each")
         if any(extent < 1 and extent != DYNAMIC for extent in extents):
             raise VerifyException(f"a tensor's extents are at least 1, not {extents}")
+
+
+@irdl_attr_definition
+class ImageType(DeclaredType):
+    """
+    OpTypeImage without an access qualifier, as MLIR writes it:
+    `!spirv.image<f32, Dim2D, NoDepth, NonArrayed, SingleSampled, NoSampler, Rgba32f>`.
+    """
+
+    name = "spirv.image"
+    INSTRUCTION: ClassVar[str] = "OpTypeImage"
+    element_type: Attribute
+    dim: DimAttr
+    depth: ImageDepthAttr
+    arrayed: ImageArrayedAttr
+    sampling: ImageSamplingAttr
+    sampler: ImageSamplerAttr
+    format: ImageFormatAttr
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            parsed: list[Attribute] = [parser.parse_type()]
+            for enumeration in IMAGE_OPERANDS:
+                parser.parse_punctuation(",")
+                parsed.append(enumeration(enumeration.parse_enumerant(parser)))
+        return parsed
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element_type)
+            for part in self.parameters[1:]:
+                if isinstance(part, EnumerationAttr):
+                    printer.print_string(f", {part.spell(part.data)}")
+
+
+IMAGE_OPERANDS: tuple[type[EnumerationAttr[IntEnum]], ...] = (
+    DimAttr,
+    ImageDepthAttr,
+    ImageArrayedAttr,
+    ImageSamplingAttr,
+    ImageSamplerAttr,
+    ImageFormatAttr,
+)
+
+
+@irdl_attr_definition
+class SampledImageType(DeclaredType):
+    """OpTypeSampledImage: `!spirv.sampled_image<!spirv.image<...>>`."""
+
+    name = "spirv.sampled_image"
+    INSTRUCTION: ClassVar[str] = "OpTypeSampledImage"
+    image_type: Attribute
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return [parser.parse_type()]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.image_type)
+
+    def verify(self) -> None:
+        # An image with an access qualifier is carried.
+        if self.image_type.name not in (ImageType.name, "spirv.raw"):
+            raise VerifyException(f"a sampled image has an image type, not {self.image_type}")
+
+
+@irdl_attr_definition
+class SamplerType(DeclaredType):
+    """OpTypeSampler: `!spirv.sampler`, which MLIR lacks."""
+
+    name = "spirv.sampler"
+    INSTRUCTION: ClassVar[str] = "OpTypeSampler"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return ()

@@ -161,6 +161,8 @@ class Requirement:
 
     def enumerant(self, attribute: EnumerationAttr[Any]) -> None:
         """Add the needs of an attribute's enumerants, by the grammar."""
+        if attribute.ENUM.__module__ != Scope.__module__:
+            return  # Names of plain numbers.
         kind = grammar().kind(attribute.ENUM.__name__)
         for entry in kind.used(int(attribute.data)):
             self.add(Need.of(entry), f"{kind.name} {entry.name}")

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects.builtin import (
     FunctionType,
     IntAttr,
+    IntegerAttr,
     IntegerType,
     NoneType,
     Signedness,
     VectorType,
+    i32,
 )
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
@@ -45,6 +47,7 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
 from xdsl_spirv.serialization.encode.types import FLOATS as ENCODED_FLOATS
@@ -318,7 +321,16 @@ class TypeReader:
     def _declared(self, cls: type[DeclaredType], row: int) -> Attribute:
         """A type that its declaration's operands make up; carried if they do not fit."""
         try:
-            return cls.of([self._operand(id) for id in self.index.rows[row][2:]])
+            kinds = [o.kind for o in grammar().instruction(cls.INSTRUCTION).operands[1:]]
+            words = self.index.rows[row][2:]
+            repeated = kinds[-1:] * (len(words) - len(kinds))
+            operands = zip(words, kinds + repeated, strict=False)
+            return cls.of(
+                [
+                    self._operand(word) if kind.startswith("Id") else IntegerAttr(word, i32)
+                    for word, kind in operands
+                ]
+            )
         except (ValueError, VerifyException):
             return self._carried(row)
 

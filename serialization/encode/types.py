@@ -356,8 +356,16 @@ class TypeTable:
         return self._declare("OpTypeUntypedPointerKHR", (int(t.storage_class.data),))
 
     def _declared(self, t: DeclaredType, op: Operation | None) -> int:
-        """A type that is nothing but its operands, each of them an id."""
-        return self._declare(t.INSTRUCTION, [self._size_id(a, op) for a in t.declaration])
+        """A type that is nothing but its operands: ids, and literals of enumerants."""
+        kinds = [o.kind for o in grammar().instruction(t.INSTRUCTION).operands[1:]]
+        kinds += kinds[-1:] * (len(t.declaration) - len(kinds))
+        words = [
+            int(part.data)
+            if isinstance(part, EnumerationAttr) and not kind.startswith("Id")
+            else self._size_id(part, op)
+            for part, kind in zip(t.declaration, kinds, strict=False)
+        ]
+        return self._declare(t.INSTRUCTION, words)
 
     def _pointer_to_enclosing(self, struct: str, storage_class: int, stride: int) -> int:
         """A pointer to the struct that is being declared, which comes after it."""

@@ -94,7 +94,7 @@ def capabilities(m: Module) -> Problems:
             kind = operand.kind
             if not _has_enumerants(kind):
                 continue
-            key = (kind, operand.value, i.op if kind in ("Decoration", "GroupOperation") else "")
+            key = (kind, operand.value, i.op if kind == "Decoration" else "")
             problems = verdicts.get(key)
             if problems is None:
                 problems = verdicts[key] = list(_enumerant(m, kind, int(operand.value), i))
@@ -110,8 +110,8 @@ def _enumerant(m: Module, kind: str, value: int, i: Instruction) -> Iterator[Pro
         # Float controls name what kernels have; shaders may use them by extensions.
         if kind in ("FPRoundingMode", "FPFastMathMode") or what in UNCHECKED:
             continue
-        if kind == "GroupOperation" and i.op.endswith("NonUniformAMD"):
-            continue  # The extension that has the instruction gives it these operations, too.
+        if kind == "GroupOperation" and "SPV_AMD_shader_ballot" in m.extensions:
+            continue  # The extension has these operations for its instructions and older ones.
         if what == ROUNDING and m.environment.vulkan:
             needs = NARROW_STORAGE
         yield from _missing(m, what, needs, i)

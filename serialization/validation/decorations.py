@@ -190,6 +190,7 @@ def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problem
         "StorageBuffer": block,
         "Uniform": block,
         "UniformConstant": image or held.kind == "TensorARM",
+        "TileAttachmentQCOM": image,
     }
     if not fits.get(pointer.storage, False):
         yield Problem(

@@ -352,7 +352,7 @@ def pointer_users(m: Module) -> Problems:
         if (
             i.block is None
             or i.op in POINTER_USERS
-            or i.op.startswith(("Atomic", "RayQuery", "HitObject"))
+            or i.op.startswith(("Atomic", "RayQuery", "HitObject", "ReorderThread", "Trace"))
         ):
             continue
         for id in i.ids():

@@ -251,7 +251,8 @@ def atomic(m: Module, i: Instruction) -> Problems:
     floating = i.op.startswith("AtomicF")
     both = i.op in ("AtomicLoad", "AtomicStore", "AtomicExchange")
     kinds = ("Float",) if floating else ("Int", "Float") if both else ("Int",)
-    vector = floating and held.kind == "Vector" and "AtomicFloat16VectorNV" in m.capabilities
+    moves = floating or i.op == "AtomicExchange"
+    vector = moves and held.kind == "Vector" and "AtomicFloat16VectorNV" in m.capabilities
     if held.kind not in kinds and not vector:
         yield Problem(f"the pointee is of {held}", f"use a {' or '.join(kinds).lower()} scalar")
         return

@@ -6,6 +6,7 @@ module (between `// -----` lines) that does not says why in a comment: `// EXTEN
 no such syntax, `// MLIR-CUSTOM-ONLY` or `// MLIR-GENERIC-ONLY` where one of the two is left out.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.universe import Universe
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xdsl_spirv.dialects.spirv import OPERATIONS, attributes
 from xdsl_spirv.upstream.equality import is_same
@@ -156,3 +158,43 @@ def test_every_enumerant_of_mlir_is_read_and_printed_by_its_name(
     assert {n: "" if v is None else enumeration.spell(v) for n, v in values.items()} == {
         n: n for n in names
     }
+
+
+LLVM = os.environ.get("XDSL_SPIRV_LLVM")
+GENERIC = "--mlir-print-op-generic"
+
+
+def accepted(path: Path) -> list[str]:
+    """The pieces of one of LLVM's tests that mlir-opt accepts, without comments."""
+    chunks = re.split(r"^// -----.*$", path.read_text(), flags=re.MULTILINE)
+    texts = [re.sub(r"^\s*//.*\n", "", chunk, flags=re.MULTILINE) for chunk in chunks]
+    command = [str(MLIR_OPT), "--allow-unregistered-dialect", "-o", os.devnull]
+    return [
+        text
+        for text in texts
+        if "spirv." in text
+        and not subprocess.run(
+            command, input=text, capture_output=True, text=True, check=False
+        ).returncode
+    ]
+
+
+def kept(text: str) -> bool:
+    """Whether a piece is the same program for mlir-opt after we have read and printed it."""
+    try:
+        printed = show(parse(text), generic=False)
+        return mlir([printed], GENERIC) == mlir([text], GENERIC)
+    except (ParseError, VerifyException, AssertionError):
+        return False
+
+
+@pytest.mark.long
+@pytest.mark.skipif(LLVM is None, reason="XDSL_SPIRV_LLVM does not name LLVM's mlir/test")
+def test_tests_of_llvm():
+    folders = [Path(str(LLVM)) / room / "SPIRV" for room in ("Dialect", "Target")]
+    texts = [
+        text for folder in folders for path in folder.rglob("*.mlir") for text in accepted(path)
+    ]
+    lost = [text for text in texts if not kept(text)]
+    assert len(texts) > 600
+    assert len(lost) <= len(texts) // 12, "\n// -----\n".join(lost)
