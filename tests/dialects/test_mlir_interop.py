@@ -164,7 +164,7 @@ LLVM = os.environ.get("XDSL_SPIRV_LLVM")
 GENERIC = "--mlir-print-op-generic"
 
 
-def accepted(path: Path) -> list[str]:
+def read_accepted(path: Path) -> list[str]:
     """The pieces of one of LLVM's tests that mlir-opt accepts, without comments."""
     chunks = re.split(r"^// -----.*$", path.read_text(), flags=re.MULTILINE)
     texts = [re.sub(r"^\s*//.*\n", "", chunk, flags=re.MULTILINE) for chunk in chunks]
@@ -179,7 +179,7 @@ def accepted(path: Path) -> list[str]:
     ]
 
 
-def kept(text: str) -> bool:
+def is_kept(text: str) -> bool:
     """Whether a piece is the same program for mlir-opt after we have read and printed it."""
     try:
         printed = show(parse(text), generic=False)
@@ -193,8 +193,11 @@ def kept(text: str) -> bool:
 def test_tests_of_llvm():
     folders = [Path(str(LLVM)) / room / "SPIRV" for room in ("Dialect", "Target")]
     texts = [
-        text for folder in folders for path in folder.rglob("*.mlir") for text in accepted(path)
+        text
+        for folder in folders
+        for path in folder.rglob("*.mlir")
+        for text in read_accepted(path)
     ]
-    lost = [text for text in texts if not kept(text)]
+    lost = [text for text in texts if not is_kept(text)]
     assert len(texts) > 600
     assert len(lost) <= len(texts) // 12, "\n// -----\n".join(lost)
