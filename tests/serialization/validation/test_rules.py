@@ -171,3 +171,12 @@ def test_environments_by_name():
     assert validate(module, "universal1.6") == validate(module, "spv1.6")
     with pytest.raises(ValueError, match=r"'vulkan1.9'.*vulkan1.4"):
         validate(module, "vulkan1.9")
+
+
+def test_bytes_behind_a_string_are_a_known_difference(spirv_val: str):
+    case = next(c for c in VALID if 'OpName %main "main"' in c.text)
+    binary = bytearray(case.binary())
+    binary[binary.rindex(b"main\0") + 5] = 1
+    (finding,) = validate(bytes(binary), case.environment)
+    assert known_difference(finding.rule, finding.cause)
+    assert khronos.spirv_val(bytes(binary), case.environment) == ""
