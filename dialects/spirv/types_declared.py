@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from enum import IntEnum
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -443,12 +442,11 @@ class ImageType(DeclaredType):
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.element_type)
-            for part in self.parameters[1:]:
-                if isinstance(part, EnumerationAttr):
-                    printer.print_string(f", {part.spell(part.data)}")
+            parts = self.dim, self.depth, self.arrayed, self.sampling, self.sampler, self.format
+            printer.print_string("".join(f", {part.spell(part.data)}" for part in parts))
 
 
-IMAGE_OPERANDS: tuple[type[EnumerationAttr[IntEnum]], ...] = (
+IMAGE_OPERANDS: tuple[type[EnumerationAttr[Any]], ...] = (
     DimAttr,
     ImageDepthAttr,
     ImageArrayedAttr,
