@@ -49,7 +49,7 @@ def backend(
         raise ProgramError(
             f"there is no option {min(unknown)!r}", f"options: {', '.join(OPTIONS)}", "rename it"
         )
-    return CompiledGraph(graph, **(OPTIONS | given))
+    return CompiledGraph(graph, **{**OPTIONS, **given})
 
 
 @dataclass

@@ -228,11 +228,11 @@ def _file(name: str, data: bytes) -> Path:
 
 def _damaged_weights(rng: random.Random, seeds: Seeds) -> bytes:
     """A model whose initializers are in a file beside it, and what it says of that file damaged."""
-    from onnx import ModelProto
+    from onnx import ModelProto, TensorProto
 
     model = ModelProto.FromString(rng.choice(seeds))
     for tensor in model.graph.initializer:
-        tensor.data_location = 1
+        tensor.data_location = TensorProto.EXTERNAL
         for key, value in (("location", "weights"), ("offset", "0"), ("length", "64")):
             tensor.external_data.add(key=key, value=value)
     entries = [entry for tensor in model.graph.initializer for entry in tensor.external_data]
