@@ -94,7 +94,7 @@ def _join_reshapes(op: Reshape) -> Reshape:
     if not all(map(_is_static, types)):
         return op
     outer, inner = _groups(op), _groups(before)
-    shape = cast(TensorType, op.result.type).get_shape()
+    shape = op.result.type.get_shape()
     if isinstance(op, tensor.ExpandShapeOp):
         groups = tuple(tuple(axis for place in group for axis in outer[place]) for group in inner)
         joined: Reshape = _expand_value(before.src, groups, shape)

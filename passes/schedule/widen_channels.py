@@ -144,7 +144,7 @@ def widened(op: linalg.ops.GenericOp, code: Code) -> linalg.ops.GenericOp | None
     count = _shape(weight)[cast(int, of[channel][1])]
     if not groups:
         return _of_vectors(op, code, channel, count) if count % VECTOR and count < FULL else None
-    filters = [_shape(weight)[w] for x, w, r in of if x is None and None not in (w, r)]
+    filters = [_shape(weight)[w] for x, w, r in of if x is None and w is not None and r is not None]
     size = _shape(weight)[cast(int, of[groups[0]][1])]
     largest = max(count, *filters, 1)
     fitting = [n for n in range(2, FULL // largest + 1) if size % n == 0]
