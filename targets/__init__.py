@@ -137,6 +137,11 @@ class Fragment:
     lane: Linear
     component: Linear
 
+    @property
+    def components(self) -> int:
+        """The count of components that an invocation holds."""
+        return self.component.size
+
     def position(self, lane: int, component: int) -> tuple[int, int]:
         """Row and column of a component of an invocation."""
         (row, column), (more_rows, more_columns) = self.lane.at(lane), self.component.at(component)

@@ -69,9 +69,10 @@ def write_cases(folder: Path) -> Iterator[tuple[str, Path]]:
     """Write the set into a folder, file by file, each with its name."""
     for name, (m, n, k, a, c) in MATMULS.items():
         zero = "0" if c.startswith("i") else "0.0"
-        yield name, _written(folder / f"{name}.mlir", MATMUL.format_map(locals()))
+        text = MATMUL.format(m=m, n=n, k=k, a=a, c=c, zero=zero)
+        yield name, _written(folder / f"{name}.mlir", text)
     for name, (x, w, y, op) in WINDOWS.items():
-        yield name, _written(folder / f"{name}.mlir", WINDOW.format_map(locals()))
+        yield name, _written(folder / f"{name}.mlir", WINDOW.format(x=x, w=w, y=y, op=op))
     for name, nodes, inputs, constants in _models():
         yield name, _model(folder / f"{name}.onnx", nodes, inputs, constants)
 

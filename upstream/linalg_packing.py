@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     TensorType,
     i64,
@@ -101,9 +102,9 @@ class Tiled(IRDLOperation):
     dest = operand_def(TensorType)
     inner_tiles = var_operand_def()
     result = result_def(TensorType)
-    outer_dims_perm = opt_prop_def(DenseArrayBase)
-    inner_dims_pos = prop_def(DenseArrayBase)
-    static_inner_tiles = prop_def(DenseArrayBase)
+    outer_dims_perm = opt_prop_def(DenseArrayBase[IntegerType])
+    inner_dims_pos = prop_def(DenseArrayBase[IntegerType])
+    static_inner_tiles = prop_def(DenseArrayBase[IntegerType])
 
     traits = traits_def(Pure())
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
@@ -41,7 +42,7 @@ def import_onnx(
     dims: Mapping[str, int | None] | None = None,
     *,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
-    constants: Mapping[str, Array] | None = None,
+    constants: Mapping[str, ArrayLike] | None = None,
     dynamic: bool = False,
     context: int | None = None,
     state: Mapping[str, str] | None = None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -203,7 +204,7 @@ class Pack(RewritePattern):
             block = Block(arg_types=[IndexType()] * len(high))
             block.add_op(tensor.YieldOp(op.padding_value))
             low = DenseArrayBase.from_list(i64, [0] * len(high))
-            above = DenseArrayBase.from_list(i64, high)
+            above = DenseArrayBase.from_list(i64, cast(list[int], high))
             pad = tensor.PadOp(x, [], [], Region(block), low, above, tiles.type(tiles.whole))
             x = tiles.code.insert(pad)
         given, static = tiles.numbers(tiles.apart)
@@ -247,6 +248,6 @@ class Unpack(RewritePattern):
         rewriter.replace(op, [], [_as(tiles.code, result, op.result.type)])
 
 
-def _as(code: _Code, value: SSAValue, type: Attribute) -> SSAValue:
+def _as(code: _Code, value: SSAValue, type: TensorType) -> SSAValue:
     """The value with the sizes that another type states."""
     return value if value.type == type else code.insert(tensor.CastOp(value, type))

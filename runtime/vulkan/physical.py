@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.instance import Instance
 
 COMPONENTS = {"FLOAT": "f", "SINT": "s", "UINT": "u", "BFLOAT": "bf"}
-KINDS = {
+KINDS: dict[int, str] = {
     PhysicalDeviceType.DISCRETE_GPU: "discrete GPU",
     PhysicalDeviceType.INTEGRATED_GPU: "integrated GPU",
     PhysicalDeviceType.VIRTUAL_GPU: "virtual GPU",

@@ -27,7 +27,7 @@ KEPT = 8
 """Programs of one graph: for so many shapes of inputs and states of parameters."""
 STATIC = "_dynamo_static_input_type"
 """A mark of TorchDynamo: an input of the graph that is a parameter or a buffer of a module."""
-OPTIONS: Mapping[str, Any] = {"target": None, "device": None, "fallback": True}
+OPTIONS: dict[str, Any] = {"target": None, "device": None, "fallback": True}
 
 
 class EagerGraphWarning(UserWarning):

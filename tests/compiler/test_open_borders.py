@@ -98,7 +98,8 @@ def test_a_size_that_does_not_fit_is_refused(name: str):
     program = compile_module(parse_text(text), "lavapipe")
     x = np.arange(9, dtype=np.float32)
     (result,) = run(program, {"x": x[:fits]}).values()
-    np.testing.assert_array_equal(result, *interpret(parse_text(text), [x[:fits]]))
+    (expected,) = interpret(parse_text(text), [x[:fits]])
+    np.testing.assert_array_equal(result, expected)
     with pytest.raises(ProgramError):
         run(program, {"x": x[:unfit]})
     with pytest.raises(InterpreterError):
@@ -126,6 +127,7 @@ func.func @main(%x: tensor<?x3xf32>, %w: tensor<1x4xf32>) -> tensor<3x4xf32> {
 def test_a_sum_whose_size_one_operand_alone_knows():
     program = compile_module(parse_text(OUTER), "lavapipe")
     x, w = (np.arange(1, n, dtype=np.float32)[None] for n in (4, 5))
-    np.testing.assert_array_equal(*run(program, {"x": x, "w": w}).values(), x.T @ w)
+    (result,) = run(program, {"x": x, "w": w}).values()
+    np.testing.assert_array_equal(result, x.T @ w)
     with pytest.raises(ProgramError, match="should be 1x3"):
         run(program, {"x": np.ones((2, 3), np.float32), "w": w})

@@ -42,11 +42,12 @@ func.func @main(%x: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
 
 def test_a_loop_runs_until_its_condition_fails():
     x = np.arange(4, dtype=np.float32)
-    np.testing.assert_array_equal(*interpret(parse_text(WHILE), [x]), x * 8)
+    (result,) = interpret(parse_text(WHILE), [x])
+    np.testing.assert_array_equal(result, x * 8)
 
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_branches_pass_values_on(taken: bool):
     x = np.arange(4, dtype=np.float32)
-    (result,) = interpret(parse_text(BLOCKS), [x, np.bool_(taken)])
+    (result,) = interpret(parse_text(BLOCKS), [x, np.array(taken)])
     np.testing.assert_array_equal(result, x * 2 if taken else x)

@@ -14,7 +14,12 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionMergeOp, AttentionOp
+from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
+    AttentionLanesAttr,
+    AttentionMergeOp,
+    AttentionOp,
+)
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes, problems
@@ -186,6 +191,7 @@ def test_registers_that_a_driver_would_spill_are_refused():
     chosen = choose_lanes(op, target)
     assert LanesPlan(op, chosen, target).registers <= target.held_registers
     schedule = Parser(context(), LANES.format(8, 8, 1, 4, "")).parse_attribute()
+    assert isinstance(schedule, AttentionLanesAttr)
     (said,) = problems(LanesPlan(op, schedule, target))
     assert said == (
         "256 registers of an invocation for queries and results, of which qualcomm-adreno holds "

@@ -1,7 +1,7 @@
 """Kernels in Python: their results beside numpy's, and refusals."""
 
-# A parameter's default gives its kind and its type. pyright: reportMissingParameterType=false,
-# reportPrivateUsage=false
+# A parameter's default gives its kind and its type.
+# pyright: reportMissingParameterType=false, reportPrivateUsage=false
 
 from __future__ import annotations
 

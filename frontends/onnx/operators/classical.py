@@ -263,7 +263,11 @@ def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
 def _taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Number) -> Number:
     """Whether a branch is taken by the mode of its node."""
     tests: dict[str, Number] = dict(
-        zip(BRANCHES, (x <= y, x < y, x >= y, x > y, x.equals(y), x.differs(y)), strict=True)
+        zip(
+            map(str, BRANCHES),
+            (x <= y, x < y, x >= y, x > y, x.equals(y), x.differs(y)),
+            strict=True,
+        )
     )
     taken = tests[kinds[-1]]
     for number, name in enumerate(kinds[:-1]):
