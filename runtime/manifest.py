@@ -523,7 +523,7 @@ class Manifest:
 
 def _check_known(name: str, names: Container[str], what: str, place: str) -> None:
     if name not in names:
-        raise ProgramError(f"there is not a {what} {name!r}", place, "compile the program again")
+        raise ProgramError(f"there is no {what} {name!r}", place, "compile the program again")
 
 
 def is_inside(name: str) -> bool:
