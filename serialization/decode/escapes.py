@@ -69,6 +69,9 @@ class _WaysOut:
         while not self.graph.is_in_scope(value, node):
             if node not in self.idom:
                 return self._undefined(value)
+            if self.idom[node] == node:
+                # The definition does not dominate the use: the verifier says so.
+                return value
             known = self.names.get((value, node))
             if known is not None:
                 name = known
