@@ -7,7 +7,7 @@ Convolutions as exporters write them (ONNX, N x C x H x W), beside PyTorch at it
 `prepare` compiles each case, random weights in f16, into a folder; `run` needs numpy, a device, and
 PyTorch for its results and times: channels last, under CUDA graphs, and compiled. A case is one
 convolution alone (its image and its result are N x C x H x W, so moving them counts), the same
-between two of 1 x 1 (`within`: what its own dispatches take there), or a network. `following_us` is
+between two of 1 x 1 (`within`: the time of its own dispatches), or a network. `following_us` is
 a share of many runs in one submission, each waiting for the one before.
 """
 
@@ -143,7 +143,9 @@ def alone(c: int, o: int, k: int, s: int = 1, p: int = 0, d: int = 1, g: int = 1
     return network
 
 
-def within(c: int, o: int, k: int, s: int = 1, p: int = 0, d: int = 1, g: int = 1, t: int = 0):
+def convolve_between(
+    c: int, o: int, k: int, s: int = 1, p: int = 0, d: int = 1, g: int = 1, t: int = 0
+):
     def network(b: Any, x: Any) -> Any:
         x = b.conv(b.relu(b.conv(x, c, c, 1, 1, 0, 1, 1, False)), c, o, k, s, p, d, g, bool(t))
         return b.conv(b.relu(x), o, 64, 1, 1, 0, 1, 1, False)
@@ -200,7 +202,7 @@ CASES: dict[str, tuple[Shape, Network]] = {
         for name, (shape, args) in CONVOLUTIONS.items()
     },
     **{
-        f"{name}, within": (shape, within(shape[1], *args))
+        f"{name}, within": (shape, convolve_between(shape[1], *args))
         for name, (shape, args) in CONVOLUTIONS.items()
     },
     "20 of 3x3 1x256x56": ((1, 256, 56, 56), row),

@@ -56,7 +56,7 @@ class Comparison:
 
 
 def warning(not_finite: int) -> str:
-    """What a line says of so many elements that are NaN or infinite."""
+    """The end of a line on a result that has elements which are NaN or infinite."""
     return f"; NOT FINITE: {not_finite} elements are NaN or infinite" if not_finite else ""
 
 
@@ -133,7 +133,7 @@ def _values(op: Operation) -> list[SSAValue]:
     return [*op.results, *(arg for region in op.regions for arg in region.block.args)]
 
 
-def chained(bounds: list[Bound]) -> Bound:
+def sum_bounds(bounds: list[Bound]) -> Bound:
     """Adds up, to first order, the relative errors of consecutive contractions."""
     if not bounds:
         return EXACT
@@ -153,10 +153,10 @@ def compare(
         allowed = np.zeros(result.shape)
     else:
         allowed = bound.evaluate(expected.astype(np.float64), magnitude.astype(np.float64))
-    return compared(name, result, expected, allowed)
+    return compare_result(name, result, expected, allowed)
 
 
-def compared(name: str, result: Array, expected: Array, allowed: Array) -> Comparison:
+def compare_result(name: str, result: Array, expected: Array, allowed: Array) -> Comparison:
     """One result against its reference; `allowed` is how far off each element may be."""
     if result.dtype.kind in "biu":
         wide = [x.view(f"i{x.dtype.itemsize}").astype(object) for x in (result, expected)]

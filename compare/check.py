@@ -15,11 +15,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compare.bounds import (
     Comparison,
-    chained,
     compare,
-    compared,
+    compare_result,
     contraction_bound,
     contractions,
+    sum_bounds,
 )
 from xdsl_spirv.compare.intervals import tolerances
 from xdsl_spirv.compiler.host import host_function
@@ -79,13 +79,13 @@ def check_module(
         # Not contractions only: intervals are wider, but take everything that is fused to one.
         allowed = tolerances(module, function, arguments, expected, outputs)
         return [
-            compared(name, results[name], centre, limit)
+            compare_result(name, results[name], centre, limit)
             for name, centre, limit in zip(names, expected, allowed, strict=True)
         ]
     magnitudes = reference(module, [np.abs(a) for a in arguments], function)
     magnitudes = [magnitudes[number] for number in outputs]
     types = [contraction.types[2] for contraction in multiplied]
-    bound = chained(list(map(contraction_bound, depths, types)))
+    bound = sum_bounds(list(map(contraction_bound, depths, types)))
     return [
         compare(name, results[name], reference_result, magnitude, bound)
         for name, reference_result, magnitude in zip(names, expected, magnitudes, strict=True)

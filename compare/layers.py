@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
-from xdsl_spirv.compare.bounds import compared
+from xdsl_spirv.compare.bounds import compare_result
 from xdsl_spirv.compare.intervals import tolerances
 from xdsl_spirv.compare.onnxruntime import Tolerance, difference, steps, tolerance_of
 from xdsl_spirv.compiler.host import host_function
@@ -237,7 +237,7 @@ def _compare_tensor(
             largest = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0))
             wide, how = np.full(theirs.shape, COARSE * largest), "coarse limit"
         allowed = np.maximum(allowed, 2 * wide + rough.allowed)
-    comparison = compared(name, truth, theirs, allowed)
+    comparison = compare_result(name, truth, theirs, allowed)
     place = _worst(truth, theirs, allowed)
     values = (truth[place], theirs[place]) if truth.size else (None, None)
     return LayerComparison(
@@ -316,7 +316,7 @@ def _compare_layer(
         how = "estimate"
         rough = difference(name, computed, truth, tolerance_of(op))
         allowed = np.full(truth.shape, rough.allowed)
-    comparison = compared(name, computed, truth, allowed)
+    comparison = compare_result(name, computed, truth, allowed)
     place = _worst(computed, truth, allowed)
     return LayerComparison(
         number,

@@ -107,7 +107,7 @@ class Difference:
     max_abs: float
     allowed: float
     cosine: float
-    """Of the finite elements; NaN if there are none."""
+    """Cosine similarity of the finite elements; NaN if there are none."""
     not_finite: int = 0
 
     @property

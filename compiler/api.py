@@ -33,7 +33,7 @@ def compile(
 ) -> Program:
     """
     Compile a model for a target: the name of a device, or the path of a target file; without it,
-    for the best device of this machine, or what the environment's XDSL_SPIRV_DEVICE names.
+    for the device that the environment's XDSL_SPIRV_DEVICE names, or the best of this machine.
 
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
     None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,

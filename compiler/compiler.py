@@ -81,7 +81,7 @@ class UnknownLayerError(ProgramError):
 
 @contextmanager
 def _refusing() -> Generator[None]:
-    """What a pass refuses, as a program's error."""
+    """Raises the refusal of a pass as an error of the program."""
     try:
         yield
     except PassFailedException as error:
@@ -113,7 +113,7 @@ def compile_module(
     called before the first pass and after each one, with its name and the module. With `jobs` above
     1, kernels are lowered by so many processes (on Linux, if there is no observer).
 
-    Raises `ProgramError` for a module that no program can hold and for what a pass refuses,
+    Raises `ProgramError` for a module that no program can hold or that a pass refuses,
     `TargetError` for an unknown target, and xDSL's errors for invalid IR.
     """
     device = load(target)
@@ -128,7 +128,7 @@ def compile_module(
     _give(module, chosen, weights or {})
     passes: Passes = lowering(target, limits)
     passes = _run_until(PREPARED, passes, module, ctx, observe)
-    facts = {name: _Facts.of(host_function(module, name)) for name in chosen}
+    facts = {name: _Facts.derive(host_function(module, name)) for name in chosen}
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
     passes = _run_until(SCHEDULED, passes, module, ctx, observe)
@@ -245,7 +245,7 @@ class _Facts:
     names: Names
 
     @staticmethod
-    def of(host: FuncOp) -> _Facts:
+    def derive(host: FuncOp) -> _Facts:
         noted = {key for entry in host.arg_attrs or () for key in entry.data}
         if noted.isdisjoint((VALUE, STATE)):
             return _Facts({}, {}, names_of(host))

@@ -28,7 +28,7 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.compiler.size_limits import limits_of, listed
+from xdsl_spirv.compiler.size_limits import limits_of, merge_sizes
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import NAME, SIZES, TYPE, VALUE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
@@ -300,7 +300,7 @@ def _equal_sizes(function: FuncOp) -> Iterator[tuple[Size, Size, Operation]]:
 
 
 def _of_type(op: Operation) -> Iterator[tuple[Size, Size]]:
-    """What an operation computes a size to, and what the types or the sizes of its result say."""
+    """Pairs of sizes that an operation needs to be equal, by its result's type or its operands."""
     if isinstance(op, tensor.CastOp | tensor.CollapseShapeOp | tensor.ConcatOp | tensor.PadOp):
         for dimension, size in enumerate(_shape(op.results[0])):
             if size != DYNAMIC_INDEX:
@@ -311,13 +311,13 @@ def _of_type(op: Operation) -> Iterator[tuple[Size, Size]]:
             split = prod(sizes[axis.value.data] for axis in group.data)
             yield extent(op.src, dimension), split
     if isinstance(op, tensor.InsertSliceOp):
-        sizes = listed(op.static_sizes.get_values(), op.sizes)
+        sizes = merge_sizes(op.static_sizes.get_values(), op.sizes)
         for dimension, kept in enumerate(kept_dimensions(sizes, _shape(op.source))):
             yield extent(op.source, dimension), sizes[kept]
 
 
 def _are_given(size: Size) -> bool:
-    """Whether a size is a number, or follows from those of arguments."""
+    """True if a size is a number, or follows from the sizes of arguments."""
     extents = size.extents if is_dynamic(size) else ()
     return all(isinstance(extent.value, BlockArgument) for extent in extents)
 

@@ -31,7 +31,7 @@ def limits_of(function: FuncOp, name: Callable[[Extent], Number]) -> list[Limit]
     for size, most, op in _needed_limits(function):
         given = [extent.value for s in (size, most) if is_dynamic(s) for extent in s.extents]
         if not all(isinstance(value, BlockArgument) for value in given):
-            # A program whose sizes depend on what kernels compute is refused where it is read.
+            # A program whose sizes depend on results of kernels is refused where it is read.
             continue
         if not surely_below(size, most + 1):
             pair = written(size, name), written(most, name)
@@ -58,8 +58,8 @@ def _of_slice(
     op: tensor.ExtractSliceOp | tensor.InsertSliceOp, whole: SSAValue
 ) -> Iterator[AtMost]:
     """A slice begins and ends inside."""
-    offsets = listed(op.static_offsets.get_values(), op.offsets)
-    sizes = listed(op.static_sizes.get_values(), op.sizes)
+    offsets = merge_sizes(op.static_offsets.get_values(), op.offsets)
+    sizes = merge_sizes(op.static_sizes.get_values(), op.sizes)
     strides = op.static_strides.get_values()
     for axis, (offset, size, stride) in enumerate(zip(offsets, sizes, strides, strict=True)):
         yield 0, offset, op
@@ -67,8 +67,8 @@ def _of_slice(
         yield offset + size * stride - (stride - 1), extent(whole, axis), op
 
 
-def listed(static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Size]:
-    """Numbers of an operation, the dynamic ones as what its operands are made of."""
+def merge_sizes(static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Size]:
+    """The static and dynamic numbers of an operation as sizes, in order."""
     left = iter(dynamic)
     return [number(next(left)) if n == DYNAMIC_INDEX else n for n in static]
 

@@ -68,7 +68,7 @@ class Observer(Protocol):
         """A batch of a chunk runs, perhaps after batches of others."""
         ...
 
-    def released(self, op: Operation, lanes: Array) -> None:
+    def report_release(self, op: Operation, lanes: Array) -> None:
         """Invocations waited in a loop, by this read, until another workgroup wrote."""
         ...
 
@@ -192,13 +192,13 @@ class Context:
             return Plain(dtype)
         match type:
             case VectorType():
-                return self._repeated(type.element_type, tuple(type.get_shape()))
+                return self._repeat_form(type.element_type, tuple(type.get_shape()))
             case CooperativeVectorType():
-                return self._repeated(type.element_type, (self.size(type.length),))
+                return self._repeat_form(type.element_type, (self.size(type.length),))
             case ArrayType():
-                return self._repeated(type.element_type, (self.size(type.length),))
+                return self._repeat_form(type.element_type, (self.size(type.length),))
             case MatrixType():
-                return self._repeated(type.column_type, (type.columns.data,))
+                return self._repeat_form(type.column_type, (type.columns.data,))
             case StructType():
                 return Composite(tuple(self.form(member) for member in type.member_types))
             case CooperativeMatrixType():
@@ -219,7 +219,7 @@ class Context:
             case _:
                 raise InterpreterError(f"values of type {type} are not executed")
 
-    def _repeated(self, element: Attribute, shape: tuple[int, ...]) -> Form:
+    def _repeat_form(self, element: Attribute, shape: tuple[int, ...]) -> Form:
         form = self.form(element)
         if isinstance(form, Plain):
             return Plain(form.dtype, shape + form.shape)

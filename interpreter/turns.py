@@ -190,23 +190,23 @@ class Turns:
             turn.batch, turn.reason = batch, suspended.reason
             turn.repeats, turn.others_ran = suspended.repeats, False
             if not suspended.idle:
-                self._released(watch, lanes)
+                self._report_release(watch, lanes)
             turn.stopped = Stopped(batch, suspended)
             parted = turn.watch is not None and self._part_one(turn, GROUPS)
             self.open_end |= not suspended.repeats
             return bool(parted or (suspended.repeats and not suspended.idle))
         self.turns.remove(turn)
-        self._released(watch, lanes)
+        self._report_release(watch, lanes)
         return True
 
-    def _released(self, watch: Watch | None, lanes: Array | None) -> None:
-        """Tell the checker who no longer waits though nobody of the same workgroups has run."""
+    def _report_release(self, watch: Watch | None, lanes: Array | None) -> None:
+        """Tells the checker of lanes that stopped waiting though their workgroups have not run."""
         checker = self.context.checker
         if checker is None or watch is None or lanes is None or not watch.decisive.for_workgroups():
             return
         read = next((value.owner for value in watch.pointers), watch.op)
         if isinstance(read, Operation) and self.context.geometry.workgroups > 1:
-            checker.released(read, lanes)
+            checker.report_release(read, lanes)
 
     # Parting batches.
 

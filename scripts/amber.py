@@ -7,7 +7,7 @@ Run the compute scripts of VK-GL-CTS' and Amber's folders on the interpreter wit
 
 The checkouts are the user's. A script is *right* if all its expectations hold and no check finds
 anything, *wrong* if an expectation fails, *accused* if only a check finds something; it is
-*refused* if it uses what testing/amber.py does not read, or what no tool here compiles or runs:
+*refused* if it uses features that testing/amber.py or the tools here do not support:
 each refusal is counted with its reason. With --lavapipe scripts that are not right run there, too.
 Exit status 1 if any is wrong or accused.
 """
@@ -118,7 +118,7 @@ def on_lavapipe(
 
 
 def attempt(path: Path) -> Outcome:
-    """How a script ends on the interpreter."""
+    """Runs a script on the interpreter; returns its outcome."""
     checks = Checks.all()
     try:
         script = amber.parse(path.read_text(errors="replace"))
@@ -140,7 +140,7 @@ def attempt(path: Path) -> Outcome:
 
 
 def lavapipe(path: Path) -> str:
-    """How a script ends on lavapipe."""
+    """Runs a script on lavapipe; returns its outcome as text."""
     try:
         wrong = list(perform(amber.parse(path.read_text(errors="replace")), on_lavapipe))
     except (amber.Unsupported, Refused, subprocess.TimeoutExpired) as error:

@@ -1,17 +1,17 @@
 """
-Which instructions the `spirv` dialect types: writes docs/instructions.md.
+Writes docs/instructions.md: the instructions that the `spirv` dialect types.
 
     python scripts/compute_instructions.py [--check]
 
 The derivation, over every instruction of the core grammar:
 
-1. What the dialect says in another form than by an operation of its own (a type, an attribute, a
-   block) is in `FORMS`, by name, with that form.
-2. What an execution model other than GLCompute and Kernel is for, and what a family needs that the
-   dialect leaves to other tools, is in `GROUPS`: an instruction belongs to a group if its class
+1. Instructions that have another form in the dialect than an operation of their own (a type, an
+   attribute, a block) are in `FORMS`, by name, with that form.
+2. Instructions for execution models other than GLCompute and Kernel, and of families that the
+   dialect leaves to other tools, are in `GROUPS`: an instruction belongs to a group if its class
    does, or if every capability that enables it does. `EXCEPTIONS` belong to a group by their name.
-3. Everything else is a compute instruction and has an operation. So does what MLIR has of a group
-   (`SHARED`).
+3. Everything else is a compute instruction and has an operation, and so have instructions of a
+   group that MLIR has, too (`SHARED`).
 
 A new instruction of the grammar is a compute instruction until a line here says otherwise: then
 tests/dialects/test_compute_instructions.py fails and names it.
@@ -136,7 +136,7 @@ SHARED: frozenset[str] = frozenset(
 
 _TYPE, _MODULE = "a type", "an attribute or a symbol of `spirv.module`"
 _BLOCK, _DEBUG = "blocks and regions", "a location, a name, or carried as it is"
-_DECORATION, _CONSTANT = "an attribute of what is decorated", "`spirv.Constant`"
+_DECORATION, _CONSTANT = "an attribute of the decorated operation", "`spirv.Constant`"
 
 FORMS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -193,7 +193,7 @@ def group_of(instruction: Instruction) -> str | None:
 
 
 def reason_for(group: str) -> str:
-    """Why the dialect types nothing of a group; KeyError for an unknown one."""
+    """The reason why the dialect does not type a group; KeyError for an unknown one."""
     return {g.name: g.reason for g in GROUPS}.get(group) or OTHER_REASONS[group]
 
 
@@ -221,7 +221,7 @@ def left_out() -> dict[str, list[str]]:
     return groups
 
 
-def typed() -> dict[str, type[Operation]]:
+def operations_by_name() -> dict[str, type[Operation]]:
     """Core instruction -> the operation that stands for it."""
     operations: dict[str, type[Operation]] = {}
     table = grammar()
@@ -248,16 +248,16 @@ def page() -> str:
         for name in EXTENDED_SETS.values()
     )
     lines = [
-        "# Instructions: what the dialect types, and what it leaves out",
+        "# Instructions that the dialect types, and instructions that it leaves out",
         "",
         "Written by `python scripts/compute_instructions.py`, which says how the set is derived.",
         "",
-        f"Of {total} core instructions, {len(compute)} have an operation "
+        f"{len(compute)} of {total} core instructions have an operation "
         f"({', '.join(f'{n} {who}' for who, n in counts.most_common())}); with them {sets}. "
         f"{len(FORMS)} are said in another form. The other "
-        f"{sum(map(len, left_out().values()))} are read, carried and written as they are, but "
-        "for those of graphs, instructions that continue another one, and conditional sections: a "
-        "module that has these is refused.",
+        f"{sum(map(len, left_out().values()))} are read, carried and written as they are. A module "
+        "with instructions of graphs, instructions that continue another one, or conditional "
+        "sections is refused.",
         "",
         "## Left out",
         "",
@@ -271,7 +271,7 @@ def page() -> str:
     for name, form in FORMS.items():
         forms.setdefault(form, []).append(f"`{name}`")
     lines += [f"| {form} | {', '.join(names)} |" for form, names in forms.items()]
-    operations = typed()
+    operations = operations_by_name()
     lines += ["", "## Typed", "", "| class | operations |", "|---|---|"]
     families: dict[str, list[str]] = {}
     for instruction in compute:

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from xdsl_spirv.compiler.api import compile
-from xdsl_spirv.runtime.vulkan.compilers import Compiler, find, known, work_of
+from xdsl_spirv.runtime.vulkan.compilers import Compiler, find, list_drivers, work_of
 from xdsl_spirv.testing.driver_cases import write_cases
 
 HEAD = ("device", "program", "kernel", "seconds", "instructions", "on matrices", "registers")
@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="programs whose name has it")
     parser.add_argument("--target", metavar="NAME|FILE", help="instead of the drivers' own")
     arguments = parser.parse_args()
-    drivers = [find(name) for name in arguments.devices] or known()[0]
+    drivers = [find(name) for name in arguments.devices] or list_drivers()[0]
     print("|", " | ".join((*HEAD, *MORE)), "|\n" + "|---" * len((*HEAD, *MORE)) + "|")
     with tempfile.TemporaryDirectory() as folder:
         cases = [c for c in write_cases(Path(folder)) if arguments.only in c[0]]

@@ -4,9 +4,8 @@ has them: `PREFIX/run DEVICE PROGRAM` starts a program of the machine on a drive
 has that GPU. It compiles shaders to the GPU's machine code, and runs none.
 
 RADV (25.0) has a null device; the other drivers stand on no-op kernel shims, small libraries that
-answer for the kernel's driver. Those are compiled from Debian's source package of Mesa, with this
-machine's C compiler. PREFIX/drivers.json lists the devices, and says of each driver that could not
-be had why.
+answer for the kernel's driver. The shims are compiled from Debian's source package of Mesa, with
+this machine's C compiler. PREFIX/drivers.json lists the devices, and why other drivers are missing.
 
     scripts/fetch_drivers.py                   all of them into .drivers
     scripts/fetch_drivers.py --only radv,anv   some of them
@@ -37,7 +36,7 @@ BUILD_PACKAGES = ["libdrm-dev", "zlib1g-dev", "python3-mako"]
 class Driver:
     """
     A driver: its library's name, the suite it comes from, its shim's name, and the variable that
-    says which GPU there is, with what it is called here -> there, and the target it compiles for.
+    selects its GPU, with the GPUs' names here -> there, and the target it compiles for.
     """
 
     title: str
@@ -302,7 +301,7 @@ def lay_out(unpacked: dict[str, Path], prefix: Path, wanted: list[str], work: Pa
 
 
 def _add(name: str, driver: Driver, unpacked: Path, prefix: Path, shims: Shims) -> None:
-    """Put a driver, what it loads and its shim into `prefix`; raises `Unavailable`."""
+    """Puts a driver, its libraries and its shim into `prefix`; raises `Unavailable`."""
     _, loader = debian.machine()
     libraries = debian.libraries_of(unpacked)
     library = f"libvulkan_{driver.library}.so"

@@ -6,7 +6,7 @@ Find how many registers kernels for a target may fill, by asking a driver's comp
 For each of the target's two numbers it tries the largest first: `scalar_results`, elements of a
 product that an invocation computes without cooperative matrices, and `held_registers`, 32-bit
 registers of an invocation for an attention's queries and results. It prints the largest of which
-the driver spills nothing in any program, and what it saw of the others.
+the driver spills nothing in any program, and the spills of the others.
 """
 
 from __future__ import annotations

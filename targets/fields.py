@@ -107,7 +107,7 @@ class Fields:
             raise TargetError(f"{self._name(key)} is not a list of strings")
         return values
 
-    def without(self, key: str) -> Fields:
+    def drop_field(self, key: str) -> Fields:
         return Fields({name: value for name, value in self.data.items() if name != key}, self.where)
 
 

@@ -149,7 +149,7 @@ def read_model(target: Fields, processor: bool) -> Model:
     like = FITTED_ON_PROCESSOR if processor else FITTED
     section = target.fields("model") if "model" in target.data else Fields({"like": like}, "")
     base = _model_of(section.text("like")) if "like" in section.data else None
-    return read_record(Model, section.without("like"), base)
+    return read_record(Model, section.drop_field("like"), base)
 
 
 @cache

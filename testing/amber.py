@@ -2,7 +2,7 @@
 Amber scripts of compute pipelines, as Khronos' conformance tests and Amber's own tests have them.
 
 `parse` reads the part of the language that such scripts use: shaders, buffers, structs, pipelines,
-runs and expectations. Whatever else a script says is `Unsupported`, by name.
+runs and expectations. Any other command is `Unsupported`, by name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VECTOR = re.compile(r"vec([234])<(\w+)>")
 MATRIX = re.compile(r"mat([234])x([234])<(\w+)>")
 IGNORED = ("DEVICE_FEATURE", "DEVICE_EXTENSION", "INSTANCE_EXTENSION", "SET", "DEVICE_PROPERTY")
 EPSILON = 1e-6
-"""How far floats may be off that are to be equal, in per cent."""
+"""Allowed difference of floats that are to be equal, in per cent."""
 COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -49,7 +49,7 @@ class Format:
     size: int
     align: int
 
-    def stepped(self) -> int:
+    def element_stride(self) -> int:
         """The bytes from one element to the next."""
         return -(-self.size // self.align) * self.align
 
@@ -95,7 +95,7 @@ class Expectation:
     values: Sequence[str] = ()
     other: str | None = None
     tolerance: tuple[float, bool] | None = None
-    """How far values may be off, and whether in per cent."""
+    """Allowed difference of the values; True if it is in per cent."""
     line: int = 0
 
 
@@ -226,7 +226,7 @@ class _Parser:
                 format = self._array(format, count, layout)
             at = -(-at // format.align) * format.align
             leaves += [(at + offset, dtype) for offset, dtype in format.leaves]
-            at += format.stepped() if member in self.structs else format.size
+            at += format.element_stride() if member in self.structs else format.size
             align = max(align, format.align)
         return Format(leaves, -(-at // align) * align, align)
 
@@ -259,7 +259,7 @@ class _Parser:
             case _:
                 raise Unsupported(f"BUFFER {' '.join(rest[:1])}".strip())
         elements = -(-len(data) // len(format.leaves))
-        buffer = Buffer(name, format, np.zeros(elements * format.stepped(), np.uint8))
+        buffer = Buffer(name, format, np.zeros(elements * format.element_stride(), np.uint8))
         for (at, dtype), value in zip(_places(format, 0), data, strict=False):
             buffer.data[at : at + int(dtype[1])] = _bytes(value, dtype)
         self.script.buffers[name] = buffer
@@ -332,7 +332,7 @@ def _places(format: Format, start: int) -> Iterator[tuple[int, str]]:
     base = start
     for number_, (at, dtype) in enumerate(cycle(format.leaves)):
         if number_ and number_ % len(format.leaves) == 0:
-            base += format.stepped()
+            base += format.element_stride()
         yield base + at, dtype
 
 
@@ -348,7 +348,7 @@ def _bytes(value: float, dtype: str) -> Array:
 
 
 def failures(script: Script, expectation: Expectation) -> Iterator[str]:
-    """What of a buffer is not as expected."""
+    """Differences of a buffer from an expectation."""
     buffer = script.buffers[expectation.buffer]
     if expectation.other is not None:
         if not np.array_equal(buffer.data, script.buffers[expectation.other].data):

@@ -18,7 +18,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class RandomConvolutions:
-    """A model, its inputs, and what it computes, in words."""
+    """A model, its inputs, and a description of its operations in words."""
 
     proto: Any
     inputs: Mapping[str, Array]

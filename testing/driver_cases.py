@@ -70,14 +70,14 @@ def write_cases(folder: Path) -> Iterator[tuple[str, Path]]:
     for name, (m, n, k, a, c) in MATMULS.items():
         zero = "0" if c.startswith("i") else "0.0"
         text = MATMUL.format(m=m, n=n, k=k, a=a, c=c, zero=zero)
-        yield name, _written(folder / f"{name}.mlir", text)
+        yield name, _write(folder / f"{name}.mlir", text)
     for name, (x, w, y, op) in WINDOWS.items():
-        yield name, _written(folder / f"{name}.mlir", WINDOW.format(x=x, w=w, y=y, op=op))
+        yield name, _write(folder / f"{name}.mlir", WINDOW.format(x=x, w=w, y=y, op=op))
     for name, nodes, inputs, constants in _models():
         yield name, _model(folder / f"{name}.onnx", nodes, inputs, constants)
 
 
-def _written(path: Path, text: str) -> Path:
+def _write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
 

@@ -47,7 +47,7 @@ OPTIMIZATIONS: dict[str, tuple[str, ...]] = {
         *("--eliminate-dead-code-aggressive", "--cfg-cleanup"),
     ),
 }
-"""Sets of passes of spirv-opt: what optimizes, and what moves values and edges one way each."""
+"""Sets of passes of spirv-opt: optimizers, and sets that move values and edges in one way each."""
 
 HEAD = f"""#version 450
 layout(local_size_x = {INVOCATIONS}) in;
@@ -58,14 +58,14 @@ layout(std430, binding = 2) writeonly buffer Results {{ uint results[]; }};
 
 
 def meet(*ways: Assigned) -> Assigned:
-    """What is assigned where ways meet."""
+    """Variables that are assigned where ways meet."""
     known = [way for way in ways if way is not None]
     return frozenset.intersection(*known) if known else None
 
 
 @dataclass
 class Around:
-    """A loop or a switch, and what is assigned on the ways to its ends."""
+    """A loop or a switch, and variables that are assigned on the ways to its ends."""
 
     is_loop: bool
     breaks: list[Assigned] = field(default_factory=list[Assigned])

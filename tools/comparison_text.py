@@ -15,7 +15,7 @@ from xdsl_spirv.tools.explain_text import (
     duration,
     peak,
     ranges,
-    shortened,
+    shorten,
     size,
     work,
 )
@@ -65,13 +65,13 @@ def _row(comparison: ComparisonData, pair: Pair) -> list[str]:
     left = side_value(comparison.a, comparison.measure, pair.a)
     right = side_value(comparison.b, comparison.measure, pair.b)
     return [
-        shortened(ranges(pair.a)),
-        shortened(ranges(pair.b)),
+        shorten(ranges(pair.a)),
+        shorten(ranges(pair.b)),
         change_of(comparison, pair),
         shown(comparison, left) if pair.a else "",
         shown(comparison, right) if pair.b else "",
         ratio(left, right),
-        shortened(" + ".join(pair.nodes)),
+        shorten(" + ".join(pair.nodes)),
     ]
 
 

@@ -51,9 +51,9 @@ def devices(arguments: argparse.Namespace) -> int:
 
 def _drivers() -> int:
     """List the drivers that compile for GPUs that are not here, and why others are missing."""
-    from xdsl_spirv.runtime.vulkan.compilers import known
+    from xdsl_spirv.runtime.vulkan.compilers import list_drivers
 
-    drivers, unavailable = known()
+    drivers, unavailable = list_drivers()
     note(drivers=drivers, unavailable=unavailable)
     for driver in drivers:
         print(f"{driver.device:14} {driver.title} of Mesa {driver.mesa}; target {driver.target}")

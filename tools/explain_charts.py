@@ -18,7 +18,7 @@ from xdsl_spirv.passes.schedule.paths import (
     ROWS,
 )
 from xdsl_spirv.tools.explain_rows import run_times
-from xdsl_spirv.tools.explain_text import duration, nodes_text, shortened, size
+from xdsl_spirv.tools.explain_text import duration, nodes_text, shorten, size
 from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.lifetimes import Lifetime, in_use
 
@@ -103,7 +103,7 @@ def _strip(
     for entry, time in zip(layers, seconds, strict=True):
         width = time / longest * WIDTH if longest else 0.0
         if width:
-            label = f"{entry.dispatch}: {shortened(nodes_text(entry))}, {duration(time)}"
+            label = f"{entry.dispatch}: {shorten(nodes_text(entry))}, {duration(time)}"
             rect = (
                 f'<rect x="{start:.3f}" width="{width:.3f}" '
                 f'height="26" fill="{colour(entry)}"><title>{escape(label)}</title></rect>'

@@ -26,7 +26,7 @@ from xdsl_spirv.tools.explain_text import (
     percent,
     ranges,
     run_seconds,
-    shortened,
+    shorten,
     size,
     tile_of,
     work,
@@ -181,7 +181,7 @@ def _kernel(row: Row, shares: bool) -> list[str]:
         str(len(row.layers)),
         work(row.operations),
         *([percent(row.share)] if shares else []),
-        escape(shortened(ranges([entry.dispatch for entry in row.layers]))),
+        escape(shorten(ranges([entry.dispatch for entry in row.layers]))),
     ]
 
 

@@ -9,7 +9,7 @@ from html import escape
 
 from xdsl_spirv.runtime.phases import DEVICE, HOST, LOAD, Phase
 from xdsl_spirv.tools.explain_charts import WIDTH, colour
-from xdsl_spirv.tools.explain_text import duration, nodes_text, shortened
+from xdsl_spirv.tools.explain_text import duration, nodes_text, shorten
 from xdsl_spirv.tools.explanation_data import ExplanationData
 
 TITLES = {
@@ -34,7 +34,7 @@ def phase_label(explanation: ExplanationData, phase: Phase) -> str:
     if phase.dispatch is None or phase.dispatch >= len(explanation.layers):
         return phase.name
     entry = explanation.layers[phase.dispatch]
-    return f"{entry.dispatch}: {shortened(nodes_text(entry)) or phase.name}"
+    return f"{entry.dispatch}: {shorten(nodes_text(entry)) or phase.name}"
 
 
 def phases_chart(explanation: ExplanationData) -> str:

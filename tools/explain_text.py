@@ -65,7 +65,7 @@ def totals(explanation: ExplanationData) -> str:
     """The sums over all layers."""
     operations = [entry.layer.operations for entry in explanation.layers]
     known = sum(number or 0 for number in operations)
-    text = f"work: {work(known)}{moved(explanation)}"
+    text = f"work: {work(known)}{format_traffic(explanation)}"
     least = run_seconds(explanation.layers)
     if least is None:
         text += f"; no roofline: {explanation.target}'s file holds no measured rates"
@@ -97,7 +97,7 @@ def peak(explanation: ExplanationData) -> str:
     )
 
 
-def moved(explanation: ExplanationData) -> str:
+def format_traffic(explanation: ExplanationData) -> str:
     """The bytes that a run reads and writes, by function where there are several."""
     bytes = Counter[str]()
     for entry in explanation.layers:
@@ -148,7 +148,7 @@ def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[No
         cells.append(
             [
                 *([entry.function or ""] if several else []),
-                f"{shortened(numbers)}{'*' if entry.once else ''}",
+                f"{shorten(numbers)}{'*' if entry.once else ''}",
                 entry.layer.path,
                 tile_of(entry.layer.schedule),
                 grids.pop() if len(grids) == 1 else "",
@@ -160,7 +160,7 @@ def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[No
                 entry.limit,
                 ranges(numbered.get(entry.dispatch, ())),
                 entry.kernel + (f" ({count} times)" if count > 1 else ""),
-                shortened(nodes_text(entry)) + (", ..." if count > 1 else ""),
+                shorten(nodes_text(entry)) + (", ..." if count > 1 else ""),
             ]
         )
     note = (
@@ -170,7 +170,7 @@ def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[No
 
 
 def code_rows(codes: Sequence[KernelCode]) -> list[list[str]]:
-    """The table's cells, the head first; what a driver does not say is empty."""
+    """The table's cells, the head first; numbers that a driver does not report are empty."""
     rows: list[list[str]] = [list(HEAD)]
     for code in codes:
         r = code.resources
@@ -183,7 +183,7 @@ def code_rows(codes: Sequence[KernelCode]) -> list[list[str]]:
 
 
 def code_text(codes: Sequence[KernelCode]) -> str:
-    """The table, and what drivers refused or died of."""
+    """The table, and the errors of drivers."""
     drivers = ", ".join(dict.fromkeys(code.driver for code in codes))
     lines = [f"machine code by {drivers}, which ran nothing:", aligned_table(code_rows(codes))]
     lines += [f"{c.driver} has no code of {c.kernel}: {c.error}" for c in codes if c.error]
@@ -225,7 +225,7 @@ def nodes_text(entry: ExplainedLayer) -> str:
     )
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """At most `WIDEST` characters."""
     return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
 
@@ -258,7 +258,7 @@ def _reasons(notes: Sequence[Note]) -> str:
     for taken, title in ((False, "why no faster path:"), (True, "why this path:")):
         lines.append(title)
         lines += [
-            f"  ({note.number}) {note.path}: {note.reason}  [{shortened(ranges(note.dispatches))}]"
+            f"  ({note.number}) {note.path}: {note.reason}  [{shorten(ranges(note.dispatches))}]"
             for note in notes
             if note.taken == taken
         ]

@@ -1,5 +1,5 @@
 """
-What drivers of GPUs that are not here make of a program's kernels: `--driver` of `compile` and
+Compiles a program's kernels by drivers of GPUs that are not here: `--driver` of `compile` and
 `explain`.
 """
 

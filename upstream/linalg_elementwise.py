@@ -51,7 +51,7 @@ FLOATS: dict[str, type[Operation]] = {
     "min_signed": arith.MinimumfOp,
     "powf": math.PowFOp,
 }
-"""What a kind does with floats; `square` and `reciprocal` are more than one operation."""
+"""Operations of kinds on floats; `square` and `reciprocal` are more than one operation."""
 
 INTEGERS: dict[str, type[Operation]] = {
     "add": arith.AddiOp,
@@ -100,27 +100,27 @@ def body_of(kind: str, types: Sequence[Attribute]) -> Region:
     return Region(block)
 
 
-def _named(name: str) -> type[Operation]:
+def _define_operation(name: str) -> type[Operation]:
     """The operation `linalg.NAME`."""
     title = "".join(part.capitalize() for part in name.split("_"))
     members: dict[str, Any] = {
         "__doc__": f"`linalg.{name} ins(...) outs(...) -> ...`",
         "__module__": __name__,
         "name": f"linalg.{name}",
-        "get_hidden_region": staticmethod(partial(_hidden, name)),
+        "get_hidden_region": staticmethod(partial(_build_hidden, name)),
     }
     return irdl_op_definition(type(f"{title}Op", (ElementwiseOperation,), members))
 
 
-def _hidden(name: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
+def _build_hidden(name: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
     return body_of(name, ElementwiseOperation.body_arg_types((*inputs, *outputs)))
 
 
-ops.AddOp.get_hidden_region = staticmethod(partial(_hidden, "add"))  # pyright: ignore
+ops.AddOp.get_hidden_region = staticmethod(partial(_build_hidden, "add"))  # pyright: ignore
 
 
 class ElementwiseKind(StrEnum):
-    """What `linalg.elementwise` computes."""
+    """Functions of `linalg.elementwise`."""
 
     EXP = auto()
     LOG = auto()
@@ -297,7 +297,7 @@ def _print_operands(printer: Printer, keyword: str, values: Sequence[SSAValue]) 
 
 
 MAKERS: dict[str, Callable[[], type[Operation]]] = {
-    **{f"linalg.{name}": partial(_named, name) for name in NAMED},
+    **{f"linalg.{name}": partial(_define_operation, name) for name in NAMED},
     ElementwiseOp.name: lambda: ElementwiseOp,
     MapOp.name: lambda: MapOp,
 }

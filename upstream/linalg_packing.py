@@ -59,7 +59,7 @@ class SoftmaxOp(IRDLOperation):
         for keyword in ("ins", "outs"):
             parser.parse_keyword(keyword)
             with parser.in_parens():
-                values.append(_typed(parser))
+                values.append(_parse_typed(parser))
         parser.parse_punctuation("->")
         result = parser.parse_type()
         return cls.create(
@@ -88,7 +88,7 @@ class SoftmaxOp(IRDLOperation):
             raise VerifyException("the input and the result should be of one type")
 
 
-def _typed(parser: Parser) -> SSAValue:
+def _parse_typed(parser: Parser) -> SSAValue:
     """`%x : type`."""
     value = parser.parse_unresolved_operand()
     parser.parse_punctuation(":")
@@ -96,7 +96,7 @@ def _typed(parser: Parser) -> SSAValue:
 
 
 class Tiled(IRDLOperation):
-    """What `pack` and `unpack` share: which dimensions are tiled, and how large tiles are."""
+    """The base of `pack` and `unpack`: the tiled dimensions, and the sizes of the tiles."""
 
     source = operand_def(TensorType)
     dest = operand_def(TensorType)
@@ -184,7 +184,7 @@ def _parts(
     padding: list[SSAValue] = []
     if padded and parser.parse_optional_keyword("padding_value"):
         with parser.in_parens():
-            padding.append(_typed(parser))
+            padding.append(_parse_typed(parser))
     properties: dict[str, Attribute] = {}
     for key in ("outer_dims_perm", "inner_dims_pos"):
         if key == "inner_dims_pos":

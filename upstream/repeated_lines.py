@@ -2,8 +2,8 @@
 Builds an operation from an earlier line that differs only in the names of values.
 
 xDSL takes 200 microseconds for an operation with a declarative format: it lexes every token, infers
-the types and checks the constraints. The lines of a module repeat themselves, and what a format
-reads depends on the line's text and on the operands alone. So the parser keeps, for each text with
+the types and checks the constraints. The lines of a module repeat themselves, and the result of a
+format depends on the line's text and on the operands alone. So the parser keeps, for each text with
 the names left out, the types, properties and attributes that it read, and where each operand stands
 in the text. The pull request: `FormatProgram.parse` keeps this table in the parser's state.
 """
@@ -30,7 +30,7 @@ Key: TypeAlias = tuple[type[Operation], str]
 
 @dataclass(frozen=True)
 class Line:
-    """What a format read from a line, apart from the values."""
+    """The result of a format for a line, apart from the values."""
 
     operands: tuple[tuple[int, Attribute], ...]
     """For each operand its position among the values of the text, and its type."""
@@ -40,7 +40,7 @@ class Line:
     attributes: dict[str, Attribute]
 
     @staticmethod
-    def of(op: Operation, values: list[SSAValue | None]) -> Line | None:
+    def record(op: Operation, values: list[SSAValue | None]) -> Line | None:
         """The line that was read as `op`; None if its operands cannot be told apart in the text."""
         if op.regions or op.successors or len({*values}) != len(op.operands) or None in values:
             return None
@@ -77,21 +77,21 @@ def parse_repeated(
         )
     op = parse(parser, op_type)
     if parser.pos >= text.end() and not text.string[text.end() : parser.pos].strip():
-        if (line := Line.of(op, [_known(parser, name) for name in names])) is not None:
+        if (line := Line.record(op, [_find_value(parser, name) for name in names])) is not None:
             lines[key] = line
     return op
 
 
 def _resolve(parser: Parser, name: re.Match[str], start: int, type: Attribute) -> SSAValue:
     """The value of a name with this type; a forward reference if nothing defines it yet."""
-    value = _known(parser, name)
+    value = _find_value(parser, name)
     if value is not None and value.type is type:
         return value
     span = Span(start + name.start(), start + name.end(1), parser.lexer.input)
     return parser.resolve_operand(UnresolvedOperand(span, int(name[2] or 0)), type)
 
 
-def _known(parser: Parser, name: re.Match[str]) -> SSAValue | None:
+def _find_value(parser: Parser, name: re.Match[str]) -> SSAValue | None:
     """The value that a name stands for, defined or referenced before."""
     index = int(name[2] or 0)
     values: Any = parser.ssa_values.get(name[1])

@@ -19,7 +19,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
-from xdsl_spirv.compare.bounds import EXACT, Bound, chained, contraction_bound, contractions
+from xdsl_spirv.compare.bounds import EXACT, Bound, contraction_bound, contractions, sum_bounds
 from xdsl_spirv.compare.intervals import Intervals, in_any_order, tolerance
 from xdsl_spirv.compare.translation.report import Wrong
 from xdsl_spirv.compare.translation.subjects import HostSubject, Subject
@@ -129,7 +129,7 @@ def _error_bound(contractions: Sequence[Contraction]) -> Bound:
         return EXACT
     depths = static(contraction.k for contraction in contractions)
     types = [contraction.types[2] for contraction in contractions]
-    return chained(list(map(contraction_bound, depths, types)))
+    return sum_bounds(list(map(contraction_bound, depths, types)))
 
 
 def _bounded_contractions(module: ModuleOp) -> list[Contraction]:

@@ -25,7 +25,7 @@ class FlowGraph:
     def __init__(self, body: Region):
         self.body = body
         self.starts: list[Block | Operation] = []
-        """What a stretch begins behind: its block's beginning, or a construct."""
+        """The block at whose beginning a stretch begins, or the construct that it follows."""
         self.blocks: list[Block] = []
         """The block that each stretch is in."""
         self.first: dict[Block, int] = {}

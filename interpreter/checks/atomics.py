@@ -114,7 +114,7 @@ class CheckedAtomic:
             return shadow
         self.plain.write_shadow(access, undefined, None, mask)
         if isinstance(self.op, ops.AtomicExchangeOp):
-            # What it writes does not depend on what it reads.
+            # The written value does not depend on the value that is read.
             return shadow
         self.checker.find_undefined(self.op, "what the atomic changes", shadow, mask)
         return None

@@ -45,7 +45,7 @@ class Checker(Findings):
         self.batch = batch
         self.existing = batch.existing
 
-    def released(self, op: Operation, lanes: Array) -> None:
+    def report_release(self, op: Operation, lanes: Array) -> None:
         """PROGRESS-01: invocations waited by this read until another workgroup wrote."""
         self.find(
             "PROGRESS-01",

@@ -250,8 +250,8 @@ class RaceReports:
         """
         The word of the earlier access.
 
-        Of several readers a word has the last one's time, who may be the writer itself: then it is
-        a single reader before that one.
+        A word of several readers has the time of the last one. If that is the writer itself, the
+        earlier access is a single reader before it.
         """
         word = int(conflicts.earlier[first])
         if conflicts.which != "reads" or word & KIND == LANE or SINGLE_READS not in region.words:

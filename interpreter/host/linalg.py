@@ -55,7 +55,9 @@ def index(op: linalg.ops.IndexOp, context: Context) -> Function:
 
 
 @host(LinalgStructuredOperation)
-def structured(machine: Host, op: LinalgStructuredOperation, operands: Sequence[Any]) -> list[Any]:
+def run_structured(
+    machine: Host, op: LinalgStructuredOperation, operands: Sequence[Any]
+) -> list[Any]:
     """Inputs, then outputs; the outputs' new values."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     kinds = [str(attribute.data) for attribute in op.get_iterator_types()]
@@ -67,13 +69,13 @@ def structured(machine: Host, op: LinalgStructuredOperation, operands: Sequence[
         results = [contract(arrays, maps, kinds, sizes, roles, op.body.block)]
     else:
         body = body_for(machine, op.body.block)
-        results = reduce_points(body.bound(machine), arrays, maps, kinds, sizes, count)
+        results = reduce_points(body.bind_captured(machine), arrays, maps, kinds, sizes, count)
     return results
 
 
 @on_arrays(SoftmaxOp)
 def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
-    """Exponentials of what is taken from the largest, divided by their sum; rounded once."""
+    """Exponentials of the differences to the largest, divided by their sum; rounded once."""
     axis = op.dimension.value.data
     with np.errstate(invalid="ignore"):
         wide = np.exp(x.astype(F64) - x.astype(F64).max(axis=axis, keepdims=True))
@@ -96,7 +98,7 @@ def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int
 
 @on_arrays(PackOp)
 def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
-    """Tiles behind the dimensions of the tiles; what a last tile lacks is the padding."""
+    """Tiles behind the dimensions of the tiles; a last tile that is not full is padded."""
     padding, given = (rest[0], rest[1:]) if op.padding_value is not None else (None, rest)
     tiles, order = _tiles(op, x.ndim, given), _split(op, x.ndim)
     lacking = [(0, -size % tile) for size, tile in zip(x.shape, tiles, strict=True)]
@@ -177,7 +179,7 @@ class Body:
         self.steps, self.yielded, _ = body_of(compiler, block)
         self.template = compiler.template
 
-    def bound(self, machine: Host) -> Evaluate:
+    def bind_captured(self, machine: Host) -> Evaluate:
         """The body, reading what it takes from around it as `machine` has it now."""
         values = [machine.value(captured) for captured in self.captured]
         return lambda points, arguments: self(points, arguments, values)

@@ -106,7 +106,7 @@ class Host:
             for op in block.ops:
                 operands = [env[operand] for operand in op.operands]
                 if op.has_trait(IsTerminator):
-                    following, passed = _taken(op, operands)
+                    following, passed = _follow_terminator(op, operands)
                     break
                 results = self.evaluate(op, operands)
                 for result, value in zip(op.results, results, strict=True):
@@ -170,7 +170,7 @@ class Host:
         return staged
 
 
-def _taken(op: Operation, operands: list[Any]) -> tuple[Block | None, list[Any]]:
+def _follow_terminator(op: Operation, operands: list[Any]) -> tuple[Block | None, list[Any]]:
     """The block that a terminator goes to, if it is a branch, and the values that it passes on."""
     match op:
         case cf.BranchOp():

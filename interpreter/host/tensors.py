@@ -34,7 +34,7 @@ def _numbers(static: Sequence[int], dynamic: Any) -> tuple[int, ...]:
     return tuple(int(next(dynamic)) if n == DYNAMIC_INDEX else int(n) for n in static)
 
 
-def _reshaped(op: Operation, array: Array, shape: tuple[int, ...]) -> Array:
+def _reshape(op: Operation, array: Array, shape: tuple[int, ...]) -> Array:
     if prod(shape) != array.size:
         given, wanted = ("x".join(map(str, sizes)) for sizes in (array.shape, shape))
         raise InterpreterError(f"{op.name} of {given} elements to {wanted}: they do not fit", op)
@@ -65,9 +65,9 @@ on_arrays(bufferization.ToBufferOp, bufferization.ToTensorOp, bufferization.Clon
 on_arrays(bufferization.MaterializeInDestinationOp, memref.CopyOp)(lambda op, source, _: source)
 on_arrays(memref.MemorySpaceCastOp)(lambda op, array: array)
 on_arrays(tensor.ExpandShapeOp, memref.ExpandShapeOp)(
-    lambda op, array, *sizes: _reshaped(op, array, _shape_and_dtype(op.results[0].type, sizes)[0])
+    lambda op, array, *sizes: _reshape(op, array, _shape_and_dtype(op.results[0].type, sizes)[0])
 )
-on_arrays(tensor.ReshapeOp)(lambda op, array, shape: _reshaped(op, array, _place(shape)))
+on_arrays(tensor.ReshapeOp)(lambda op, array, shape: _reshape(op, array, _place(shape)))
 on_arrays(tensor.DimOp, memref.DimOp)(
     lambda op, array, axis: np.asarray(array.shape[int(axis)], np.int64)
 )
@@ -79,7 +79,7 @@ on_arrays(tensor.ConcatOp)(lambda op, *arrays: np.concatenate(arrays, axis=op.di
 
 @on_arrays(memref.CastOp, tensor.CastOp)
 def cast(op: memref.CastOp | tensor.CastOp, array: Array) -> Array:
-    """The same elements. Raises `InterpreterError` where the sizes are not those of the type."""
+    """The same elements. Raises `InterpreterError` where the sizes differ from the type's."""
     type = op.results[0].type
     if isinstance(type, TensorType | MemRefType):
         sizes = zip(type.get_shape(), array.shape, strict=True)
@@ -146,7 +146,7 @@ def _slices(
         for static in (op.static_offsets, op.static_sizes, op.static_strides)
     )
     for axis, (o, n, s) in enumerate(zip(offsets, sizes, strides, strict=True)):
-        # Of no elements there is none outside; the slice still begins inside or at the end.
+        # An empty slice has no element outside, but begins inside or at the end.
         last = o + (n - 1) * s if n else o - 1
         if min(o, n, last + 1) < 0 or last >= whole.shape[axis]:
             raise InterpreterError(
@@ -175,7 +175,7 @@ def insert_slice(op: Operation, source: Array, target: Array, *operands: Array) 
     """The second tensor with part of it replaced by the first."""
     slices, sizes = _slices(op, operands, target)
     result = target.copy()
-    result[slices] = _reshaped(op, source, sizes)
+    result[slices] = _reshape(op, source, sizes)
     return result
 
 

@@ -44,7 +44,7 @@ _OF_ONE_BIT: dict[type[Operation], Function] = {
     arith.MinSIOp: np.logical_or,
     arith.MaxSIOp: np.logical_and,
 }
-"""What differs from it on one bit, which numpy has as truth values."""
+"""Functions that differ on one bit, whose values numpy has as truth values."""
 
 
 @value(*_INTEGERS)

@@ -1,4 +1,4 @@
-"""Which types a host function may compute in: those that kernels have, and memory has room for."""
+"""Refuses types that a host function cannot compute in: kernels or memory do not have them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_spirv.passes import refuse
 
 WIDTHS = (1, 8, 16, 32, 64)
-"""Of integers."""
+"""Bits of the integers that kernels compute in."""
 
 
 def refuse_types(function: FuncOp, pass_name: str) -> None:
-    """Refuse the first operation that makes or takes what no kernel computes in."""
+    """Refuses the first operation with a value of a type that no kernel computes in."""
     for op in function.walk():
         for value in _values(op):
             if (remedy := _remedy(value.type)) is not None:

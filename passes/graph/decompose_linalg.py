@@ -1,7 +1,7 @@
 """
 `linalg`'s operations without a body, as those that have one.
 
-    linalg.softmax     the largest of a row, exponentials of what is below it, their sum, quotients
+    linalg.softmax     a row's largest, exponentials of the differences to it, their sum, quotients
     linalg.pack        tensor.pad, tensor.expand_shape, linalg.transpose
     linalg.unpack      linalg.transpose, tensor.collapse_shape, tensor.extract_slice
 """
@@ -107,7 +107,7 @@ class Softmax(RewritePattern):
         whole = AffineMap.identity(rank)
         row = AffineMap(rank, 0, tuple(AffineDimExpr(n) for n in range(rank) if n != axis))
 
-        def reduced(x: SSAValue, start: float, by: Callable[..., Operation]) -> SSAValue:
+        def reduce_rows(x: SSAValue, start: float, by: Callable[..., Operation]) -> SSAValue:
             number = code.insert(arith.ConstantOp(FloatAttr(start, element)))
             empty = code.empty(rows, element)
             first = code.insert(linalg.ops.FillOp([number], [empty], [empty.type]))
@@ -116,11 +116,11 @@ class Softmax(RewritePattern):
         def exponential(b: Builder, v: Sequence[SSAValue]) -> Operation:
             return b.insert(math.ExpOp(b.insert(arith.SubfOp(v[0], v[1])).result))
 
-        most = reduced(op.input, float("-inf"), arith.MaximumfOp)
+        most = reduce_rows(op.input, float("-inf"), arith.MaximumfOp)
         powers = code.generic(
             [op.input, most], code.empty(sizes, element), [whole, row, whole], exponential
         )
-        total = reduced(powers, 0.0, arith.AddfOp)
+        total = reduce_rows(powers, 0.0, arith.AddfOp)
         shares = code.generic(
             [powers, total],
             code.empty(sizes, element),
@@ -149,7 +149,7 @@ class _Tiles:
         self.whole = [n * tiles.get(axis, 1) for axis, n in enumerate(self.counts)]
         """The sizes of the tensor that is not packed, with full tiles."""
         self.apart: list[Size] = []
-        """Those with each tiled dimension as two."""
+        """The same sizes with each tiled dimension as two: the tiles, and the tile's size."""
         self.groups: list[list[int]] = []
         for axis in range(rank):
             self.groups.append([len(self.apart)])
@@ -159,7 +159,7 @@ class _Tiles:
                 self.apart.append(tiles[axis])
         outer = [self.groups[axis][0] for axis in op.order(rank)]
         self.order = outer + [self.groups[position][1] for position in op.positions]
-        """Which of these each dimension of the packed tensor is."""
+        """For each dimension of the packed tensor its position in `apart`."""
 
     def type(self, sizes: Sequence[Size]) -> TensorType[Attribute]:
         shape = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
@@ -176,7 +176,7 @@ class _Tiles:
         given = [code.value(size) for size in sizes if is_dynamic(size)]
         return given, DenseArrayBase.from_list(i64, listed)
 
-    def transposed(self, x: SSAValue, sizes: Sequence[Size], order: Sequence[int]) -> SSAValue:
+    def transpose(self, x: SSAValue, sizes: Sequence[Size], order: Sequence[int]) -> SSAValue:
         room = self.code.empty([sizes[n] for n in order], self.element)
         permutation = DenseArrayBase.from_list(i64, order)
         return self.code.insert(linalg.ops.TransposeOp(x, room, permutation, room.type))
@@ -213,7 +213,7 @@ class Pack(RewritePattern):
             result_types=[tiles.type(tiles.apart)],
             properties={"reassociation": tiles.reassociation, "static_output_shape": static},
         )
-        packed = tiles.transposed(tiles.code.insert(apart), tiles.apart, tiles.order)
+        packed = tiles.transpose(tiles.code.insert(apart), tiles.apart, tiles.order)
         rewriter.replace(op, [], [_as(tiles.code, packed, op.result.type)])
 
 
@@ -225,7 +225,7 @@ class Unpack(RewritePattern):
         tiles = _Tiles(op, op.dest)
         packed = [tiles.apart[n] for n in tiles.order]
         back = [tiles.order.index(n) for n in range(len(tiles.order))]
-        apart = tiles.transposed(op.source, packed, back)
+        apart = tiles.transpose(op.source, packed, back)
         whole = tiles.code.insert(
             tensor.CollapseShapeOp.create(
                 operands=[apart],

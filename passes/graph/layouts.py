@@ -1,10 +1,10 @@
 """
-How tensors may lie in memory, and operations that read and write them so.
+Orders in which tensors may be stored, and operations that read and write them so.
 
 An order says which dimension of a tensor is stored at each place: (0, 2, 3, 1) stores N x C x H x W
-as N x H x W x C. Whatever computes element by element, slides windows, pads, cuts, joins or
-reshapes gives its result in the order of what it reads, so an order goes from tensor to tensor
-(`related`). Any `linalg.generic` reads any order by its index map.
+as N x H x W x C. Operations that compute element by element, slide windows, pad, cut, join
+or reshape give their result in the order of their operands, so an order goes from tensor to tensor
+(`spread_order`). Any `linalg.generic` reads any order by its index map.
 
     %1 = tensor.pad %0 : NxCxHxW          %t = transpose %0 : NxHxWxC
     %2 = contraction %1, %w : NxOxHxW     %1 = tensor.pad %t : NxHxWxC
@@ -66,7 +66,7 @@ LISTS = (
 """Numbers for each dimension: those that are known, and the others."""
 
 
-def permuted(items: Sequence[Item], order: Order) -> list[Item]:
+def permute(items: Sequence[Item], order: Order) -> list[Item]:
     """One item for each dimension, as the dimensions are stored."""
     return [items[dimension] for dimension in order]
 
@@ -89,10 +89,10 @@ def is_remade(value: SSAValue) -> bool:
     return isinstance(value.owner, MAKERS)
 
 
-# How an order goes from tensor to tensor
+# Orders that spread from tensor to tensor
 
 
-def related(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple[SSAValue, Order]]:
+def spread_order(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple[SSAValue, Order]]:
     """The orders of an operation's other tensors by which no element changes its neighbours."""
     if SCHEDULE in op.attributes:
         return
@@ -107,9 +107,9 @@ def related(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple[SSAV
             groups = groups_of(op)
             yield op.result, tuple(axis for group in order for axis in groups[group])
         case tensor.ExpandShapeOp():
-            yield from ((op.src, o) for o in _merged(order, groups_of(op)))
+            yield from ((op.src, o) for o in _merge_order(order, groups_of(op)))
         case tensor.CollapseShapeOp() if value is op.src:
-            yield from ((op.result, o) for o in _merged(order, groups_of(op)))
+            yield from ((op.result, o) for o in _merge_order(order, groups_of(op)))
         case tensor.CollapseShapeOp():
             groups = groups_of(op)
             yield op.src, tuple(axis for group in order for axis in groups[group])
@@ -125,11 +125,11 @@ def _moves_all(op: Operation) -> bool:
 
 
 def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
-    """For each dimension of the lower rank, those of the higher one."""
+    """The dimensions of the higher rank for each dimension of the lower one."""
     return [[axis.value.data for axis in group] for group in op.reassociation]
 
 
-def _merged(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
+def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
     """The order of merged dimensions, where each group is stored together and in its order."""
     merged: list[int] = []
     at = 0
@@ -221,7 +221,7 @@ class Rearrangement:
             if reads or op in self.weights or any(results):
                 self._generic(op)
         elif len(results) == 1 and results[0] is not None and self._carries(op, results[0]):
-            self._moved(op, results[0])
+            self._move_result(op, results[0])
         else:
             self._give_back(op)
 
@@ -229,10 +229,10 @@ class Rearrangement:
         """Whether an operation can store its result in this order."""
         moves = isinstance(op, MOVES) and _moves_all(op)
         (result,) = op.results
-        return moves or any(True for _ in related(op, result, order))
+        return moves or any(True for _ in spread_order(op, result, order))
 
     def _give_back(self, op: Operation) -> None:
-        """What operations read that know the model's order only, regions included."""
+        """Gives an operation, regions included, operands in the model's order."""
         for inner in op.walk():
             for at, value in enumerate(inner.operands):
                 if value in self.replaced:
@@ -243,7 +243,7 @@ class Rearrangement:
         return self.value(value, tuple(range(_rank(value))), before)
 
     def value(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
-        """A tensor of the model in an order, moved there if nobody has."""
+        """A tensor of the model in an order; moves it there the first time."""
         if is_identity(order) and value not in self.replaced:
             return value
         known = self.stored.get((value, order))
@@ -254,20 +254,22 @@ class Rearrangement:
         source, has = value, tuple(range(len(order)))
         if value in self.replaced:
             source, has = self.replaced[value], self.orders[value]
-        # Straight behind what computes it: others read it, too.
+        # Directly behind the operation that computes it: others read it, too.
         owner = source.owner
         point = InsertPoint.after(owner) if isinstance(owner, Operation) else None
         if point is None:
             assert isinstance(owner, Block)
             point = InsertPoint.at_start(owner)
-        moved = transposed(source, tuple(has.index(dimension) for dimension in order), point)
+        moved = insert_transposition(
+            source, tuple(has.index(dimension) for dimension in order), point
+        )
         self.stored[value, order] = moved
         return moved
 
     def _remade(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
         owner = value.owner
         type = cast(TensorType[Attribute], value.type)
-        sizes = permuted(extents(value), order)
+        sizes = permute(extents(value), order)
         ops, empty = empty_of(sizes, type.element_type)
         Rewriter.insert_op([*ops, empty], InsertPoint.before(before))
         if not isinstance(owner, linalg.ops.FillOp):
@@ -315,17 +317,17 @@ class Rearrangement:
             return self.weights[op]
         return self.orders.get(value)
 
-    def _moved(self, op: Operation, order: Order) -> None:
+    def _move_result(self, op: Operation, order: Order) -> None:
         (result,) = op.results
-        sources = {result: order, **dict(related(op, result, order))}
+        sources = {result: order, **dict(spread_order(op, result, order))}
         operands = [
             self.value(value, sources[value], op) if value in sources else value
             for value in op.operands
         ]
         type = cast(TensorType[Attribute], result.type)
-        stored = TensorType(type.element_type, permuted(type.get_shape(), order))
+        stored = TensorType(type.element_type, permute(type.get_shape(), order))
         reshapes = isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
-        change = _reassociated if reshapes else permuted_lists
+        change = _reorder_reshape if reshapes else permuted_lists
         clone = with_type(change(op, operands, order, sources), stored)
         Rewriter.insert_op(clone, InsertPoint.before(op))
         self._replace(op, clone.results)
@@ -341,7 +343,7 @@ class Rearrangement:
 
 
 def erase_replaced(block: Block) -> None:
-    """Erase what has been replaced and nobody reads."""
+    """Erases replaced operations whose results have no uses."""
     known = (LinalgStructuredOperation, *MOVES, tensor.ExpandShapeOp, tensor.CollapseShapeOp)
     for op in reversed(list(block.ops)):
         if isinstance(op, (*known, tensor.EmptyOp)) and op.results:
@@ -360,10 +362,10 @@ def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
     return second if windows[0] else first
 
 
-def transposed(value: SSAValue, order: Order, point: InsertPoint) -> SSAValue:
+def insert_transposition(value: SSAValue, order: Order, point: InsertPoint) -> SSAValue:
     """A tensor whose dimensions are stored in another order."""
     type = cast(TensorType[Attribute], value.type)
-    before, empty = empty_of(permuted(extents(value), order), type.element_type)
+    before, empty = empty_of(permute(extents(value), order), type.element_type)
     rank = len(order)
     body = Block(arg_types=[type.element_type] * 2)
     body.add_op(linalg.ops.YieldOp(body.args[0]))
@@ -381,7 +383,7 @@ def transposed(value: SSAValue, order: Order, point: InsertPoint) -> SSAValue:
 
 
 def _stored_map(map: AffineMap, order: Order) -> AffineMap:
-    return AffineMap(map.num_dims, 0, tuple(permuted(map.results, order)))
+    return AffineMap(map.num_dims, 0, tuple(permute(map.results, order)))
 
 
 def _generic(
@@ -469,7 +471,7 @@ def permuted_lists(
         known = op.properties.get(static)
         if isinstance(known, DenseArrayBase):
             numbers = cast(Sequence[int], known.get_values())
-            values = permuted(_with_given(numbers, getattr(op, dynamic)), order)
+            values = permute(_with_given(numbers, getattr(op, dynamic)), order)
             new.properties[static] = DenseArrayBase.from_list(i64, [n for n, _ in values])
             added = [value for _, value in values if value is not None]
             segments.append(len(added))
@@ -487,7 +489,7 @@ def _with_given(
     return [(n, next(values) if n == DYNAMIC_INDEX else None) for n in numbers]
 
 
-def _reassociated(
+def _reorder_reshape(
     op: Operation, operands: Sequence[SSAValue], order: Order, orders: Orders | None
 ) -> Operation:
     """A reshape whose groups come in the order in which the merged dimensions are stored."""
@@ -506,7 +508,7 @@ def _reassociated(
     new.properties["reassociation"] = ArrayAttr(stored)
     if isinstance(op, tensor.ExpandShapeOp):
         static = cast(Sequence[int], op.static_output_shape.get_values())
-        values = permuted(_with_given(static, op.operands[1:]), order)
+        values = permute(_with_given(static, op.operands[1:]), order)
         new.operands = [operands[0], *(v for _, v in values if v is not None)]
         shape = DenseArrayBase.from_list(i64, [n for n, _ in values])
         new.properties["static_output_shape"] = shape

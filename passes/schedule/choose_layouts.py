@@ -3,11 +3,12 @@ The order in which each tensor between dispatches lies in memory, chosen by cost
 
     contraction over N x C x H x W  ->  the same over N x H x W x C, weights turned once
 
-Contractions with windows propose orders: what they sum over, and what their weights make, lies last
-(channels last), so that tiles move in vectors. An order spreads over what keeps it (padding,
-elementwise operations, pools, reshapes). Tensors that hang together so are a class, and classes
-have the proposed order where schedules, as estimated by the target's numbers, gain more than what
-moving elements at the borders of the classes takes. Arguments and results keep the model's order.
+Contractions with windows propose orders: the dimensions that they share with their weights lie last
+(channels last), so that tiles move in vectors. An order spreads over operations that keep it
+(padding, elementwise operations, pools, reshapes). Tensors that hang together so are a class, and
+classes have the proposed order where schedules, as estimated by the target's numbers, gain more
+than moving elements at the borders of the classes costs. Arguments and results keep the model's
+order.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ from xdsl_spirv.passes.graph.layouts import (
     is_remade,
     main_loops,
     maps_of,
-    permuted,
+    permute,
     permuted_lists,
-    related,
+    spread_order,
     weight_of,
     with_type,
 )
@@ -82,7 +83,7 @@ ROTATED = 6
 """As many elements as a subgroup reads meanwhile take what it does for a result beside that."""
 
 ROUNDS = 4
-"""How often all classes are weighed again."""
+"""Number of times that all classes are weighed again."""
 
 
 @dataclass(frozen=True)
@@ -156,21 +157,23 @@ def _widen(block: Block, estimates: Estimates) -> None:
     for op in list(block.ops):
         if _windows(op) is None:
             continue
-        from xdsl_spirv.passes.schedule.widen_channels import Code, widened
+        from xdsl_spirv.passes.schedule.widen_channels import Code, widen_contraction
 
         assert isinstance(op, linalg.ops.GenericOp)
         code = Code(op)
-        new = widened(op, code)
+        new = widen_contraction(op, code)
         if new is None:
             code.erase()
             continue
         copied = [o.results[0] for o in code.written if isinstance(o, tensor.InsertSliceOp)]
-        seconds = sum(estimates.turned(value) for value in copied if not is_weight(value))
-        orders = [_proposed(new, False), _proposed(new, True)]
+        seconds = sum(
+            estimates.estimate_reordering(value) for value in copied if not is_weight(value)
+        )
+        orders = [_propose_order(new, False), _propose_order(new, True)]
         seconds += min(
             estimates.contraction(new, orders[0], last).seconds for last in (None, orders[1])
         )
-        given = [_proposed(op, False), _proposed(op, True)]
+        given = [_propose_order(op, False), _propose_order(op, True)]
         before = min(
             estimates.contraction(op, first, last).seconds
             for first in (None, given[0])
@@ -198,8 +201,8 @@ def choose(block: Block, estimates: Estimates) -> None:
         image, result = orders.get(_image_of(op)), orders.get(op.results[0])
         if not image and not result:
             continue
-        reads = f"reads dimensions {_written(image)}" if image else "reads the model's order"
-        writes = f"writes {_written(result)}" if result else "writes the model's order"
+        reads = f"reads dimensions {_format_order(image)}" if image else "reads the model's order"
+        writes = f"writes {_format_order(result)}" if result else "writes the model's order"
         entry = ConsideredAttr(LAYOUT, True, f"faster by estimate where it {reads}, {writes}")
         op.attributes[CONSIDERED] = ArrayAttr([entry])
         if not estimates.contraction(op, image, result).packs:
@@ -208,20 +211,20 @@ def choose(block: Block, estimates: Estimates) -> None:
     erase_replaced(block)
 
 
-def _written(order: Order) -> str:
+def _format_order(order: Order) -> str:
     return " ".join(map(str, order))
 
 
 def _image_of(op: linalg.ops.GenericOp) -> SSAValue:
-    """The operand of a contraction that is no weight."""
+    """The operand of a contraction that is not the weight."""
     first, second = op.inputs
     return second if weight_of(op) is first else first
 
 
-def _proposed(op: linalg.ops.GenericOp, of_result: bool) -> Order | None:
+def _propose_order(op: linalg.ops.GenericOp, of_result: bool) -> Order | None:
     """
-    What the image of a contraction, or its result, has last: the first dimensions beside each other
-    that weights are walked by, too.
+    Proposes an order for the image or the result of a contraction: the first neighbouring
+    dimensions whose loops walk the weights, too, come last. None if that changes nothing.
     """
     walked = main_loops(op)
     weights = list(op.inputs).index(weight_of(op))
@@ -241,8 +244,8 @@ def _proposed(op: linalg.ops.GenericOp, of_result: bool) -> Order | None:
 
 def _weight_order(op: linalg.ops.GenericOp, image: Order | None, result: Order | None) -> Order:
     """
-    Weights lie as the image is walked, what they make last where it lies last in the result; those
-    of a channel each lie along the channels.
+    Stores weights as the image is walked; loops of the result only are last where they are last in
+    the result. Weights of a channel each lie along the channels.
     """
     walked = main_loops(op)
     at = list(op.inputs).index(weight_of(op))
@@ -267,7 +270,7 @@ def _weight_order(op: linalg.ops.GenericOp, image: Order | None, result: Order |
 def _in_order(expressions: Sequence[object], order: Order | None) -> list[int]:
     """The loops that walk a tensor's dimensions as they are stored."""
     loops: dict[int, None] = {}
-    for expression in permuted(expressions, order) if order else expressions:
+    for expression in permute(expressions, order) if order else expressions:
         inner = expression.dfs()  # pyright: ignore
         loops |= dict.fromkeys(e.position for e in inner if isinstance(e, AffineDimExpr))
     return list(loops)
@@ -285,7 +288,7 @@ class Graph:
         for op in products:
             if _windows(op) is not None:
                 self._propose(cast(linalg.ops.GenericOp, op))
-        # What reads an order that was proposed may give its result in one, too.
+        # Readers of a proposed order may give their results in one, too.
         for op in products:
             assert isinstance(op, linalg.ops.GenericOp)
             if op in self.contractions or not any(map(is_weight, op.inputs)):
@@ -296,7 +299,7 @@ class Graph:
     def _propose(self, op: linalg.ops.GenericOp) -> None:
         self.contractions.append(op)
         for value, of_result in ((_image_of(op), False), (op.results[0], True)):
-            order = _proposed(op, of_result)
+            order = _propose_order(op, of_result)
             if order is not None and value not in self.orders and self._may_move(value):
                 self._spread(value, order)
 
@@ -317,7 +320,7 @@ class Graph:
         while waiting:
             value = waiting.pop()
             for op in self._around(value):
-                for other, own in related(op, value, self.orders[value]):
+                for other, own in spread_order(op, value, self.orders[value]):
                     if other in self.orders:
                         if self.orders[other] == own:
                             self._parents[self.root(other)] = self.root(value)
@@ -348,7 +351,7 @@ class Graph:
                 of[root].append(part)
 
         def seconds(some: Iterable[_Part], chosen: set[SSAValue]) -> float:
-            return sum(estimates.seconds(part, self._chosen(part, chosen)) for part in some)
+            return sum(estimates.seconds(part, self._select_orders(part, chosen)) for part in some)
 
         best = set[SSAValue](), seconds(parts, set())
         for chosen in (set(roots), set[SSAValue]()):
@@ -365,7 +368,7 @@ class Graph:
                 best = chosen, total
         return best[0]
 
-    def _chosen(self, part: _Part, chosen: set[SSAValue]) -> dict[SSAValue, Order]:
+    def _select_orders(self, part: _Part, chosen: set[SSAValue]) -> dict[SSAValue, Order]:
         return {v: self.orders[v] for v in part.values if self.root(v) in chosen}
 
     def _ops(self) -> list[Operation]:
@@ -381,7 +384,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """An operation with those of its tensors that may lie in another order."""
+    """An operation, and its tensors that may be stored in another order."""
 
     op: Operation | None
     """None for an argument, which comes in the model's order."""
@@ -405,29 +408,29 @@ class Estimates:
     _known: dict[object, Estimate] = field(default_factory=dict[object, Estimate])
 
     def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
-        """Without what an operation takes in any order."""
+        """Seconds beyond the time that an operation takes in any order."""
         op = part.op
         if op is None:
-            return sum(map(self.turned, orders))
+            return sum(map(self.estimate_reordering, orders))
         if _product(op) is not None:
             assert isinstance(op, linalg.ops.GenericOp)
             image, result = orders.get(_image_of(op)), orders.get(op.results[0])
             return self.contraction(op, image, result).seconds
         if isinstance(op, tensor.DimOp):
             return 0.0
-        kept = {v for v in part.values if any(True for _ in related(op, v, _any(v)))}
+        kept = {v for v in part.values if any(True for _ in spread_order(op, v, _any(v)))}
         if not isinstance(op, linalg.ops.GenericOp):
             # Other operations know the model's order only where they do not keep one.
-            return sum(self.turned(value) for value in orders if value not in kept)
+            return sum(self.estimate_reordering(value) for value in orders if value not in kept)
         result = op.results[0]
         crossed = [v for v in kept if (v in orders) != (result in orders)]
-        return sum(self._moved(value) / 2 for value in crossed)
+        return sum(self._estimate_move(value) / 2 for value in crossed)
 
-    def turned(self, value: SSAValue) -> float:
+    def estimate_reordering(self, value: SSAValue) -> float:
         """Seconds of a kernel that only moves elements from one order to another."""
-        return self.target.model.dispatch_seconds + self._moved(value)
+        return self.target.model.dispatch_seconds + self._estimate_move(value)
 
-    def _moved(self, value: SSAValue) -> float:
+    def _estimate_move(self, value: SSAValue) -> float:
         type = cast(TensorType[Attribute], value.type)
         size = prod(map(typical, extents(value))) * max(8, bit_width(type.element_type)) // 8
         return 2 * size / self.target.copy_bytes_per_second
@@ -435,7 +438,7 @@ class Estimates:
     def contraction(
         self, op: linalg.ops.GenericOp, image: Order | None, result: Order | None
     ) -> Estimate:
-        """What is known of a contraction with its image and its result in these orders."""
+        """Estimates a contraction with its image and its result in these orders, once."""
         key = (
             *(value.type for value in op.operands),
             *op.get_indexing_maps(),
@@ -501,7 +504,7 @@ def laid_out(
     for value, order, map in zip(op.operands, orders, maps_of(op), strict=True):
         order = order or _any(value)
         operands.append(inside.stand_in(value, order))
-        results = tuple(permuted(map.results, order))
+        results = tuple(permute(map.results, order))
         maps.append(AffineMapAttr(type(map)(map.num_dims, 0, results)))
     generic = linalg.ops.GenericOp(
         operands[:2],
@@ -526,7 +529,7 @@ class _Inside:
     def stand_in(self, value: SSAValue, order: Order) -> SSAValue:
         """A tensor as the other one in an order: a padding, a start, a weight or an argument."""
         owner, given = value.owner, cast(TensorType[Attribute], value.type)
-        stored = TensorType(given.element_type, permuted(given.get_shape(), order))
+        stored = TensorType(given.element_type, permute(given.get_shape(), order))
         if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
             source = self.stand_in(owner.source, order)
             pad = with_type(permuted_lists(owner, [source], order), stored)

@@ -163,7 +163,7 @@ def _matches(pattern: str, labels: Collection[str]) -> bool:
 
 
 def considered_before(op: Operation) -> list[ConsideredAttr]:
-    """What passes before assign-schedule recorded of an operation."""
+    """The notes on an operation by passes before assign-schedule."""
     known = op.attributes.get(CONSIDERED)
     entries = known.data if isinstance(known, ArrayAttr) else ()
     return [entry for entry in entries if isinstance(entry, ConsideredAttr)]

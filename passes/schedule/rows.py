@@ -440,7 +440,7 @@ class RowsPlan:
                 )
 
     def _problems_of_length(self) -> Iterator[str]:
-        """Problems of what is written out for an invocation, without loops."""
+        """Problems with the number of sums and products that are unrolled for an invocation."""
         rows, columns, steps = (
             number.data
             for number in (self.schedule.rows, self.schedule.columns, self.schedule.steps)

@@ -4,8 +4,8 @@ Windows of few channels get more of them, where that is estimated to pay.
     image of 3 channels, weights of 3    ->  both of 4, zeros behind: vectors of 4 move
     32 groups of 4 channels by 4 filters ->  8 groups of 16 by 16, zeros between: matrices are full
 
-A cooperative matrix has 16 rows and columns, and memory moves vectors: what is multiplied by zeros
-costs less than what would stay empty. Weights are computed once; the image is copied, if at all.
+A cooperative matrix has 16 rows and columns, and memory moves vectors: products with zeros cost
+less than rows that stay empty. Weights are computed once; the image is copied, if at all.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Code:
         return self.add(empty, linalg.ops.FillOp([number], [empty.tensor], [type]))
 
     def with_zeros_behind(self, value: SSAValue, dimension: int, size: int) -> SSAValue:
-        """The tensor with more elements in a dimension: a copy, which nobody reads through."""
+        """Copies a tensor with zeros behind a dimension; readers are not fused through the copy."""
         type = cast(TensorType[Attribute], value.type)
         shape = list(type.get_shape())
         wide = [size if at == dimension else n for at, n in enumerate(shape)]
@@ -88,7 +88,7 @@ class Code:
             )
         )
 
-    def apart(self, value: SSAValue, dimension: int, count: int) -> SSAValue:
+    def split_dimension(self, value: SSAValue, dimension: int, count: int) -> SSAValue:
         """A dimension as two, of which the second has `count` elements."""
         type = cast(TensorType[Attribute], value.type)
         shape = list(type.get_shape())
@@ -127,7 +127,7 @@ def _dimension(map: AffineMap, loop: int) -> int | None:
     return places[0] if plain else None
 
 
-def widened(op: linalg.ops.GenericOp, code: Code) -> linalg.ops.GenericOp | None:
+def widen_contraction(op: linalg.ops.GenericOp, code: Code) -> linalg.ops.GenericOp | None:
     """The contraction of more channels, before the operation; None where it has enough, or none."""
     weight = weight_of(op)
     operands = [*op.operands]
@@ -175,7 +175,7 @@ def _of_vectors(
 
 
 def _inside_padding(value: SSAValue, code: Code, change: object) -> SSAValue:
-    """The change of what a padding with a constant surrounds, which stays around it."""
+    """Applies a change to a tensor; a padding with a constant around the tensor stays around it."""
     owner = value.owner
     call = cast("type", change)
     if not isinstance(owner, tensor.PadOp) or padding_of(owner) is None:
@@ -217,7 +217,9 @@ def _of_groups(
         exprs[place + 1 : place + 1] = [AffineDimExpr(loop) for loop in members]
         new_maps.append(AffineMap(loops + 2, 0, tuple(exprs)))
         if value is weight:
-            inputs.append(_block_diagonal(code.apart(value, place, count), place + 1, code))
+            inputs.append(
+                _block_diagonal(code.split_dimension(value, place, count), place + 1, code)
+            )
         elif value in op.outputs:
             type = cast(TensorType[Attribute], value.type)
             shape = list(type.get_shape())
@@ -230,7 +232,9 @@ def _of_groups(
         else:
             inputs.append(
                 _inside_padding(
-                    value, code, lambda source, place=place: code.apart(source, place, count)
+                    value,
+                    code,
+                    lambda source, place=place: code.split_dimension(source, place, count),
                 )
             )
     kinds = [*op.get_iterator_types(), IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()]

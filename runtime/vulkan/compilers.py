@@ -61,7 +61,7 @@ def folder() -> Path | None:
     return next((place / FOLDER for place in above if (place / FOLDER).is_dir()), None)
 
 
-def known() -> tuple[list[Driver], dict[str, str]]:
+def list_drivers() -> tuple[list[Driver], dict[str, str]]:
     """
     The drivers that are there, and why others are not.
 
@@ -84,7 +84,7 @@ def known() -> tuple[list[Driver], dict[str, str]]:
 
 def find(device: str) -> Driver:
     """The driver of a device; raises a `ProgramError` that lists the available ones."""
-    drivers, unavailable = known()
+    drivers, unavailable = list_drivers()
     for driver in drivers:
         if driver.device == device:
             return driver
@@ -102,9 +102,9 @@ class Compiler(Closing):
         self.driver = driver
         self.worker: Worker | None = None
         self.used = False
-        self.info: DeviceInfo = self._started()[1]
+        self.info: DeviceInfo = self._start_worker()[1]
 
-    def _started(self) -> tuple[Worker, DeviceInfo]:
+    def _start_worker(self) -> tuple[Worker, DeviceInfo]:
         if self.worker is not None and self.worker.alive:
             return self.worker, self.info
         self.worker = Worker(self.driver.launcher)
@@ -118,10 +118,10 @@ class Compiler(Closing):
         for number in distinct(work.steps):
             name = work.steps[number].entry_point
             if wanted is None or name in wanted:
-                codes.append(self._compiled(work, number, name))
+                codes.append(self._compile_kernel(work, number, name))
         return codes
 
-    def _compiled(self, work: Work, number: int, name: str) -> Code:
+    def _compile_kernel(self, work: Work, number: int, name: str) -> Code:
         """
         A kernel's code, or why there is none.
 
@@ -130,16 +130,16 @@ class Compiler(Closing):
         """
         fresh = self.worker is None or not self.used
         try:
-            worker, self.used = self._started()[0], True
+            worker, self.used = self._start_worker()[0], True
             return worker.call("compile", _alone(work, number))
         except MisfitError as error:
             return Code(name, 0.0, error=error.cause)
         except ProgramError as error:
-            # What is left of the process is not to be trusted with another kernel.
+            # A process that failed is not trusted with another kernel.
             self.close()
             if fresh or isinstance(error, DeviceTimeoutError):
                 return Code(name, 0.0, error=error.cause)
-        return self._compiled(work, number, name)
+        return self._compile_kernel(work, number, name)
 
     def close(self) -> None:
         if self.worker is not None:

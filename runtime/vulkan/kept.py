@@ -19,7 +19,7 @@ from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
 KEPT = 2
 """Devices that stay open: beyond them the one is closed that was not used for longest."""
 STEERING = ("VK_", "XDSL_SPIRV_", "LP_", "MESA_", "GALLIUM_", "LD_LIBRARY_PATH")
-"""How the variables begin that loaders, layers and drivers read."""
+"""Prefixes of the environment variables that loaders, layers and drivers read."""
 
 _devices: OrderedDict[tuple[object, ...], IsolatedDevice] = OrderedDict()
 _lock = threading.RLock()
@@ -46,7 +46,7 @@ def close_devices() -> None:
 
 
 def _close_beyond(count: int) -> None:
-    """Close the oldest devices; those of a process that this one was forked from are its own."""
+    """Closes the oldest devices, except devices of a process that this one was forked from."""
     while len(_devices) > count:
         key, device = _devices.popitem(last=False)
         if key[0] == os.getpid():

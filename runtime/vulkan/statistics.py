@@ -41,12 +41,12 @@ OF_32_BITS = 1 << 32
 @dataclass(frozen=True)
 class Resources:
     """
-    What a kernel takes, None where a driver does not say it.
+    Resources of a kernel; None where a driver does not report them.
 
     Registers of an invocation, values that do not fit into them (bytes where a driver says only how
     much memory they take), bytes of Workgroup memory, subgroups that run side by side, bytes of
-    code, bytes of private memory, instructions, those on cooperative matrices, and the cycles that
-    the driver's compiler estimates, which compare schedules of one kernel but not kernels.
+    code, bytes of private memory, instructions, matrix instructions, and the cycles that the
+    driver's compiler estimates, which compare schedules of one kernel but not kernels.
     """
 
     registers: int | None = None
@@ -124,8 +124,8 @@ MATRIX = re.compile(r"\bv_s?wmmac?_|\bdpas|\b[HIDB]MMA\b|\b[hidb]mma\b")
 @dataclass(frozen=True)
 class Code:
     """
-    What a driver made of a kernel: the seconds that took, statistics of each program, and what it
-    shows of it as text (machine code is the last one), or else why it made nothing.
+    A kernel compiled by a driver: the seconds that took, statistics of each program, and its texts
+    (machine code is the last one), or the reason why there is no code.
     """
 
     kernel: str
@@ -146,6 +146,6 @@ class Code:
 
     @property
     def matrix_instructions(self) -> int | None:
-        """How many there are; None where the driver shows no machine code."""
+        """Number of matrix instructions; None where the driver shows no machine code."""
         text = self.assembly
         return sum(1 for line in text.splitlines() if MATRIX.search(line)) if text else None

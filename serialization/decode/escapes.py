@@ -64,11 +64,11 @@ class _WaysOut:
         """Further results of constructs, which they get in the end."""
 
     def name(self, value: SSAValue, node: int) -> SSAValue:
-        """What a value is called in a stretch that its definition dominates."""
+        """The name of a value in a stretch that its definition dominates."""
         name, below = value, list[int]()
         while not self.graph.is_in_scope(value, node):
             if node not in self.idom:
-                return self._undefined(value)
+                return self._insert_undefined(value)
             if self.idom[node] == node:
                 # The definition does not dominate the use: the verifier says so.
                 return value
@@ -102,7 +102,7 @@ class _WaysOut:
         return name
 
     def _repeat(self, value: SSAValue, node: int) -> SSAValue:
-        """What makes a pointer, once more at the beginning of a stretch."""
+        """Repeats the operation that makes a pointer at the beginning of a stretch."""
         op, start = value.owner, self.graph.starts[node]
         assert isinstance(op, Operation)
         copy = op.clone({operand: self.name(operand, node) for operand in op.operands})
@@ -116,7 +116,7 @@ class _WaysOut:
         self.graph.places[id(copy)] = self.graph.places[id(start)]
         return copy.results[0]
 
-    def _undefined(self, value: SSAValue) -> SSAValue:
+    def _insert_undefined(self, value: SSAValue) -> SSAValue:
         """A value for a block that is never reached."""
         known = self.undefined.get(value.type)
         if known is None:
@@ -152,7 +152,7 @@ def _is_repeated(value: SSAValue) -> bool:
 
 
 def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> None:
-    """Adds to what a terminator passes to each target; without successors it has one only."""
+    """Adds values that a terminator passes to each target; without successors it has one target."""
     if not end.successors:
         end.operands = [*end.operands, *(value for _, value in further)]
         return

@@ -89,7 +89,7 @@ def declare(module: Module, span: range) -> Declared:
         raise index.error(f"{len(parameters)} parameters stand where the type has {len(t.inputs)}")
     region = Region(Block(arg_types=t.inputs)) if row < span.stop - 1 else Region()
     op = FuncOp(module.globals.function(id), t, region, FunctionControl(control))
-    set_attributes(op, module.globals.linked(id))
+    set_attributes(op, module.globals.read_attributes(id))
     own = [module.annotations.attributes(p, module.globals.operand) for p in parameters]
     if any(own):
         named = [{f"spirv.{name}": a for name, a in notes.items()} for notes in own]

@@ -93,7 +93,7 @@ READ_BY_OTHERS = (
     *("OpDecorat", "OpMemberDecorate", "OpGroupDecorate", "OpGroupMemberDecorate"),
     *("OpType", "OpConstant", "OpSpecConstant", "OpUndef"),
 )
-"""How the names begin of what sections, annotations, types and constants are read from."""
+"""Prefixes of the instructions that sections, annotations, types and constants are read from."""
 
 
 class GlobalTable:
@@ -123,7 +123,7 @@ class GlobalTable:
                     self._symbols[id] = self.index.text(str(name.value)).data
                     self._used.add(str(name.value))
 
-    def _named(self, id: int, otherwise: str) -> str:
+    def _name_symbol(self, id: int, otherwise: str) -> str:
         """The symbol of an id, made on the first question."""
         name = self._symbols.get(id)
         if name is None:
@@ -165,7 +165,7 @@ class GlobalTable:
         row = self.index.definitions.get(id)
         if row is None or self.index.name(row) != "OpFunction":
             raise self.index.error(f"%{id} is not a function")
-        return self._named(id, "function")
+        return self._name_symbol(id, "function")
 
     def variable(self, id: int) -> str:
         """The symbol of a variable of the module."""
@@ -193,7 +193,7 @@ class GlobalTable:
             raise self.index.error(f"%{id} is defined inside a function")
         if row in self.operations or id in self._symbols:
             return self._symbols[id]
-        symbol = self._named(id, _default_name(name))
+        symbol = self._name_symbol(id, _default_name(name))
         at, self.index.at = self.index.at, row
         self.operations[row] = self._define(name, symbol, row)
         self.index.at = at
@@ -241,10 +241,10 @@ class GlobalTable:
             raise self.index.error("a variable's storage class differs from its pointer's")
         if rest:
             variable.properties["initializer"] = self.symbol_reference(rest[0])
-        set_attributes(variable, self.linked(id))
+        set_attributes(variable, self.read_attributes(id))
         return variable
 
-    def linked(self, id: int) -> dict[str, Attribute]:
+    def read_attributes(self, id: int) -> dict[str, Attribute]:
         """The decorations of a function or variable, its linkage as one attribute."""
         linkage = self.annotations.find(id, Decoration.LinkageAttributes)
         but = () if linkage is None else (Decoration.LinkageAttributes,)
@@ -413,7 +413,7 @@ class GlobalTable:
             return attribute
         return ConstantRefAttr(attribute, self._type_of(id))
 
-    def carried(self, id: int) -> Attribute:
+    def read_carried(self, id: int) -> Attribute:
         """An id among the operands of a carried instruction."""
         if id in self.index.raw.symbols.imports:
             return self.extended_set(id)
@@ -468,7 +468,7 @@ class GlobalTable:
                 entries.append(StringAttr(_instruction_name(value)))
             elif kind.startswith("Id"):
                 first = is_extended and not entries
-                entries.append(self.extended_set(value) if first else self.carried(value))
+                entries.append(self.extended_set(value) if first else self.read_carried(value))
             elif operand.number is not None:
                 entries += [IntAttr(w) for w in words_of(value, operand.number)]
             else:
@@ -532,18 +532,18 @@ class GlobalTable:
             for note in notes:
                 self.index.at = note.row
                 if name.startswith("OpConstant") or name == "OpUndef":
-                    constant = self.carried(id)
+                    constant = self.read_carried(id)
                     # An operation that carries the constant has its decorations.
                     if not isinstance(constant, SymbolRefAttr):
                         placed.append((note.row, self._note(constant, note, None)))
-                elif id in self.types.known and not self._held(name, note):
+                elif id in self.types.known and not self._is_held(name, note):
                     placed.append((note.row, self._note(self.types.type(id), note, None)))
         placed.sort(key=lambda pair: pair[0])
         return [op for _, op in placed] + self._member_names()
 
     @staticmethod
-    def _held(type_name: str, note: Note) -> bool:
-        """Whether the attribute of a type holds a decoration of it."""
+    def _is_held(type_name: str, note: Note) -> bool:
+        """True if the attribute of a type holds a decoration of it."""
         strided = ("OpTypeArray", "OpTypeRuntimeArray", "OpTypePointer")
         return type_name == "OpTypeStruct" or (
             type_name in strided and note.decoration == Decoration.ArrayStride
@@ -559,7 +559,7 @@ class GlobalTable:
             if isinstance(value, str):
                 layout.append(self.index.text(value))
             elif parameter.kind.startswith("Id"):
-                layout.append(self.carried(value))
+                layout.append(self.read_carried(value))
             else:
                 layout.append(IntAttr(value))
         return RawGlobalOp(None, note.instruction, layout)

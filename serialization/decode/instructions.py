@@ -182,7 +182,7 @@ class InstructionDecoder:
         if name.startswith("OpType"):
             return self.type(id)
         if name in ("OpString", "OpFunction", *EXTENDED):
-            return self.module.globals.carried(id)
+            return self.module.globals.read_carried(id)
         return self.value(id)
 
 

@@ -2,8 +2,8 @@
 The values of a function's ids while its body is read.
 
 An id is visible in the region that it is defined in and in those within; a value that is used
-outside of it is noted, and led out when the function is read (`escapes.py`). A constant, or what
-else stands outside of functions, gets an operation at the function's beginning when it is first
+outside of it is noted, and led out when the function is read (`escapes.py`). A constant, or any
+other value outside of functions, gets an operation at the function's beginning when it is first
 used. An id that is defined behind its use has a stand-in until then.
 """
 

@@ -38,7 +38,7 @@ def backend(
     graph: Any, examples: Sequence[Any], *, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
     """
-    Compile a graph of TorchDynamo; what `torch.compile(backend="xdsl_spirv")` calls.
+    Compile a graph of TorchDynamo; `torch.compile(backend="xdsl_spirv")` calls it.
 
     Options: `target` (a target's name or file; None: the best device here), `device` (as
     `Program.__call__` takes it), and `fallback` (False: errors are raised, nothing runs eagerly).
@@ -65,7 +65,7 @@ class CompiledGraph:
     def __post_init__(self) -> None:
         nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
         self.fixed = [STATIC in (node.meta.get("tensor_dict") or {}) for node in nodes]
-        """Which arguments are parameters or buffers of modules."""
+        """For each argument True if it is a parameter or buffer of a module."""
 
     def __call__(self, *arguments: Any) -> Any:
         import torch
@@ -79,7 +79,7 @@ class CompiledGraph:
         if key not in self.programs:
             while len(self.programs) >= KEPT:
                 del self.programs[next(iter(self.programs))]
-            self.programs[key] = self._compiled(arguments, inputs)
+            self.programs[key] = self._compile_program(arguments, inputs)
         program = self.programs[key]
         if program is None:
             return self.graph(*arguments)
@@ -88,7 +88,7 @@ class CompiledGraph:
         place = inputs[0].device if inputs else "cpu"
         return tuple(torch.from_numpy(result).to(place) for result in results)
 
-    def _compiled(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> Program | None:
+    def _compile_program(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> Program | None:
         """The program for arguments; None, after a warning, where the graph is refused."""
         from xdsl_spirv.tools.messages import message
 
@@ -141,7 +141,7 @@ class CompiledGraph:
 
 
 def _key(argument: Any, fixed: bool) -> Any:
-    """What a program depends on: the shape of an input, the contents of a parameter."""
+    """The key of a program's argument: the shape of an input, the contents of a parameter."""
     if not hasattr(argument, "dtype"):
         return argument
     if fixed:

@@ -155,7 +155,7 @@ class RandomGraph:
     def _other_sizes(self) -> list[Run]:
         """Raises `NotComputed` if the model runs at no other sizes."""
         runs: list[Run] = []
-        model = assembled([self])
+        model = assemble_model([self])
         for _ in range(4):
             others = [size for size in OTHER_SIZES if size >= self.least_size]
             drawn: list[int] = self.rng.choice(others, len(OPEN)).tolist()
@@ -195,7 +195,7 @@ def _short(value: Any) -> str:
     return "<graph>" if hasattr(value, "node") else str(value)[:80].replace("\n", " ")
 
 
-def assembled(graphs: Sequence[RandomGraph]) -> Any:
+def assemble_model(graphs: Sequence[RandomGraph]) -> Any:
     """One model of several graphs."""
     helper = import_module("onnx.helper")
 
@@ -205,7 +205,7 @@ def assembled(graphs: Sequence[RandomGraph]) -> Any:
                 name,
                 tensor_type(a),
                 [
-                    ONE if i in part.ones.get(name, ()) else _declared(part, size)
+                    ONE if i in part.ones.get(name, ()) else _declare_size(part, size)
                     for i, size in enumerate(a.shape)
                 ],
             )
@@ -221,7 +221,7 @@ def assembled(graphs: Sequence[RandomGraph]) -> Any:
     )
 
 
-def _declared(part: RandomGraph, size: int) -> str | int:
+def _declare_size(part: RandomGraph, size: int) -> str | int:
     return f"size{size}" if part.open_sizes and size in OPEN else size
 
 

@@ -37,7 +37,7 @@ from xdsl_spirv.jobs.job import INTERPRETER, Job, Wrong
 from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.testing.differential.onnx_graphs import ONE, OPEN, RandomGraph, Run, assembled
+from xdsl_spirv.testing.differential.onnx_graphs import ONE, OPEN, RandomGraph, Run, assemble_model
 from xdsl_spirv.testing.differential.onnx_kinds import KINDS, RECORDS
 from xdsl_spirv.testing.differential.onnx_references import (
     Array,
@@ -144,7 +144,7 @@ def executor(graphs: Sequence[RandomGraph], target: str) -> Execute:
     shapes = [a.shape for graph in graphs if graph.open_sizes for a in graph.inputs.values()]
     dims = {f"size{size}": None for shape in shapes for size in shape if size in OPEN}
     dims |= {ONE: None for graph in graphs if graph.ones}
-    imported = import_onnx(assembled(graphs), dims)
+    imported = import_onnx(assemble_model(graphs), dims)
     imported.module.verify()
     if not target:
         return lambda inputs: run_reference(imported, inputs)
@@ -172,7 +172,7 @@ def compared(graph: RandomGraph, run: Run, results: Mapping[str, Array]) -> tupl
             return "ok", "within what a nudge of the inputs changes"
     for name, reference in OTHERS.items():
         try:
-            truth = reference(assembled([graph]), run.inputs)
+            truth = reference(assemble_model([graph]), run.inputs)
         except NotComputed:
             continue
         other = dict(zip(graph.expected, truth, strict=True))
@@ -200,7 +200,7 @@ def right_node_by_node(
 def _is_right(part: RandomGraph) -> bool:
     """Whether the results of a node are what a reference makes of its operands."""
     try:
-        truth = run_model(assembled([part]), part.inputs)
+        truth = run_model(assemble_model([part]), part.inputs)
     except NotComputed:
         return False
     expected = dict(zip(part.results, truth, strict=True))
@@ -220,7 +220,7 @@ def bound_of(graph: RandomGraph) -> str:
 def _sensitivity(graph: RandomGraph, run: Run) -> dict[str, Array]:
     """Change of the results when floating-point inputs and constants are nudged."""
     changes = {name: np.zeros(a.shape) for name, a in run.expected.items()}
-    model = assembled([graph])
+    model = assemble_model([graph])
     for sign in (1, -1):
         inputs = {
             n: (a * (1 + sign * NUDGE)).astype(a.dtype) if a.dtype.kind == "f" else a

@@ -15,7 +15,7 @@ from xdsl_spirv.testing.differential.onnx_references import Array, NotComputed
 Step = Callable[[RandomGraph, Value], Value]
 
 SIZES = (1, 1, 2, 3, 4, 5, 8)
-"""Of dimensions that are known."""
+"""Sizes of dimensions that are known."""
 
 
 def open_chain(g: RandomGraph) -> None:
@@ -66,18 +66,18 @@ def _softmax(g: RandomGraph, x: Value) -> Value:
     return g.node("Softmax", x, axis=_axis(g, x))
 
 
-def _reduced(g: RandomGraph, x: Value) -> Value:
+def _reduce(g: RandomGraph, x: Value) -> Value:
     kind = str(g.rng.choice(["ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2"]))
     keep = int(g.rng.integers(2))
     return g.node(kind, x, _integers(g, [_axis(g, x)]), keepdims=keep)
 
 
-def _centred(g: RandomGraph, x: Value) -> Value:
+def _centre(g: RandomGraph, x: Value) -> Value:
     mean = g.node("ReduceMean", x, _integers(g, [_axis(g, x)]), keepdims=1)
     return g.node(str(g.rng.choice(["Sub", "Mul"])), x, mean)
 
 
-def _padded(g: RandomGraph, x: Value) -> Value:
+def _pad(g: RandomGraph, x: Value) -> Value:
     mode = str(g.rng.choice(["constant", "constant", "constant", "edge", "reflect", "wrap"]))
     pads = g.rng.integers(0, 3, 2 * x.rank).tolist()
     value = g.constant(np.float32(g.rng.choice([0, 1.5, -2]))) if mode == "constant" else None
@@ -91,11 +91,11 @@ def _spread(g: RandomGraph, x: Value) -> Value:
     return g.node(str(g.rng.choice(["Add", "Mul", "Max"])), x, g.constant(_numbers(g, *shape)))
 
 
-def _joined(g: RandomGraph, x: Value) -> Value:
+def _join(g: RandomGraph, x: Value) -> Value:
     return g.node("Concat", x, g.node("Neg", x), axis=_axis(g, x))
 
 
-def _transposed(g: RandomGraph, x: Value) -> Value:
+def _transpose(g: RandomGraph, x: Value) -> Value:
     if not x.rank:
         raise NotComputed("a scalar has no order")
     return g.node("Transpose", x, perm=g.rng.permutation(x.rank).tolist())
@@ -125,7 +125,7 @@ def _outer(g: RandomGraph, x: Value) -> Value:
     return g.node("Add", x, g.node("ReduceSum", product, _integers(g, [0]), keepdims=0))
 
 
-def _sliced(g: RandomGraph, x: Value) -> Value:
+def _slice(g: RandomGraph, x: Value) -> Value:
     axis = _axis(g, x)
     begin, step = int(g.rng.integers(-2, 2)), int(g.rng.choice([1, 2, -1]))
     end = int(g.rng.choice([-1, 2**31, -(2**31)]))
@@ -134,6 +134,6 @@ def _sliced(g: RandomGraph, x: Value) -> Value:
 
 
 STEPS: tuple[Step, ...] = (
-    *(_function, _softmax, _reduced, _centred, _padded, _padded, _padded, _spread, _joined),
-    *(_transposed, _product, _gram, _outer, _sliced),
+    *(_function, _softmax, _reduce, _centre, _pad, _pad, _pad, _spread, _join),
+    *(_transpose, _product, _gram, _outer, _slice),
 )

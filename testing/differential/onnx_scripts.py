@@ -9,7 +9,7 @@ from importlib import import_module
 
 import numpy as np
 
-from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph, assembled
+from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph, assemble_model
 from xdsl_spirv.testing.differential.onnx_references import Array
 
 SCRIPT = '''\
@@ -47,9 +47,11 @@ def alone(graph: RandomGraph) -> Iterator[RandomGraph]:
 def script(graph: RandomGraph) -> str:
     """A program that prints a graph's expected and actual results."""
     printer = import_module("onnx.printer")
-    comment = "\n".join(f"# {line}" for line in printer.to_text(assembled([graph])).splitlines())
+    comment = "\n".join(
+        f"# {line}" for line in printer.to_text(assemble_model([graph])).splitlines()
+    )
     inputs = ",\n    ".join(f"{name!r}: {_literal(array)}" for name, array in graph.inputs.items())
-    text = SCRIPT.format(model=assembled([graph]).SerializeToString().hex(), inputs=inputs)
+    text = SCRIPT.format(model=assemble_model([graph]).SerializeToString().hex(), inputs=inputs)
     return f"{comment}\n{text}"
 
 

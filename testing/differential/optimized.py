@@ -109,7 +109,7 @@ def run_module(case: Case, module: ModuleOp, options: Options = OPTIONS) -> Mapp
 
 
 def differences(case: Case, optimized: bytes, expected: Mapping[Place, Array]) -> list[str]:
-    """What is wrong of an optimized binary, as it is and re-encoded; empty if nothing is."""
+    """Problems of an optimized binary, as it is and re-encoded; empty if there are none."""
     found: list[str] = []
     module = decode(optimized)
     again = encode(module)

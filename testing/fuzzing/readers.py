@@ -193,7 +193,7 @@ def _damaged_model(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 PLACES = ("", "0", "-4", "4096", "junk", "9" * 30, "\0", "x\0y", "x" * 5000, "..", ".", "/", "1e3")
-"""Values of what a tensor says of its file: its name, an offset, a length."""
+"""Values for a tensor's external data: the file's name, an offset, a length."""
 
 
 def _read_onnx(data: bytes) -> str:
@@ -227,7 +227,7 @@ def _file(name: str, data: bytes) -> Path:
 
 
 def _damaged_weights(rng: random.Random, seeds: Seeds) -> bytes:
-    """A model whose initializers are in a file beside it, and what it says of that file damaged."""
+    """A model whose initializers are in a file beside it, with damaged references to that file."""
     from onnx import ModelProto, TensorProto
 
     model = ModelProto.FromString(rng.choice(seeds))
@@ -333,7 +333,7 @@ def pack_program(files: Mapping[str, bytes]) -> bytes:
 
 MANIFEST, LAYERS = "program.json", "layers.json"
 SMALL_GRID, SMALL_BYTES = 64, 1 << 16
-"""Workgroups and bytes of a program that is run: what is larger takes long and is no fault."""
+"""Limits of a program that is run, in workgroups and bytes: larger ones only take long."""
 
 
 def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:

@@ -74,11 +74,11 @@ def _passes() -> Iterator[bytes]:
 
 
 def _onnx() -> Iterator[bytes]:
-    from xdsl_spirv.testing.differential.onnx_graphs import assembled
+    from xdsl_spirv.testing.differential.onnx_graphs import assemble_model
     from xdsl_spirv.testing.differential.onnx_judging import random_graph
 
     for number in range(GRAPHS):
-        data: bytes = assembled([random_graph(19, number)[1]]).SerializeToString()
+        data: bytes = assemble_model([random_graph(19, number)[1]]).SerializeToString()
         if len(data) < 5 * SMALL:
             yield data
 

@@ -29,7 +29,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "max": np.maximum, "min": np.minimum,
 }  # fmt: skip
 SIGNED = {"max": "max_signed", "min": "min_signed"}
-"""What `linalg.elementwise` calls them."""
+"""Their names in `linalg.elementwise`."""
 
 
 def all_kinds() -> str:
@@ -95,7 +95,7 @@ func.func @main(%x: tensor<7x9xf32>, %pad: f32) -> (tensor<3x2x4x4xf32>, tensor<
 }"""
 
 
-def packed(x: Array, padding: float) -> Array:
+def pack_tiles(x: Array, padding: float) -> Array:
     whole = np.pad(x, [(0, 1), (0, 3)], constant_values=padding)
     return whole.reshape(2, 4, 3, 4).transpose(2, 0, 3, 1)
 
@@ -103,7 +103,7 @@ def packed(x: Array, padding: float) -> Array:
 def test_pack_and_softmax():
     x = np.random.default_rng(1).standard_normal((7, 9)).astype(np.float32)
     powers = np.exp(x - x.max(axis=1, keepdims=True))
-    wanted = packed(x, 2.5), powers / powers.sum(axis=1, keepdims=True)
+    wanted = pack_tiles(x, 2.5), powers / powers.sum(axis=1, keepdims=True)
     inputs = {"x": x, "pad": np.float32(2.5)}
     compiled = run(compile_module(parse_text(TILED), "nvidia-h200"), inputs).values()
     for results in (compiled, interpret(parse_text(TILED), [x, np.array(2.5, np.float32)])):
@@ -122,9 +122,9 @@ func.func @main(%x: tensor<3x2x4x4xf32>) -> tensor<7x9xf32> {
 
 def test_unpack_undoes_pack():
     x = np.random.default_rng(1).standard_normal((7, 9)).astype(np.float32)
-    (got,) = run(compile_module(parse_text(UNPACKED), "lavapipe"), {"x": packed(x, 0)}).values()
+    (got,) = run(compile_module(parse_text(UNPACKED), "lavapipe"), {"x": pack_tiles(x, 0)}).values()
     np.testing.assert_array_equal(got, x)
-    (got,) = interpret(parse_text(UNPACKED), [packed(x, 0)])
+    (got,) = interpret(parse_text(UNPACKED), [pack_tiles(x, 0)])
     np.testing.assert_array_equal(got, x)
 
 

@@ -52,7 +52,7 @@ func.func @main(%x: tensor<?x5x3xf32>) -> tensor<?x9x5xf32> {{
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
 @pytest.mark.parametrize("rows", [1, 4, 40])
 def test_all_of_a_border_is_written(target: str, rows: int):
-    """A border has more elements than what it surrounds has rows: workgroups count both."""
+    """A border has more elements than the tensor inside has rows: workgroups count both."""
     program = compile_module(parse_text(PADDED), target)
     x = np.random.default_rng(rows).integers(-9, 9, (rows, 5, 3)).astype(np.float32)
     (result,) = run(program, {"x": x}).values()
@@ -61,7 +61,7 @@ def test_all_of_a_border_is_written(target: str, rows: int):
     np.testing.assert_array_equal(result, expected)
 
 
-def doubled(moved: str, result: str) -> str:
+def double_then(moved: str, result: str) -> str:
     return f"""
     func.func @main(%x: tensor<?xf32>) -> {result} {{
       %c0 = arith.constant 0 : index
@@ -77,14 +77,14 @@ def doubled(moved: str, result: str) -> str:
 
 
 UNFIT = {
-    "cast": (doubled("tensor.cast %d : tensor<?xf32> to tensor<4xf32>", "tensor<4xf32>"), 4, 6),
+    "cast": (double_then("tensor.cast %d : tensor<?xf32> to tensor<4xf32>", "tensor<4xf32>"), 4, 6),
     "slice": (
-        doubled("tensor.extract_slice %d[2] [4] [1] : tensor<?xf32> to tensor<4xf32>",
+        double_then("tensor.extract_slice %d[2] [4] [1] : tensor<?xf32> to tensor<4xf32>",
                 "tensor<4xf32>"),
         6, 5,
     ),
     "split": (
-        doubled("tensor.expand_shape %d [[0, 1]] output_shape [%half, 2] : "
+        double_then("tensor.expand_shape %d [[0, 1]] output_shape [%half, 2] : "
                 "tensor<?xf32> into tensor<?x2xf32>", "tensor<?x2xf32>"),
         8, 9,
     ),

@@ -1,4 +1,4 @@
-"""A host function's operations that no pass lowers are refused by name, with what to do."""
+"""A host function's operations that no pass lowers are refused by name, with a remedy."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def script() -> ModuleType:
 
 
 def test_every_compute_instruction_is_typed(script: ModuleType):
-    typed = script.typed()
+    typed = script.operations_by_name()
     missing = [i.name for i in script.compute_instructions() if i.name not in typed]
     assert not missing, (
         f"{', '.join(missing)}: declare an operation, or give a reason in {SCRIPT.name}"
@@ -44,7 +44,7 @@ def test_every_compute_instruction_is_typed(script: ModuleType):
 
 def test_nothing_else_is_typed(script: ModuleType):
     compute = {i.name for i in script.compute_instructions()}
-    assert set(script.typed()) - compute - CARRIERS == set()
+    assert set(script.operations_by_name()) - compute - CARRIERS == set()
 
 
 def test_every_group_is_needed_and_explained(script: ModuleType):

@@ -1,4 +1,4 @@
-"""The reader of Amber's language: data, layouts, expectations, and what it refuses by name."""
+"""The reader of Amber's language: data, layouts, expectations, and refusals by name."""
 
 from __future__ import annotations
 

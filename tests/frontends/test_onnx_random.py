@@ -17,7 +17,7 @@ from xdsl_spirv.jobs.engine import Here
 from xdsl_spirv.jobs.job import Job, Result
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.testing.differential import onnx_judging
-from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph, assembled
+from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph, assemble_model
 from xdsl_spirv.testing.differential.onnx_judging import (
     ORDINARY,
     judge,
@@ -77,7 +77,7 @@ def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: Any):
     y = graph.node("GroupNormalization", *map(graph.input, (x, gain, bias)), num_groups=2)
     rows = x.astype(np.float64)
     rows = (rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + 1e-5)
-    (truth,) = run_definition(assembled([graph]), graph.inputs)
+    (truth,) = run_definition(assemble_model([graph]), graph.inputs)
     np.testing.assert_allclose(truth, rows * gain[:, None] + bias[:, None], 1e-6)
     assert np.abs(y.array - truth).max() > 1e-3
     assert judge(graph) == ("ok", "")

@@ -84,7 +84,7 @@ def residual(torch: Any) -> Any:
 
 
 @model
-def inverted(torch: Any) -> Any:
+def inverted_residual(torch: Any) -> Any:
     """A block of a MobileNet: expansion, depthwise convolution, squeeze and excitation."""
     nn = torch.nn
 
@@ -275,7 +275,7 @@ def test_open_sizes_and_states(torch: Any):
 
 
 @pytest.mark.long
-def test_what_is_refused_names_its_line(torch: Any):
+def test_refusals_name_their_line(torch: Any):
     class Inverse(torch.nn.Module):
         def forward(self, a: Any) -> Any:
             return torch.linalg.inv(a)

@@ -65,7 +65,7 @@ def test_queries_see_the_cache_and_what_they_add_to_it(target: str, spirv_val: s
             past += rows
 
 
-def formed(module: Any, target: str = "lavapipe") -> list[Any]:
+def form_attention(module: Any, target: str = "lavapipe") -> list[Any]:
     passes = Universe.get_multiverse().all_passes
     spec = f"scalars-into-loops,linalg-to-contraction,form-attention{{target={target}}}"
     PassPipeline.parse_spec(passes, spec).apply(context(), module)
@@ -142,7 +142,7 @@ def test_a_schedule_is_printed_as_it_is_read(ahead: str):
 def test_lanes_have_scores_of_their_own(case: StateAttention, keys: int, schedule: Any):
     """Rows that fill no power of two, growing scores, and parts that have no keys."""
     module = parse_text(case.text(stream=(1, 4)))
-    (op,) = formed(module, "nvidia-h200")
+    (op,) = form_attention(module, "nvidia-h200")
     op.attributes[SCHEDULE] = Parser(context(), LANES.format(*schedule)).parse_attribute()
     program = compile_module(module, "nvidia-h200")
     generator = np.random.default_rng(keys)
@@ -161,7 +161,7 @@ def test_lanes_have_scores_of_their_own(case: StateAttention, keys: int, schedul
 
 def test_two_dispatches_where_queries_are_few():
     module = parse_text(replace(CASES["lavapipe"], capacity=4096).text())
-    (op,) = formed(module, "nvidia-h200")
+    (op,) = form_attention(module, "nvidia-h200")
     (merge,) = [inner for inner in module.walk() if isinstance(inner, AttentionMergeOp)]
     assert op.parts is not None
     assert merge.parts.type == op.result.type
@@ -178,16 +178,16 @@ def test_two_dispatches_where_queries_are_few():
 )
 def test_large_parts_are_few(case: StateAttention, subgroups: int, parts: int):
     """Where the target says that merging many costs more, and registers leave room."""
-    (op,) = formed(parse_text(case.text(stream=(1, 4))), "nvidia-h200")
+    (op,) = form_attention(parse_text(case.text(stream=(1, 4))), "nvidia-h200")
     schedule = choose_lanes(op, load("nvidia-h200"))
     assert (schedule.subgroups.data, op.parts and op.parts.value.data) == (subgroups, parts)
 
 
 def test_registers_that_a_driver_would_spill_are_refused():
-    """The same schedule on a target of which nobody knows how many registers it holds, and more."""
+    """A target that gives the number of its registers refuses schedules that need more."""
     target = load("qualcomm-adreno")
     assert target.held_registers is not None
-    (op,) = formed(parse_text(StateAttention(1, 64, 128, 0).text()), target.name)
+    (op,) = form_attention(parse_text(StateAttention(1, 64, 128, 0).text()), target.name)
     chosen = choose_lanes(op, target)
     assert LanesPlan(op, chosen, target).registers <= target.held_registers
     schedule = Parser(context(), LANES.format(8, 8, 1, 4, "")).parse_attribute()
@@ -203,7 +203,7 @@ def test_registers_that_a_driver_would_spill_are_refused():
 
 def test_an_attention_that_is_not_formed_says_why():
     module = parse_text(StateAttention(1, 128, 64, 0).text(stream=(1, 4)))
-    assert formed(module, "nvidia-ada") == []
+    assert form_attention(module, "nvidia-ada") == []
     ((op, why),) = [
         (op, note.reason.data)
         for op in module.walk()
@@ -211,7 +211,7 @@ def test_an_attention_that_is_not_formed_says_why():
         if note.path.data == "attention"
     ]
     assert why.startswith("sizes are known only when the program runs, and fragments need them")
-    # What assign-schedule records of the same product stands beside it.
+    # Notes of assign-schedule on the same product stand beside it.
     decisions = Decisions()
     decisions.note(op, "fma", "nothing else is left", taken=True)
     decisions.write()

@@ -21,7 +21,7 @@ FEW, MANY = 24, 400
 TARGET = "nvidia-h200"
 
 
-def imported(case: RandomConvolutions) -> ImportedModel:
+def import_case(case: RandomConvolutions) -> ImportedModel:
     return import_onnx(case.proto, dims=dict.fromkeys(case.open_sizes))
 
 
@@ -34,7 +34,7 @@ def truth_of(case: RandomConvolutions) -> Any:
 
 def laid_out(case: RandomConvolutions, rng: np.random.Generator) -> tuple[ImportedModel, int]:
     """The model with random classes of its tensors in the order that was proposed."""
-    model = imported(case)
+    model = import_case(case)
     give_weights(host_function(model.module, model.function), model.weights)
     chosen: list[Any] = []
 
@@ -50,7 +50,7 @@ def laid_out(case: RandomConvolutions, rng: np.random.Generator) -> tuple[Import
             "contraction",
             lambda *_: choose_layouts.Estimate(rng.random(), rng.random() < 0.5),
         )
-        patch.setattr(choose_layouts.Estimates, "turned", lambda *_: 0.0)
+        patch.setattr(choose_layouts.Estimates, "estimate_reordering", lambda *_: 0.0)
         for member in lowering(TARGET):
             if member.name in ("linalg-to-contraction", "choose-layouts"):
                 member.load().apply(context(), model.module)

@@ -27,7 +27,7 @@ def softmax_behind(chain: int) -> str:
         for i in range(chain)
     )
 
-    def reduced(result: str, source: str, start: str, by: str) -> str:
+    def reduce_rows(result: str, source: str, start: str, by: str) -> str:
         return f"""
   {result} = linalg.generic {{indexing_maps = [{ID}, {ROW}],
       iterator_types = ["parallel", "reduction"]}}
@@ -57,9 +57,9 @@ func.func @main(%x0: tensor<4x4xf32>, %values: tensor<4x8xf32>) -> tensor<4x8xf3
   %from = linalg.fill ins(%lowest : f32) outs(%row : tensor<4xf32>) -> tensor<4xf32>
   %none = linalg.fill ins(%zero : f32) outs(%row : tensor<4xf32>) -> tensor<4xf32>
   %init = linalg.fill ins(%zero : f32) outs(%out : tensor<4x8xf32>) -> tensor<4x8xf32>
-{steps}{reduced("%most", f"%x{chain}", "%from", "maximumf")}{
+{steps}{reduce_rows("%most", f"%x{chain}", "%from", "maximumf")}{
         rowwise("%power", f"%x{chain}", "%most", exponential)
-    }{reduced("%total", "%power", "%none", "addf")}{
+    }{reduce_rows("%total", "%power", "%none", "addf")}{
         rowwise("%share", "%power", "%total", "%y = arith.divf %v, %w : f32")
     }
   %r = linalg.matmul ins(%share, %values : tensor<4x4xf32>, tensor<4x8xf32>)

@@ -98,7 +98,7 @@ class Product:
             {self._body()}
             linalg.yield %s : {total}
           }} -> {out}
-          {self._fused(places, out, row) if self.fused else ""}
+          {self._fusion_text(places, out, row) if self.fused else ""}
           return {"%o" if self.fused else "%r"} : {out}
         }}"""
 
@@ -112,7 +112,7 @@ class Product:
         lines += [f"%s = arith.add{kind} %a, %m : {total}"]
         return "\n".join(lines)
 
-    def _fused(self, places: str, out: str, row: str) -> str:
+    def _fusion_text(self, places: str, out: str, row: str) -> str:
         here = f"affine_map<(m, n) -> ({places})>"
         return f"""%o = linalg.generic {{
             indexing_maps = [{here}, affine_map<(m, n) -> (n)>, {here}, {here}],
@@ -138,7 +138,7 @@ class Product:
             for buffer, shape in zip(program.manifest.inputs, shapes, strict=True)
         }
 
-    def expected(self, inputs: dict[str, Any]) -> Any:
+    def compute_expected(self, inputs: dict[str, Any]) -> Any:
         x, w, *rest = (array.astype(np.float64) for array in inputs.values())
         result = x @ (w if self.across else w.T)
         if self.swapped:
@@ -152,7 +152,7 @@ class Product:
         return result
 
 
-def compiled(product: Product, target: str) -> Program:
+def compile_product(product: Product, target: str) -> Program:
     return compile_module(parse_text(product.text()), target)
 
 
@@ -161,11 +161,11 @@ def compiled(product: Product, target: str) -> Program:
 )
 def test_right_on_the_interpreter(seed: int, spirv_val: str):
     product, target = Product.random(seed), TARGETS[seed % len(TARGETS)]
-    program = compiled(product, target)
+    program = compile_product(product, target)
     assert all(khronos.spirv_val(code.binary) == "" for code in program.code.values())
     inputs = product.inputs(program, seed)
     (result,) = run(program, inputs, checks=Checks.all(stop=True)).values()
-    assert np.array_equal(result, product.expected(inputs)), (product, target)
+    assert np.array_equal(result, product.compute_expected(inputs)), (product, target)
     if product.m <= 8:
         assert [layer.path for layer in program.layers] == ["rows"], product
 
@@ -178,12 +178,12 @@ def test_sums_of_an_invocation(element: str, grid: tuple[int, int, int]):
     """
     total = "i32" if element == "i8" else "f32"
     product = Product(8, 512, 8, (element, total), True, False, "", False, False)
-    program = compiled(product, "lavapipe")
+    program = compile_product(product, "lavapipe")
     (launch,) = program.manifest.dispatches
     assert launch.grid == grid
     inputs = product.inputs(program, 0)
     (result,) = run(program, inputs).values()
-    assert np.array_equal(result, product.expected(inputs))
+    assert np.array_equal(result, product.compute_expected(inputs))
 
 
 def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], job: type[Any]):
@@ -191,7 +191,7 @@ def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], j
     jobs: list[Any] = []
     pairs: list[tuple[Any, Any]] = []
     for seed, product in enumerate(products):
-        program = compiled(product, "lavapipe")
+        program = compile_product(product, "lavapipe")
         (launch,), (output,) = program.manifest.dispatches, program.manifest.outputs
         inputs = product.inputs(program, seed)
         result = np.zeros(output.sizes, dtype_of(output.type))
@@ -199,7 +199,7 @@ def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], j
         buffers = {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}
         binary = program.code[launch.kernel].binary
         jobs.append(job(binary, launch.entry_point, launch.grid, buffers, subgroup_size=8))
-        pairs.append((result, product.expected(inputs)))
+        pairs.append((result, product.compute_expected(inputs)))
     run_on_lavapipe(jobs)
     return pairs
 
@@ -250,7 +250,7 @@ def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
     """Planes of four bits, a scale and a minimum: no float copy of the weights is in memory."""
     n, k, rows = 40, 320, 3
     blocks = k // 32
-    program = compile_module(parse_text(packed(n, blocks, rows, schedule)), target)
+    program = compile_module(parse_text(write_packed(n, blocks, rows, schedule)), target)
     assert [layer.path for layer in program.layers] == ["rows"]
     rng = np.random.default_rng(0)
     x = rng.integers(-4, 5, (rows, blocks, 2, 16)).astype(np.float32)
@@ -271,7 +271,7 @@ def test_sums_of_digits():
         "rows = 1, columns = 2, lanes = 32, steps = 1, groups = 2, digits = 3, subgroups = [14, 2]"
     )
     n, blocks = 8, 448
-    program = compile_module(parse_text(packed(n, blocks, 1, schedule)), "nvidia-h200")
+    program = compile_module(parse_text(write_packed(n, blocks, 1, schedule)), "nvidia-h200")
     rng = np.random.default_rng(0)
     x = rng.integers(-4, 5, (1, blocks, 2, 16)).astype(np.float32)
     q = rng.integers(0, 256, (n, blocks, 16)).astype(np.uint8)
@@ -292,7 +292,9 @@ def test_digits_of_rows(subgroups: str):
     Rows of many magnitudes: off by the error of 22 bits of a unit's greatest, and of f32's sums.
     """
     n, blocks, rows = 8, 10, 5
-    program = compile_module(parse_text(packed(n, blocks, rows, DIGITS + subgroups)), "lavapipe")
+    program = compile_module(
+        parse_text(write_packed(n, blocks, rows, DIGITS + subgroups)), "lavapipe"
+    )
     assert any("spirv.SDot" in code.text for code in program.code.values())
     rng = np.random.default_rng(1)
     x = rng.normal(0, 1, (rows, blocks, 2, 16)) * 10 ** rng.uniform(-9, 9, (rows, blocks, 1, 1))
@@ -319,7 +321,7 @@ def test_digits_of_rows(subgroups: str):
     assert np.isnan(result[2:4]).all()
 
 
-def packed(n: int, blocks: int, rows: int, schedule: str | None = None) -> str:
+def write_packed(n: int, blocks: int, rows: int, schedule: str | None = None) -> str:
     q, d = f"tensor<{n}x{blocks}x16xi8>", f"tensor<{n}x{blocks}xf16>"
     x, w = f"tensor<{rows}x{blocks}x2x16xf32>", f"tensor<{n}x{blocks}x2x16xf32>"
     out = f"tensor<{rows}x{n}xf32>"
@@ -386,6 +388,6 @@ func.func @main(%a: tensor<4x64xf32>, %b: tensor<64x64xf32>) -> tensor<4x64xf32>
     ("rows", "steps", "message"),
     [("0x7FC00000", 1, "sums of an invocation"), (4, "0x7FC00000", "products of an invocation")],
 )
-def test_what_would_be_written_out_without_end_is_refused(rows: str, steps: str, message: str):
+def test_endless_unrolling_is_refused(rows: str, steps: str, message: str):
     with pytest.raises(DiagnosticException, match=message):
         compile_module(parse_text(HUGE.format(rows=rows, steps=steps)), "lavapipe")

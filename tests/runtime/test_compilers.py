@@ -11,7 +11,7 @@ import pytest
 from xdsl_spirv.runtime import processes
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan import compilers, worker
-from xdsl_spirv.runtime.vulkan.compilers import Compiler, find, known
+from xdsl_spirv.runtime.vulkan.compilers import Compiler, find, list_drivers
 from xdsl_spirv.runtime.vulkan.errors import VulkanError
 from xdsl_spirv.runtime.vulkan.probe import work
 
@@ -25,7 +25,7 @@ def folder(place: Path, script: str = "exit 3") -> Path:
     row = {"device": "acme:1", "driver": "Acme", "mesa": "99", "target": "lavapipe"}
     (place / "run").write_text(f"#!/bin/sh\n{script}\n")
     (place / "run").chmod(0o755)
-    listed = {"devices": [row], "unavailable": {"other": "nobody packed it"}}
+    listed = {"devices": [row], "unavailable": {"other": "it was not packed"}}
     (place / "drivers.json").write_text(json.dumps(listed))
     return place
 
@@ -37,11 +37,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_drivers_are_found_by_the_name_of_their_device(place: Path):
-    [driver], unavailable = known()
+    [driver], unavailable = list_drivers()
     assert find("acme:1") == driver
     assert driver.launcher == (str(place / "run"), "acme:1")
-    assert unavailable == {"other": "nobody packed it"}
-    said = re.escape("there is no driver of 'acme:2' (no other: nobody packed it)")
+    assert unavailable == {"other": "it was not packed"}
+    said = re.escape("there is no driver of 'acme:2' (no other: it was not packed)")
     with pytest.raises(ProgramError, match=said):
         find("acme:2")
 
@@ -52,20 +52,20 @@ def test_drivers_are_found_by_the_name_of_their_device(place: Path):
 def test_a_list_that_cannot_be_read_is_an_error(place: Path, text: str):
     (place / "drivers.json").write_text(text)
     with pytest.raises(ProgramError, match="the list of drivers cannot be read"):
-        known()
+        list_drivers()
 
 
 def test_a_missing_folder_says_what_fetches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(compilers.VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ProgramError, match=r"scripts/fetch_drivers\.py"):
-        known()
+        list_drivers()
 
 
 def test_a_reason_why_there_are_none_is_kept(place: Path):
     (place / "drivers.json").unlink()
     (place / "unavailable").write_text("this machine has no apt-get\n")
-    assert known() == ([], {"drivers": "this machine has no apt-get"})
+    assert list_drivers() == ([], {"drivers": "this machine has no apt-get"})
 
 
 def test_a_driver_that_does_not_start_is_an_error(place: Path):

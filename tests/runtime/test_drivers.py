@@ -12,7 +12,7 @@ import pytest
 
 from xdsl_spirv.compiler.api import compile
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.vulkan.compilers import Compiler, Driver, known, work_of
+from xdsl_spirv.runtime.vulkan.compilers import Compiler, Driver, list_drivers, work_of
 from xdsl_spirv.runtime.vulkan.describe import feature_names
 from xdsl_spirv.targets import load
 from xdsl_spirv.testing.driver_cases import HEADS, MATMULS, WINDOWS, write_cases
@@ -29,7 +29,7 @@ MATRIX_TYPES = {"matmul_f16_f32", "matmul_f16_f16", "matmul_i8_i32", "conv_nhwc_
 
 def _drivers() -> list[Driver]:
     try:
-        return known()[0]
+        return list_drivers()[0]
     except ProgramError:
         return []
 

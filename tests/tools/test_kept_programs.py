@@ -1,4 +1,4 @@
-"""What `run` and `compile` have compiled of a model is kept, and read only for the same request."""
+"""Programs that `run` and `compile` make are kept, and read only for the same request."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from xdsl_spirv.tools.kernel_test.problems import Outcome
-from xdsl_spirv.tools.kernel_test.reporting import told
+from xdsl_spirv.tools.kernel_test.reporting import describe_launch
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML 1.0 does not allow."""
@@ -48,14 +48,14 @@ def _add_case(suite: ElementTree.Element, outcome: Outcome) -> None:
     case = ElementTree.SubElement(suite, "testcase", attributes)
     if outcome.misuse:
         error = ElementTree.SubElement(case, "error", {"message": _clean(outcome.misuse)})
-        error.text = _clean(told(outcome))
+        error.text = _clean(describe_launch(outcome))
     elif outcome.problems:
         first = outcome.problems[0]
         message = f"{first.rule}: {first.message}"
         failure = ElementTree.SubElement(
             case, "failure", {"message": _clean(message), "type": first.rule}
         )
-        failure.text = _clean(told(outcome))
+        failure.text = _clean(describe_launch(outcome))
 
 
 def _clean(text: str) -> str:

@@ -73,12 +73,12 @@ class KernelItem(pytest.Item):
         """Run the launch; its report is the failure."""
         from dataclasses import replace
 
-        from xdsl_spirv.tools.kernel_test.reporting import told
+        from xdsl_spirv.tools.kernel_test.reporting import describe_launch
         from xdsl_spirv.tools.kernel_test.running import run_test
 
         for outcome in run_test(replace(self.test, subgroup_sizes=(self.size,))):
             if not outcome.passed:
-                raise KernelFailure(told(outcome), _first_of(outcome))
+                raise KernelFailure(describe_launch(outcome), _first_of(outcome))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The report without a traceback of ours."""

@@ -13,7 +13,7 @@ from xdsl_spirv.tools import settings
 from xdsl_spirv.tools.kernel_test.problems import Outcome
 
 
-def told(outcome: Outcome) -> str:
+def describe_launch(outcome: Outcome) -> str:
     """One launch: a line, and below it what is wrong."""
     verdict = "ok" if outcome.passed else "not run" if outcome.misuse else "FAILED"
     lines = [f"{outcome.name}: {verdict}{_passing_remark(outcome)}"]
@@ -32,7 +32,7 @@ RULE = re.compile(r"(?m)^(  )([A-Z]+(?:-\d+)?)(?=: )")
 COLOURS = {"ok": "32", "FAILED": "1;31", "not run": "33"}
 
 
-def coloured(text: str) -> str:
+def colour_verdicts(text: str) -> str:
     """The text with its verdicts and rules in colours, where standard output is a terminal."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text

@@ -10,7 +10,7 @@ from xdsl_spirv.tools.kernel_test.collecting import collect
 from xdsl_spirv.tools.kernel_test.description import FAILED, MISUSED, KernelTest
 from xdsl_spirv.tools.kernel_test.overriding import override
 from xdsl_spirv.tools.kernel_test.problems import Outcome
-from xdsl_spirv.tools.kernel_test.reporting import coloured, record, summary, told
+from xdsl_spirv.tools.kernel_test.reporting import colour_verdicts, describe_launch, record, summary
 from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.report import note
 
@@ -26,7 +26,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
     outcomes: list[Outcome] = []
     for path, error in collection.refused:
         outcomes.append(Outcome(KernelTest(path, path), misuse=str(error)))
-        print(coloured(told(outcomes[-1])))
+        print(colour_verdicts(describe_launch(outcomes[-1])))
     crash: Exception | None = None
     for test in tests:
         try:
@@ -39,7 +39,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
         for outcome in launches:
             outcomes.append(outcome)
             if not arguments.quiet or not outcome.passed:
-                print(coloured(told(outcome)))
+                print(colour_verdicts(describe_launch(outcome)))
     for path in collection.undescribed:
         print(f"{path}: not tested, no file describes its launch (--init writes one)")
     print(summary(outcomes, len(collection.undescribed)))

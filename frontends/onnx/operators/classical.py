@@ -1,7 +1,7 @@
 """
 Operators of `ai.onnx.ml` on tensors of numbers: scalers, linear models, trees and support vectors.
 
-Inputs are rows of features. What is learned are attributes, and becomes constants of the module.
+Inputs are rows of features. Learned numbers are attributes, and become constants of the module.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _scores(
     return b.elementwise(lambda s, i, x: x + i, _floats(intercepts or [0.0] * count), total)
 
 
-def _transformed(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
+def _transform_scores(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
     if post_transform == "NONE":
         return x
     if post_transform == "LOGISTIC":
@@ -112,7 +112,7 @@ def linear_regressor(
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Tensor:
-    return _transformed(b, _scores(b, x, coefficients, intercepts, targets), post_transform)
+    return _transform_scores(b, _scores(b, x, coefficients, intercepts, targets), post_transform)
 
 
 def _labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
@@ -143,7 +143,7 @@ def linear_classifier(
         b.refuse(f"{len(intercepts)} intercepts for {count} classes", "give one for each class")
     scores = _scores(b, x, coefficients, intercepts, count)
     labels = _labels(b, scores, classlabels_ints, classlabels_strings)
-    return [labels, _transformed(b, scores, post_transform)]
+    return [labels, _transform_scores(b, scores, post_transform)]
 
 
 @operator("SVMRegressor", domain=ML)
@@ -171,7 +171,7 @@ def svm_regressor(
         total = b.elementwise(
             lambda s, x: s.select(x > 0.0, s.number(1, F32), s.number(-1, F32)), total
         )
-    return _transformed(b, total, post_transform)
+    return _transform_scores(b, total, post_transform)
 
 
 def _kernel(
@@ -251,7 +251,7 @@ def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
                 links.read(s, [here, s.number(column, I64)]) for column in range(5)
             )
             number, value = features.read(s, [row, feature]), values.read(s, [here])
-            taken = _taken(s, number, value, kinds, kind)
+            taken = _is_taken(s, number, value, kinds, kind)
             taken = taken | (s.is_nan(number) & tracks.equals(1))
             here = s.select(taken, then, other)
         return here
@@ -260,8 +260,8 @@ def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
     return written(b, I64, sizes, walk, [(start, [1])])
 
 
-def _taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Number) -> Number:
-    """Whether a branch is taken by the mode of its node."""
+def _is_taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Number) -> Number:
+    """True if a branch is taken, by the mode of its node."""
     tests: dict[str, Number] = dict(
         zip(
             map(str, BRANCHES),
@@ -319,7 +319,7 @@ def tree_ensemble_regressor(
     given = {"trees": target_treeids, "nodes": target_nodeids, "ids": target_ids}
     weights = {**given, "weights": target_weights}
     scores = _tree_scores(b, x, nodes, weights, n_targets, aggregate_function)
-    return _transformed(b, _plus(b, scores, base_values), post_transform)
+    return _transform_scores(b, _plus(b, scores, base_values), post_transform)
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
@@ -353,4 +353,4 @@ def tree_ensemble_classifier(
             lambda s, n, x: s.select(n > 0.0, x, s.number(F32.least, F32)), counts, scores
         )
     labels = _labels(b, rated, classlabels_int64s, classlabels_strings)
-    return [labels, _transformed(b, scores, post_transform)]
+    return [labels, _transform_scores(b, scores, post_transform)]

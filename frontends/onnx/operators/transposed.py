@@ -36,7 +36,7 @@ def conv_transpose(
     output_shape: Sequence[int] | None = None,
 ) -> Tensor:
     """
-    The sum of what each element of the image adds to the result.
+    The sum of the image's elements, each multiplied by the kernel and placed in the result.
 
     Results whose places leave the same rest when divided by the stride (a phase) are a convolution
     of the image by every `stride`-th number of the kernel: a loop walks phases, and no zero between
@@ -67,7 +67,7 @@ def conv_transpose(
     if exact_quotient(w.sizes[0], group) is None:
         b.refuse(f"{w.sizes[0]} inputs in {group} groups", "use a multiple")
     beyond = [e + r - p - q for e, r, p, q in zip(extra, reach, low, high, strict=True)]
-    phases = [_Phases.of(*axis) for axis in zip(kernel, apart, steps, low, beyond, strict=True)]
+    phases = [_Phases.derive(*axis) for axis in zip(kernel, apart, steps, low, beyond, strict=True)]
     for size, axis, rest in zip(image, phases, beyond, strict=True):
         if isinstance(size, int) and (size - 1) * axis.step + rest < 1:
             b.refuse(f"{size} elements give no result", "use less padding")
@@ -90,19 +90,19 @@ class _Phases:
     apart: int
     first: int
     more: int
-    """How many more elements each phase of the result has than the image, less 1."""
+    """Elements that each phase of the result has more than the image, less 1."""
     shifted: bool
     spread: int
     before: int
     behind: int
 
     @staticmethod
-    def of(size: int, apart: int, step: int, low: int, beyond: int) -> _Phases:
+    def derive(size: int, apart: int, step: int, low: int, beyond: int) -> _Phases:
         more = -(-beyond // step)
         if step == 1:
             return _Phases(1, size, apart, low - apart * (size - 1), more, False, 1, 0, 0)
         whole, rest = divmod(low, step)
-        # Of two phases the second begins an element later; of more all begin with zeros.
+        # The second of two phases begins an element later; three or more phases begin with zeros.
         shifted = step == 2 and rest == 1
         before = step - rest if rest and not shifted else 0
         reach = (size - 1) * apart + 1
@@ -120,7 +120,7 @@ def _sum_of_phases(
     group: int,
     sizes: Sequence[Size],
 ) -> Tensor:
-    """A transposed convolution without its bias; `sizes` are those of the result."""
+    """A transposed convolution without its bias; `sizes` are the result's."""
     (n, _, *image), (channels, m, *_) = x.sizes, w.sizes
     per_group = exact_quotient(channels, group)
     assert per_group is not None

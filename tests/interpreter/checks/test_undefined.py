@@ -372,7 +372,7 @@ def test_unused_undefined_values_are_not_findings(kernel: Any, clean: Any) -> No
 
 @pytest.mark.parametrize("used", [False, True])
 def test_an_exchange_initializes(kernel: Any, used: bool) -> None:
-    """What an exchange writes is defined; what it reads may be undefined, and is if it is used."""
+    """An exchange defines memory; its result may be undefined, which is reported if it is used."""
     type, part = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>", "!spirv.ptr<i32, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")
     out = kernel.buffer("i32", np.zeros(64, np.int32))

@@ -18,7 +18,7 @@ from xdsl_spirv.tools.kernel_test import sarif
 from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.kernel_test.junit import to_junit
 from xdsl_spirv.tools.kernel_test.problems import Location, Outcome, Problem
-from xdsl_spirv.tools.kernel_test.reporting import coloured, summary
+from xdsl_spirv.tools.kernel_test.reporting import colour_verdicts, summary
 from xdsl_spirv.tools.kernel_test.sarif import describe, page_of, to_sarif
 from xdsl_spirv.tools.main import main
 
@@ -187,15 +187,15 @@ def test_the_command_writes_all_reports(racy: Path, tmp_path: Path, monkeypatch:
 
 def test_verdicts_have_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     report = "sum[subgroup 8]: FAILED\n  RACE-01: a data race\nx: ok (0 findings)"
-    assert coloured(report) == report
+    assert colour_verdicts(report) == report
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as terminal:
         monkeypatch.setattr(sys, "stdout", terminal)
-        shown = coloured(report)
+        shown = colour_verdicts(report)
         monkeypatch.setenv("NO_COLOR", "1")
-        assert coloured(report) == report
+        assert colour_verdicts(report) == report
         monkeypatch.undo()
     os.close(master)
     assert shown == (
