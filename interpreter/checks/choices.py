@@ -287,8 +287,8 @@ def _matrix(type: Any) -> bool:
     return isinstance(type, CooperativeMatrixType)
 
 
-SAID_BY_OTHERS = ("lavapipe", "nvidia-h200")
-"""Mappings of devices that show nothing more than others do: `nvidia` is of all sizes."""
+SAID_BY_OTHERS = ("lavapipe", "nvidia-h200", "amd-rdna3.5", "intel-lnl")
+"""Targets whose mapping another target has, too; `nvidia` covers all sizes."""
 
 
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:

@@ -271,6 +271,10 @@ NHWC = (
     "AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool "
     "GlobalMaxPool InstanceNormalization LRN LpPool MaxPool SpaceToDepth"
 )
+ML = (
+    "ArrayFeatureExtractor Binarizer LinearClassifier LinearRegressor Normalizer SVMRegressor Scaler "
+    "TreeEnsembleClassifier TreeEnsembleRegressor"
+)
 ELSEWHERE = (
     "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention "
     "DynamicQuantizeLSTM GatherBlockQuantized GroupQueryAttention NhwcMaxPool Pad QAttention "
@@ -280,6 +284,7 @@ ELSEWHERE = (
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(CONTRIB, n): "onnxruntime has no kernel on the CPU" for n in WITHOUT_KERNEL.split()},
     **{("com.ms.internal.nhwc", n): "onnxruntime has no kernel on the CPU" for n in NHWC.split()},
+    **{("ai.onnx.ml", n): "tests/frontends/test_onnx_classical.py draws it" for n in ML.split()},
     **{(CONTRIB, n): "tests/frontends compares it with onnxruntime" for n in ELSEWHERE.split()},
 }
 """onnxruntime's operators that the importer has and no random graph: why."""

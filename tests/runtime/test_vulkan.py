@@ -376,7 +376,10 @@ def test_a_device_that_is_not_there(on_lavapipe: Run, programs: Programs):
         (["--device", "vulkan:x"], "'vulkan:x' is not a Vulkan device; write vulkan or vulkan:N"),
         (["--device", "vulkan", "--time", "0"], "--time 0 is not a number of runs"),
         (["--device", "vulkan", "--timeout", "0"], "--timeout 0 is not a time"),
-        (["--device", "interpreter", "--time", "3"], "the interpreter's time says nothing"),
+        (
+            ["--device", "interpreter", "--time", "3"],
+            "the interpreter's time does not tell a device's",
+        ),
         (["--device", "interpreter", "--statistics"], "no driver compiles for the interpreter"),
         (["--device", "vulkan", "--sanitize", "all"], "does not look for undefined behaviour"),
     ],

@@ -78,7 +78,7 @@ def validator(data: bytes) -> object:
 
 
 Reader = Callable[[bytes], object]
-MEMORY: dict[Reader, int] = {text: 50, dialect: 120, validator: 100}
+MEMORY: dict[Reader, int] = {text: 50, dialect: 150, validator: 100}
 """
 Peak of memory over the input's size.
 

@@ -159,8 +159,8 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
 
     rest = written(b, element, [*x.sizes[:-1], 2 * size], beside_unit)
     for step in range(size):
-        ends = [*x.sizes[:-2], size, rest.sizes[-1]]
-        below = b.slice(rest, [*[0] * outer, step, 0], ends, [1] * x.rank)
+        left = [*x.sizes[:-2], size - step, rest.sizes[-1]]
+        below = b.slice(rest, [*[0] * outer, step, 0], left, [1] * x.rank)
         matrix = Reader(b, rest)
 
         def eliminated(
