@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerType,
     MemRefType,
+    ShapedType,
     TensorType,
 )
 from xdsl.dialects.linalg import ops
@@ -117,6 +118,22 @@ def _build_hidden(name: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAVa
 
 
 ops.AddOp.get_hidden_region = staticmethod(partial(_build_hidden, "add"))  # pyright: ignore
+
+
+def _elementwise_maps(self: ElementwiseOperation) -> Sequence[AffineMap]:
+    """An operand of no dimensions, a scalar or a tensor, is read for every element."""
+    ranks = [len(t.get_shape()) if isinstance(t, ShapedType) else 0 for t in self.operand_types]
+    identity = AffineMap.identity(ranks[-1])
+    scalar = AffineMap(ranks[-1], 0, ())
+    if not {*ranks} <= {0, ranks[-1]}:
+        raise VerifyException(
+            f"{self.name} reads operands of ranks {ranks[:-1]} for a result of rank {ranks[-1]}: "
+            "give it scalars and operands of the result's rank, or write a linalg.generic"
+        )
+    return [identity if rank else scalar for rank in ranks]
+
+
+ElementwiseOperation.get_default_indexing_maps = _elementwise_maps
 
 
 class ElementwiseKind(StrEnum):

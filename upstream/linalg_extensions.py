@@ -30,11 +30,10 @@ from xdsl.dialects.builtin import (
     DenseIntElementsAttr,
     FixedBitwidthType,
     IntegerType,
-    ShapedType,
     StringAttr,
 )
 from xdsl.dialects.linalg import Linalg, ops
-from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
+from xdsl.dialects.linalg.abstract_ops import NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
@@ -498,22 +497,6 @@ MAPPED: dict[str, tuple[str, str, str, str] | None] = {
     "contract": None,
 }
 """Name -> loops and what walks the dimensions, where that is the default of `indexing_maps`."""
-
-
-def _elementwise_maps(self: ElementwiseOperation) -> Sequence[AffineMap]:
-    """An operand of no dimensions, a scalar or a tensor, is read for every element."""
-    ranks = [len(t.get_shape()) if isinstance(t, ShapedType) else 0 for t in self.operand_types]
-    identity = AffineMap.identity(ranks[-1])
-    scalar = AffineMap(ranks[-1], 0, ())
-    if not {*ranks} <= {0, ranks[-1]}:
-        raise VerifyException(
-            f"{self.name} reads operands of ranks {ranks[:-1]} for a result of rank {ranks[-1]}: "
-            "give it scalars and operands of the result's rank, or write a linalg.generic"
-        )
-    return [identity if rank else scalar for rank in ranks]
-
-
-ElementwiseOperation.get_default_indexing_maps = _elementwise_maps
 
 
 class GenericOp(ops.GenericOp):

@@ -15,8 +15,6 @@ from typing import cast
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IntAttr,
     IntegerAttr,
@@ -63,7 +61,7 @@ from xdsl_spirv.dialects.spirv.types import (
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import EXTENDED, ModuleIndex
-from xdsl_spirv.serialization.decode.types import TypeReader
+from xdsl_spirv.serialization.decode.types import TypeReader, dense_of, zero_of
 from xdsl_spirv.serialization.raw.errors import SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import words_of
 from xdsl_spirv.serialization.raw.operands import RawOperand
@@ -337,7 +335,7 @@ class GlobalTable:
                 return self._composite(self.index.rows[row or 0])
             case "OpConstantNull":
                 t = self.types.type(self.index.rows[row or 0][1])
-                return _zero(t)
+                return zero_of(t)
             case _:
                 return None
 
@@ -400,7 +398,7 @@ class GlobalTable:
                 data += (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
             else:
                 data += element.pack((value.value.data,))
-        return _dense(t, data)
+        return dense_of(t, data)
 
     # Operands.
 
@@ -591,21 +589,3 @@ def _default_name(instruction: str) -> str:
     if instruction.startswith("OpSpecConstant"):
         return "spec"
     return "string" if instruction == "OpString" else "carried"
-
-
-def _zero(t: Attribute) -> Attribute | None:
-    """The value of OpConstantNull inside another constant."""
-    if isinstance(t, IntegerType):
-        return IntegerAttr(0, t)
-    if isinstance(t, AnyFloat):
-        return FloatAttr(0.0, t)
-    if isinstance(t, VectorType):
-        element = t.get_element_type()
-        if isinstance(element, IntegerType | AnyFloat):
-            return _dense(t, bytes(element.compile_time_size * t.get_shape()[0]))
-    return None
-
-
-def _dense(t: VectorType, data: bytes) -> Attribute:
-    """A `dense` literal of a vector of numbers."""
-    return DenseIntOrFPElementsAttr(cast("VectorType[IntegerType]", t), BytesAttr(data))

@@ -14,6 +14,10 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
     FunctionType,
     IntAttr,
     IntegerAttr,
@@ -344,3 +348,21 @@ class TypeReader:
     def _carried(self, row: int) -> Attribute:
         name = self.index.name(row) or ""
         return RawType(name, self.globals.layout(row))
+
+
+def zero_of(t: Attribute) -> Attribute | None:
+    """The value of OpConstantNull inside another constant."""
+    if isinstance(t, IntegerType):
+        return IntegerAttr(0, t)
+    if isinstance(t, AnyFloat):
+        return FloatAttr(0.0, t)
+    if isinstance(t, VectorType):
+        element = t.get_element_type()
+        if isinstance(element, IntegerType | AnyFloat):
+            return dense_of(t, bytes(element.compile_time_size * t.get_shape()[0]))
+    return None
+
+
+def dense_of(t: VectorType, data: bytes) -> Attribute:
+    """A `dense` literal of a vector of numbers."""
+    return DenseIntOrFPElementsAttr(cast("VectorType[IntegerType]", t), BytesAttr(data))
