@@ -212,7 +212,7 @@ REMEDIES = {
     "scf.": "give loops bounds and branches conditions that are known when it is compiled",
     "memref.": "compute on tensors: functions of memrefs are for gpu.func",
 }
-"""What to do about an operation that no pass lowers, by the beginning of its name."""
+"""The remedy for an operation that no pass lowers, by the beginning of its name."""
 
 
 def _refuse_others(function: func.FuncOp) -> None:

@@ -31,7 +31,7 @@ from xdsl_spirv.targets import load as load_target
 INTERPRETER = "interpreter"
 VECTOR_TARGET = "nvidia-h200"
 """
-What to compile for where the interpreter runs it: kernels that divide a sum among many lanes and
+The target for the interpreter: kernels that divide a sum among many lanes and
 multiply matrices whole are few and wide numpy operations, ten times as fast as a CPU's kernels.
 """
 STATE_BYTES = 2

@@ -55,7 +55,7 @@ class HoistingEmitter(KernelEmitter):
         self.splits: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.products: dict[SSAValue, tuple[SSAValue, Size]] = {}
         self.quotients: dict[SSAValue, tuple[SSAValue, int]] = {}
-        """Of divisions without a rest: what was divided, and by what."""
+        """Dividend and divisor of each division without a remainder."""
         self.runs: dict[tuple[Index, ...], Run] = {}
 
     # Places

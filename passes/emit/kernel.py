@@ -25,7 +25,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructio
 INDEX = IndexType()
 
 UNROLLED = "unrolled"
-"""Of a loop: the device's compiler is asked to write every trip out."""
+"""Loop control that asks the device's compiler to unroll the loop."""
 
 OF_WORKGROUP_MEMORY = (
     MemorySemantics.AcquireRelease

@@ -30,7 +30,7 @@ def _values(op: Operation) -> Iterator[SSAValue]:
 
 
 def _remedy(type: Attribute) -> str | None:
-    """What to use instead of a type; None of one that there is."""
+    """Returns the remedy for a type that no kernel computes in, else None."""
     is_shaped = isinstance(type, TensorType | MemRefType)
     match type.element_type if is_shaped else type:
         case IntegerType() as element if element.width.data not in WIDTHS:

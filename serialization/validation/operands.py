@@ -26,7 +26,7 @@ class Want(NamedTuple):
     text: str
     fits: Callable[[Type, Type], bool]
     remedy: str = ""
-    """What to do, if it is not to convert an operand or to change the result's type."""
+    """The remedy, if it differs from converting an operand or changing the result's type."""
 
 
 def _converts(t: Type, r: Type) -> bool:
@@ -124,7 +124,7 @@ class Row(NamedTuple):
     also: Callable[[Module, Instruction], str | None] | None = None
     """Breaches of the rule other than wrong types of result and operands."""
     remedy: str = "convert one of them, or use the instruction for their types"
-    """What to do about that."""
+    """The remedy."""
 
 
 def _two(want: Want) -> Mapping[str, Want]:

@@ -174,7 +174,7 @@ class Search:
             self.learned.settle(proposals.expected_gain, before.latest, after.latest)
 
     def _steps(self) -> Iterator[Proposals]:
-        """What to try next, until that is expected to gain too little."""
+        """Yields the next candidates, until the expected gain is too small."""
         while (room := self.options.most - len(self.outcomes)) > 0:
             proposals = self.bench.propose(
                 self.source,
