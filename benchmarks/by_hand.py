@@ -66,7 +66,7 @@ def _tile(tile: str, subgroups: str, paths: str) -> str:
 
 
 def hands() -> list[Hand]:
-    """Those of 4096^3, and of few rows."""
+    """The kernels for 4096^3 and for few rows."""
     wide, narrow = matmul(4096, 4096, 4096), matmul(4096, 4096, 4096, F16)
     fragments = "staged<padding = 0, vector = 8, layout = fragments>"
     twice = "staged<padding = 0, vector = 8, buffers = 2, layout = fragments>"
@@ -152,7 +152,7 @@ def work_by_hand(work: Work, hand: Hand, code: bytes) -> Work:
 
 
 def said_of(device: Any, program: Program) -> str:
-    """What the driver says of the heaviest kernel."""
+    """The driver's statistics of the heaviest kernel."""
     zeros = {b.name: bytes(b.bytes) for b in program.manifest.buffers if b.kind == "weight"}
     loaded = device.load(replace(programs.work_of(program), weights=zeros), True)
     try:

@@ -60,7 +60,7 @@ class Product:
     count: int = 1
     is_weight: bool = True
     apart: str = ""
-    """What tells it from another one of these sizes and types."""
+    """Distinguishes the case from others of the same sizes and types."""
 
     def __str__(self) -> str:
         stored = f" as {self.stored}" if self.stored != self.case.types[2] else ""

@@ -56,7 +56,7 @@ STEP = 1e-3
 """A step of a rate's logarithm, by which its slope is measured."""
 
 START_US = 3.0
-"""What a dispatch takes that does nothing."""
+"""Time of a dispatch that does nothing."""
 
 
 PENALTY = 0.05
@@ -77,7 +77,7 @@ class Row:
 
     @property
     def tile(self) -> tuple[object, ...]:
-        """What tells an entry of the target's file from others."""
+        """Key of an entry of the target's file."""
         schedule = self.plan.schedule
         types = self.plan.contraction.types
         unpacked = any(self.plan.contraction.unpackings)
@@ -134,7 +134,7 @@ def contraction(case: str, parts: int = 1) -> Contraction | None:
 
 
 def candidates(one: Contraction, target: Target) -> dict[str, tuple[Plan, Candidate]]:
-    """Those that fit, of the first path that has any, by schedule."""
+    """The schedules that fit, of the first path that has any."""
     fitting: dict[str, tuple[Plan, Candidate]] = {}
     for _, listed in candidates_of(one, target):
         for candidate in listed:

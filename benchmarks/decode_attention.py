@@ -35,7 +35,7 @@ from xdsl_spirv.runtime.vulkan import open_isolated
 from xdsl_spirv.testing.attention_states import StateAttention
 
 TOLERANCE = 1e-3
-"""Of an element: powers are never rounded to f16, values are near 1."""
+"""Tolerance of an element: powers are never rounded to f16, values are near 1."""
 
 CASES = (
     (StateAttention(8, 4, 128, 0), 8192),

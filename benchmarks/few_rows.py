@@ -48,7 +48,7 @@ UNIT = 32
 UNITS_OF_DEVICE = 132
 """Compute units of an H200, which the schedules of `--sweep` are made for."""
 TOLERANCE = 2e-3
-"""Of a result, relative to the sum of its products' sizes: f16 is never summed in."""
+"""Tolerance of a result, relative to the sum of its products' sizes: no sum is in f16."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ PRODUCTS = {
     "f16": ("matmul_f16", "scalar", "f16", "f16", 1.5e-3),
     "f16, cooperative": ("matmul_f16_cm1", "matrices", "f16", "f16", 1.5e-3),
 }
-"""What is timed: a module, its tiles, the types of both operands, and a tolerance."""
+"""The timed cases: a module, its tiles, the types of both operands, and a tolerance."""
 
 BARRIER = re.compile(r"barrier\(\);")
 

@@ -23,7 +23,7 @@ from xdsl_spirv.compare.onnxruntime import Tolerance, difference
 from xdsl_spirv.runtime.processes import python_command
 
 TARGETS = ("llvmpipe", "vp_android_baseline_2022", "ampere")
-"""What IREE compiles for: lavapipe; where that fails, what all Vulkan devices have, or a GPU."""
+"""IREE's targets: lavapipe; where that fails, what all Vulkan devices have, or a GPU."""
 
 COMPILE_LIMIT, RUN_LIMIT = 600, 60
 """Seconds."""

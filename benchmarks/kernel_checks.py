@@ -72,7 +72,7 @@ OF_DEVICE = (
 )
 """The device has no matrices of this shape, or no atomics of floats: nothing about the kernel."""
 OF_SETTINGS = ("vkCreateInstance(): ", "vkCreateDevice(): ")
-"""What the layer says of its own settings begins so."""
+"""Beginning of the layer's messages about its own settings."""
 
 
 @dataclass

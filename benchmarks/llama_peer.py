@@ -42,7 +42,7 @@ class Shapes:
 SMOLLM2_135M = Shapes(30, 576, 9, 3, 64, 1536, 49152)
 LLAMA_3_8B = Shapes(32, 4096, 32, 8, 128, 14336, 128256)
 TINY = Shapes(2, 256, 4, 2, 64, 512, 512)
-"""What a software driver does in seconds, to try a script on."""
+"""Small sizes, which a software driver runs in seconds, to try a script on."""
 SHAPES = {"tiny": TINY, "smollm2-135m": SMOLLM2_135M, "llama-3-8b": LLAMA_3_8B}
 
 

@@ -61,7 +61,7 @@ SMALL, LARGE = 24, 200
 EXTENSION = b"SPV_NV_cooperative_matrix2"
 
 BESIDE = 2
-"""Of them those that are tried through Workgroup memory, too."""
+"""The cases that are tried through Workgroup memory, too."""
 
 
 def attention_schedules(case: AttentionWorkload, target: str) -> list[str | None]:
@@ -90,7 +90,7 @@ def attention_cases() -> list[AttentionWorkload]:
 
 
 def small() -> list[AttentionWorkload]:
-    """What a software driver does in seconds."""
+    """Small sizes, which a software driver runs in seconds."""
     larger = AttentionWorkload(1, 2, 256, 256, 32, 32)
     return [*attention.small(), larger, replace(larger, mask="causal")]
 

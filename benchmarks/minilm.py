@@ -22,7 +22,7 @@ HEADS = 12
 LAYERS = 6
 EPSILON = 1e-12
 MASKED = -1e4
-"""What is added to the scores of tokens that do not count; float16 can hold it."""
+"""Summand for the scores of tokens that do not count; float16 can hold it."""
 
 SENTENCES = (
     "A compiler turns a model into kernels for the graphics card.",

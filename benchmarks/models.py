@@ -64,7 +64,7 @@ WITHOUT_KERNELS = ("reference", "program")
 """Devices that run no kernels: whole arrays as imported, and what is compiled only."""
 
 COSINES = {"minilm.f32": 0.9999, "minilm.f16": 0.999}
-"""What the results' cosine has to be at least, beside the tolerance."""
+"""Least cosine of the results, beside the tolerance."""
 
 PATHS = (
     ("cooperative matrix, int8", r"CooperativeMatrixMulAdd .*xi8,"),
@@ -72,7 +72,7 @@ PATHS = (
     ("dot", r"\.(S|U|SU)Dot(AccSat)? "),
     ("rotate", r"GroupNonUniformRotate"),
 )
-"""What a kernel's code says of its path; the first that matches."""
+"""Marks in a kernel's code that tell its path; the first that matches counts."""
 
 
 def paths_of(program: Program) -> dict[str, int]:

@@ -38,10 +38,10 @@ from xdsl_spirv.runtime.program import Program
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Runner: TypeAlias = Callable[[str, Array], Array]
-"""What computes a model's result: its name in the zoo and its input."""
+"""A model's name in the zoo and its input."""
 
 TEXT = ("SPIR-V from Python", "Hello Vulkan 1.3", "Which way up?")
-"""What is on the page; the last line is upside down."""
+"""The text of the page; the last line is upside down."""
 
 STEP = 32
 """The detector takes sizes that are multiples of it."""
@@ -51,7 +51,7 @@ THRESHOLD, SCORE, UNCLIP, SURE = 0.3, 0.5, 1.6, 0.9
 
 LINE = (48, 320)
 TURNED = (48, 192)
-"""What the recogniser and the classifier take: rows and columns."""
+"""Input sizes of the recogniser and the classifier: rows and columns."""
 
 
 @dataclass(frozen=True)

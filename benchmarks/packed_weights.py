@@ -57,7 +57,7 @@ CACHED = 96 << 20
 
 CHECKED = 64
 TOLERANCE = 4e-3
-"""Of a result, relative to the sum of its products' sizes: weights are rounded to f16."""
+"""Tolerance of a result, relative to the sum of its products' sizes: weights are rounded to f16."""
 
 TILES = (
     "[128, 256, 32], subgroups = [2, 4]",

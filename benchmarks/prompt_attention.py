@@ -33,10 +33,10 @@ from xdsl_spirv.runtime.vulkan import open_isolated
 from xdsl_spirv.testing.attention_states import StateAttention
 
 TOLERANCE = 4e-3
-"""Of an element: probabilities are rounded to f16, values are near 1."""
+"""Tolerance of an element: probabilities are rounded to f16, values are near 1."""
 
 FILLED = 0.5
-"""What keys and values of the past are."""
+"""Contents of the keys and values of the past."""
 
 CASE = StateAttention(8, 4, 128, 4096, None, filled=FILLED)
 SMALL = StateAttention(2, 2, 16, 256, None, filled=FILLED)

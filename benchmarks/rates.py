@@ -30,10 +30,10 @@ from device_runs import CUDA, Job, parser_of, run_jobs, torch
 from xdsl_spirv.serialization.files import write_atomically
 
 DEPTH = 4096
-"""Of the contractions, along K; and M and N of large ones."""
+"""Sizes of the contractions along K; and M and N of large ones."""
 
 START_MS = 0.003
-"""What a dispatch takes that does nothing."""
+"""Time of a dispatch that does nothing."""
 
 MEASURED = {"f16 -> f16": "f16", "f16 -> f32": "f16", "s8 -> s32": "s8"}
 """Types whose rates are measured, and their operands'."""

@@ -93,7 +93,7 @@ def _jobs(arguments: argparse.Namespace, on_device: str, needs: str) -> Iterator
 
 
 def _digest(workloads: str) -> str:
-    """Of the modules that make the cases: those of another version are other cases."""
+    """Hash of the modules that make the cases: another version makes other cases."""
     name = workloads.partition(":")[0] + ".py"
     files = [*sorted(HERE.glob("sweep_*.py")), Path(name)]
     data = b"".join(file.read_bytes() for file in files if file.is_file())

@@ -101,7 +101,7 @@ def apart() -> Generator[None]:
 
 
 def kind(entry_point: str) -> str:
-    """What a launch is called here: NxK of products of one row, else what it does."""
+    """Name of a launch: NxK of products of one row, else what it does."""
     for name in ("attention_merge", "attention", "elementwise", "reduction"):
         if entry_point.startswith(name):
             return name

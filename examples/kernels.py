@@ -18,7 +18,7 @@ from xdsl_spirv import kernels as k
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LANES = 8
-"""Of a subgroup: lavapipe's. Kernels that count on a number say so."""
+"""Size of lavapipe's subgroups. Kernels that need a size say so."""
 
 
 @k.kernel(workgroup=64, subgroup_size=LANES)

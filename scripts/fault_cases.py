@@ -29,9 +29,9 @@ class Case:
     output: str = "tail"
     """Where standard output goes: it is kept, or goes to a full disk, a closed pipe, nowhere."""
     command: Callable[[], Sequence[str]] = lambda: COMMAND
-    """What is started; nothing where that is not on this machine."""
+    """The command to start; empty where it is not on this machine."""
     text: str = ""
-    """What it reads on standard input."""
+    """Its standard input."""
 
 
 # Files

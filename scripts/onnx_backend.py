@@ -50,7 +50,7 @@ SECONDS, MEMORY = 120.0, 16 << 30
 """For one case; the slowest takes ten seconds on a busy machine."""
 
 FAMILIES = ("matmul", "gemm", "conv", "pool", "softmax", "layer_normalization")
-"""What is counted apart: the work that kernels are for."""
+"""Counted apart: the work that kernels are for."""
 
 # Many cases
 

@@ -38,7 +38,7 @@ STYLES = {
     r"`[^`]*`": "yellow",
     r"put a barrier.*": "green",
 }
-"""What a line's parts look like in the picture; the command itself prints no colours."""
+"""Styles of a line's parts in the picture; the command itself prints no colours."""
 
 FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 

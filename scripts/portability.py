@@ -44,7 +44,7 @@ LANGUAGES = {
 NUMBERS = re.compile(r"%?\d+")
 
 Translate = Callable[[Sequence[Path]], list[str]]
-"""What a tool has against each kernel; nothing if it takes it."""
+"""Runs a tool on kernels: its complaint about each, empty if it takes it."""
 
 
 def kernels(target: str) -> Iterator[bytes]:

@@ -54,7 +54,7 @@ def _(mo):
 @app.cell
 def _(k):
     def fold(tile, lane, combine):
-        """What all 64 elements of a tile come to, for every invocation."""
+        """Returns the sum of all 64 elements of a tile, to every invocation."""
         k.barrier()
         for distance in (32, 16, 8, 4, 2, 1):
             with k.when(lane < distance):

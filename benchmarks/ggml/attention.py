@@ -109,7 +109,7 @@ def _weighed(scores: Array, v: Array) -> Array:
 
 
 def _parts(scores: Array, v: Array, split: int) -> Array:
-    """What parts of the keys leave: sums of values, then sums of powers and maxima, by row."""
+    """Results of the parts of the keys: sums of values, then sums of powers and maxima, by row."""
     length = scores.shape[2]
     # ggml starts a maximum a little above the largest score, for powers of binary16.
     offset = 3.0 * 0.6931

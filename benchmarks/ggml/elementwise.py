@@ -81,7 +81,7 @@ UNARY: dict[str, tuple[Callable[[Array], Array], tuple[float, ...], tuple[float,
     "trunc": (np.trunc, (), (-3, 3)),
     "xielu": (_xielu, (0.8, 0.7, 0.5, -1e-6), (-3, 3)),
 }
-"""What a unary operation computes, its parameters, and the range of its arguments."""
+"""The function of a unary operation, its parameters, and the range of its arguments."""
 
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,

@@ -39,7 +39,7 @@ printf '%s\\n' "$@" > "$output.arguments"
 """
 
 PREAMBLE = "#extension GL_GOOGLE_include_directive : require"
-"""What glslc takes for granted."""
+"""Options that glslc implies."""
 
 
 class BuildError(Exception):

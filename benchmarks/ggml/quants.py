@@ -23,7 +23,7 @@ ELEMENTS = {"q1_0": 2048, "q2_0": 1024, "q4_k": 8192, "iq4_nl": 4096, "mxfp4": 4
 """How many elements ggml counts for a workgroup of `dequant_*`, where no rule gives it."""
 
 NEAREST = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
-"""What the sixteen quants of iq4_nl stand for."""
+"""Values of the sixteen quants of iq4_nl."""
 
 
 def unpacking() -> Iterator[Case]:

@@ -28,7 +28,7 @@ NAMED_FENCE = re.compile(r"^(```+\w+) ([\w./-]+)$", re.MULTILINE)
 """A block of CONTRIBUTING.md, whose fence names a file."""
 
 RUNNER_PAGE = "tutorials/browser/runner/index.html"
-"""What scripts/build_runner_page.py makes."""
+"""Output of scripts/build_runner_page.py."""
 
 Sections = dict[str, Callable[[], dict[str, str]]]
 

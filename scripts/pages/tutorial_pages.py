@@ -22,7 +22,7 @@ ORDER = (
     "add_a_device",
     "spirv_surgery",
 )
-"""What a newcomer reads first; tutorials that are not named here come last."""
+"""Tutorials for newcomers, first; tutorials that are not named here come last."""
 
 HEAD = """\
 # Tutorials
