@@ -45,7 +45,6 @@ def compiler(request: pytest.FixtureRequest) -> Iterator[Compiler]:
         yield compiler
 
 
-@pytest.mark.long
 @needs_drivers
 def test_a_target_claims_no_more_than_its_driver(compiler: Compiler):
     target, info = load(compiler.driver.target), compiler.info
