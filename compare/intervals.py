@@ -182,11 +182,17 @@ class Intervals:
         )
         return Interval(low, high, _dtype(op.results[0].type))
 
+    def _evaluate_wide(self, op: LinalgStructuredOperation, values: Sequence[Array]) -> Array:
+        """The operation on these operands in binary64."""
+        return np.asarray(
+            self.host.evaluate(op, [np.asarray(value, np.float64) for value in values])[0]
+        )
+
     def _added_up(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
         """A sum of floats, in any order: a contraction whose other operand is 1."""
         dtype = _dtype(op.results[0].type)
         middle, off, size = (
-            np.asarray(self.host.evaluate(op, [np.asarray(item, np.float64) for item in values])[0])
+            self._evaluate_wide(op, values)
             for values in (
                 [item.middle for item in operands],
                 [item.radius for item in operands],
@@ -201,14 +207,10 @@ class Intervals:
     ) -> Interval:
         """A product of floats, in any order, each factor as far from its middle as it may be."""
         dtype = _dtype(op.results[0].type)
-        middle, size, greatest = (
-            np.asarray(self.host.evaluate(op, [np.asarray(item, np.float64) for item in values])[0])
-            for values in (
-                [item.middle for item in operands],
-                [item.magnitude for item in operands],
-                [np.maximum(item.magnitude, 1) for item in operands],
-            )
-        )
+        sizes = [item.magnitude for item in operands]
+        middle = self._evaluate_wide(op, [item.middle for item in operands])
+        size = self._evaluate_wide(op, sizes)
+        greatest = self._evaluate_wide(op, [np.maximum(item, 1) for item in sizes])
         bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
         # Part of the product may be this large on the way, whatever the whole is: what it lost
         # below the smallest number is as much larger, and beyond the largest nothing holds.
