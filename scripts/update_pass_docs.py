@@ -1,12 +1,13 @@
 """
-Keep docs/passes.md what the passes really are and print.
+Keep docs/passes/ what the passes really are and print.
 
-    python scripts/update_pass_docs.py            rewrite the list and every example's result
-    python scripts/update_pass_docs.py NAME       rewrite those whose command names the pass
+    python scripts/update_pass_docs.py            rewrite the list, options and examples' results
+    python scripts/update_pass_docs.py NAME       rewrite the page of one pass
 
-The list is the line that spells `linalg-to-spirv` out. An example is a line "`xdsl-opt -p '...'`",
+Each pass has a page. The list of README.md spells `linalg-to-spirv` out. The section "Options" of a
+page says what the docstrings of the pass's fields say. An example is a line "`xdsl-opt -p '...'`",
 a block of MLIR, the line "becomes", and another block: what the command prints of the first. A test
-compares the file with what this makes of it.
+compares the files with what this makes of them.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from xdsl.universe import Universe
 
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
+from xdsl_spirv.tools.pass_help import options_of
+from xdsl_spirv.universe import PASSES, UNIVERSE
 
-DOCS = Path(__file__).resolve().parent.parent / "docs" / "passes.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "passes"
 
 EXAMPLE = re.compile(
     r"`xdsl-opt -p '(?P<passes>[^`]*)'`\n\n```mlir\n(?P<before>.*?)```\n\nbecomes\n\n"
@@ -33,6 +36,8 @@ EXAMPLE = re.compile(
 TARGET = "lavapipe"
 
 LIST = re.compile(r"^xdsl-opt x\.mlir -p '.*'(?=\nxdsl-opt .*linalg-to-spirv)", re.MULTILINE)
+
+OPTIONS = re.compile(r"\n## Options\n\n(?:\|.*\n)+")
 
 
 def pipeline() -> str:
@@ -50,19 +55,36 @@ def result_of(passes: str, text: str) -> str:
     return text_of(module)
 
 
-def updated(text: str, name: str = "") -> str:
-    """The documentation with the examples' results, or those of one pass, as they are now."""
+def options(name: str) -> str:
+    """Returns the section on the options of a pass, empty for a pass without options."""
+    rows = [
+        f"| `{option.name}` | `{option.default}` | {option.meaning} |\n"
+        for option in options_of(UNIVERSE.all_passes[name]())
+    ]
+    head = "\n## Options\n\n| option | default | meaning |\n|---|---|---|\n"
+    return head + "".join(rows) if rows else ""
+
+
+def updated(path: Path) -> str:
+    """Returns a page with the list, options and results of examples as they are now."""
 
     def replace(match: re.Match[str]) -> str:
-        if name not in match["passes"]:
-            return match[0]
         start = match.start("after") - match.start()
         end = match.end("after") - match.start()
         after = result_of(match["passes"], match["before"])
         return match[0][:start] + after.rstrip() + "\n" + match[0][end:]
 
-    return EXAMPLE.sub(replace, LIST.sub(lambda _: pipeline(), text))
+    text = EXAMPLE.sub(replace, LIST.sub(lambda _: pipeline(), path.read_text()))
+    if path.stem not in PASSES:
+        return text
+    return OPTIONS.sub("", text).rstrip() + "\n" + options(path.stem)
+
+
+def outdated() -> list[str]:
+    """Returns the names of the pages that do not say what the passes are and print."""
+    return [path.name for path in sorted(DOCS.glob("*.md")) if updated(path) != path.read_text()]
 
 
 if __name__ == "__main__":
-    DOCS.write_text(updated(DOCS.read_text(), *sys.argv[1:2]))
+    for page in sorted(DOCS.glob(f"{sys.argv[1]}.md" if sys.argv[1:] else "*.md")):
+        page.write_text(updated(page))

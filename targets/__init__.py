@@ -79,7 +79,7 @@ class ScheduleCandidate:
     `direct` names the operands that are packed into fragments and read without Workgroup memory,
     `b` or `ab`, `fragments` those that are packed so and staged, `panels` those that are packed
     into panels whatever they lie like; `ahead`, `staged_ahead` (of staged operands), `stages`,
-    `buffers`, `group`, `first` and `result` are the schedule's (docs/passes.md).
+    `buffers`, `group`, `first` and `result` are the schedule's (docs/passes/assign-schedule.md).
     `rates` are what large contractions reach with it, in TFLOPS by types
     (`f16 -> f32`); where they are given, it is for these types only. `alone` are what a contraction
     reaches that has one workgroup for each compute unit, `streams` the TB/s in which weights that

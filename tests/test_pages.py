@@ -36,7 +36,7 @@ PAGES = [
     "README.md",
     *(
         str(path.relative_to(ROOT))
-        for pages in ("examples/*/README.md", "docs/*.md")
+        for pages in ("examples/*/README.md", "docs/*.md", "docs/passes/*.md")
         for path in sorted(ROOT.glob(pages))
     ),
 ]
@@ -117,9 +117,11 @@ def test_commands_can_be_typed(page: str):
     assert problems == []
 
 
-@pytest.mark.parametrize("page", [page for page in having("mlir") if page != "docs/passes.md"])
+@pytest.mark.parametrize(
+    "page", [page for page in having("mlir") if not page.startswith("docs/passes/")]
+)
 def test_modules_are_read(page: str):
-    """Modules of docs/passes.md run in tests/passes/test_docs.py."""
+    """Modules of docs/passes/ run in tests/passes/test_docs.py."""
     for block in blocks(page, "mlir"):
         parse_text(block.text)
 

@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 LINKED = ROOT / "src" / "xdsl_spirv"
 
-COPIED = ("src", "scripts", "docs/passes.md", "docs/syntax.md", "docs/instructions.md", "tests")
+COPIED = ("src", "scripts", "docs/passes", "docs/syntax.md", "docs/instructions.md", "tests")
 """Files that a walk changes or runs, besides the folders that `src` links to."""
 
 NEEDED = {"An ONNX operator": ("onnx", "onnxruntime")}

@@ -228,7 +228,7 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    - [`assign-schedule`](../passes.md#assign-schedule) lists every field, and how the compiler
+    - [`assign-schedule`](../passes/assign-schedule.md) lists every field, and how the compiler
       chooses.
     - [Performance](../performance.md): what schedules reach on an H200.
     """)

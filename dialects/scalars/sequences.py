@@ -5,7 +5,7 @@ Vulkan lets `Sin` be wrong by 2^-11, `Atan` by 4096 ulp, and gives no bound for 
 these and functions that GLSL.std.450 lacks are polynomials (fitted here, in the weighted
 least-squares sense that ends at the minimax one) without cancellation. Where Vulkan's own bounds do
 (`Exp`: 3 + 2|x| ulp, `Log`: 3 ulp, `InverseSqrt`: 2 ulp) its instruction is used. Everything is
-computed in binary32; f16 and bf16 are converted around it. docs/passes.md states the errors that
+computed in binary32; f16 and bf16 are converted around it. docs/passes/ states the errors that
 tests measure.
 """
 

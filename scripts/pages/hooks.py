@@ -15,7 +15,6 @@ from typing import Any
 import command_pages
 import drawings
 import links
-import pass_pages
 import python_pages
 import rule_page
 import tutorial_pages
@@ -23,6 +22,8 @@ from links import ROOT
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from xdsl_spirv.universe import PASSES
 
 NAMED_FENCE = re.compile(r"^(```+\w+) ([\w./-]+)$", re.MULTILINE)
 """A block of CONTRIBUTING.md, whose fence names a file."""
@@ -48,7 +49,6 @@ GENERATED: Sections = {
     "commands/": command_pages.pages,
     "examples/": _examples,
     "interface/": python_pages.pages,
-    "passes/": pass_pages.pages,
     "tutorials/": tutorial_pages.pages,
 }
 """A name in the nav of mkdocs.yml -> the section's pages, by place; the first is its index."""
@@ -66,6 +66,8 @@ def _filled(entry: Any) -> Any:
         return [_filled(item) for item in entry]
     if isinstance(entry, dict):
         return {title: _filled(value) for title, value in entry.items()}
+    if entry == "passes/":
+        return ["passes/README.md", *(f"passes/{name}.md" for name in PASSES)]
     if entry in GENERATED:
         return list(GENERATED[entry]())
     return entry
@@ -73,7 +75,6 @@ def _filled(entry: Any) -> Any:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages, the pages at the repository's root, and the files linked to."""
-    files.remove(files.src_uris["passes.md"])
     generated = {"rule-index.md": rule_page.page()}
     for path, place in links.PAGES.items():
         generated[place] = (ROOT / path).read_text()

@@ -57,14 +57,10 @@ def repository_place(place: str) -> str:
     return SOURCES.get(place, f"docs/{place}")
 
 
-def site_place(path: str, anchor: str = "") -> str:
+def site_place(path: str) -> str:
     """Returns where a file of the repository stands on the site."""
     if path in PAGES | START:
         return (PAGES | START)[path]
-    if path == "docs/passes.md":
-        from pass_pages import NAMES
-
-        return f"passes/{anchor}.md" if anchor in NAMES else "passes/index.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     suffix = ".md" if Path(path).suffix in LISTED else ""
@@ -91,10 +87,7 @@ def _on_site(link: str, place: str) -> str:
     if not (ROOT / path).is_file():
         log.warning("%s: the link to %r leads to no file of the repository", place, link)
         return link
-    target = site_place(path, anchor)
-    if target.startswith("passes/") and target != "passes/index.md":
-        anchor = ""
-    relative = posixpath.relpath(target, posixpath.dirname(place) or ".")
+    relative = posixpath.relpath(site_place(path), posixpath.dirname(place) or ".")
     return f"{relative}#{anchor}" if anchor else relative
 
 
@@ -104,10 +97,8 @@ def _target(link: str, place: str) -> tuple[str | None, str]:
     if re.match(r"[a-z]+:", link) or link.startswith("/"):
         return None, anchor
     source = repository_place(place)
-    if place.startswith(("passes/", "repository/")):
-        source = "docs/passes.md"
     if not path:
-        return (source, anchor) if source == "docs/passes.md" else (None, anchor)
+        return None, anchor
     return posixpath.normpath(posixpath.join(posixpath.dirname(source), path)), anchor
 
 

@@ -30,12 +30,12 @@ from xdsl_spirv.upstream.passes_on_demand import contents
 ROOT = Path(__file__).resolve().parents[2]
 FILECHECKS = ROOT / "tests" / "filecheck" / "passes"
 
-DOCS = (ROOT / "docs" / "passes.md").read_text()
+DOCS = (ROOT / "docs" / "passes" / "README.md").read_text()
 LIST = re.search(r"^xdsl-opt x.mlir -p '(lift-weights,.*)'$", DOCS, re.MULTILINE)
 
 
 def documented(target: str) -> str:
-    """The list of docs/passes.md, for a target."""
+    """The list of docs/passes/README.md, for a target."""
     assert LIST is not None
     return LIST[1].replace("lavapipe", target)
 

@@ -40,7 +40,7 @@ from xdsl_spirv.universe import NEEDS, PASSES, UNIVERSE
 from xdsl_spirv.upstream.passes_on_demand import contents
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = (ROOT / "docs" / "passes.md").read_text()
+DOCS = ROOT / "docs" / "passes"
 FILECHECKS = sorted((ROOT / "tests" / "filecheck" / "passes").glob("*.mlir"))
 Validate = Callable[..., None]
 
@@ -52,11 +52,15 @@ ELSEWHERE = {
 
 
 EXAMPLE = re.compile(
-    r"^## (?P<name>[\w-]+)\n(?:(?!^## ).)*?^`xdsl-opt -p '(?P<passes>[^`]*)'`\n\n"
+    r"^`xdsl-opt -p '(?P<passes>[^`]*)'`\n\n"
     r"```mlir\n(?P<before>.+?)```\n\nbecomes\n\n```mlir\n",
     re.MULTILINE | re.DOTALL,
 )
-EXAMPLES = {match["name"]: match for match in EXAMPLE.finditer(DOCS)}
+EXAMPLES = {
+    page.stem: match
+    for page in DOCS.glob("*.md")
+    if page.stem in PASSES and (match := EXAMPLE.search(page.read_text()))
+}
 """The first documented example of each pass."""
 
 # A pass that is not named above is validated on its documented example.
@@ -83,7 +87,7 @@ def test_every_pass_is_registered():
 
 def test_every_pass_is_validated():
     missing = PASSES.keys() - CASES.keys() - ELSEWHERE.keys()
-    assert not missing, f"docs/passes.md has no example of {', '.join(sorted(missing))}"
+    assert not missing, f"docs/passes has no example of {', '.join(sorted(missing))}"
     for file, test in ELSEWHERE.values():
         assert f"\ndef {test}(validate: " in (Path(__file__).parent / file).read_text()
 
@@ -116,7 +120,7 @@ def test_every_pass_has_a_filecheck_test(name: str):
 
 @pytest.mark.parametrize("name", PASSES)
 def test_every_pass_has_a_documented_example(name: str):
-    assert name in EXAMPLES, f"docs/passes.md has no section of {name} with an example"
+    assert name in EXAMPLES, f"docs/passes/{name}.md has no example"
     assert name in EXAMPLES[name]["passes"]
 
 
