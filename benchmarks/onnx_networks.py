@@ -1,0 +1,327 @@
+"""
+Networks as PyTorch exports them to ONNX, in f16 with random weights, beside PyTorch at its best.
+
+    python benchmarks/onnx_networks.py prepare DIR [--target nvidia-h200] [--only vit] [--jobs 8]
+    python benchmarks/onnx_networks.py run DIR [--device vulkan] -o FILE
+
+`prepare` exports and compiles each network into a folder. `run` compares its result with PyTorch's
+in f32 and times both: ours by the device's clock, a share of many runs in one submission, each
+waiting for the one before; PyTorch's under CUDA graphs, channels last, eager and by
+`torch.compile`, whichever takes less. Both commands need torchvision, and build the same weights
+from one seed. Left out: what has no fixed size, and what the host adds to a call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import statistics
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import torch
+from device_runs import CUDA, WARM_UP, graph_us
+from torch import nn
+from torch.nn import functional
+
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan import open_isolated
+
+RUNS, TOGETHER = 9, 12
+
+
+class Attention(nn.Module):
+    """Attention of `heads` heads; keys and values come from `context` where it is given."""
+
+    def __init__(self, width: int, heads: int, keys: int | None = None):
+        super().__init__()
+        self.heads = heads
+        self.queries = nn.Linear(width, width)
+        self.keys = nn.Linear(keys or width, width, bias=False)
+        self.values = nn.Linear(keys or width, width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Any, context: Any = None) -> Any:
+        read = x if context is None else context
+        q, k, v = (
+            y.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for y in (self.queries(x), self.keys(read), self.values(read))
+        )
+        y = functional.scaled_dot_product_attention(q, k, v)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+def mlp(width: int, activation: Any) -> Any:
+    """Builds the two linear layers of a transformer's block."""
+    return nn.Sequential(nn.Linear(width, 4 * width), activation, nn.Linear(4 * width, width))
+
+
+class WhisperEncoder(nn.Module):
+    """The encoder of Whisper-base: two convolutions in time, six blocks of width 512."""
+
+    def __init__(self, width: int = 512, heads: int = 8, layers: int = 6):
+        super().__init__()
+        self.first = nn.Conv1d(80, width, 3, padding=1)
+        self.second = nn.Conv1d(width, width, 3, stride=2, padding=1)
+        self.places = nn.Parameter(torch.randn(1500, width) * 0.02)
+        self.blocks = nn.ModuleList(
+            nn.ModuleList(
+                (
+                    nn.LayerNorm(width),
+                    Attention(width, heads),
+                    nn.LayerNorm(width),
+                    nn.Sequential(
+                        nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+                    ),
+                )
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Any) -> Any:
+        x = functional.gelu(self.second(functional.gelu(self.first(x))))
+        x = x.transpose(1, 2) + self.places
+        for norm, attention, second, mlp in self.blocks:
+            x = x + attention(norm(x))
+            x = x + mlp(second(x))
+        return self.norm(x)
+
+
+class UNetBlock(nn.Module):
+    """A block of SDXL's UNet: two convolutions, self and cross attention, a gated MLP."""
+
+    def __init__(self, width: int = 1280, heads: int = 20, context: int = 2048):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.GroupNorm(32, width) for _ in range(3))
+        self.convolutions = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(2))
+        self.layers = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.own, self.cross = Attention(width, heads), Attention(width, heads, context)
+        self.gate, self.down = nn.Linear(width, 8 * width), nn.Linear(4 * width, width)
+        self.context = nn.Parameter(torch.randn(1, 77, context))
+
+    def forward(self, x: Any) -> Any:
+        y = x
+        for norm, convolution in zip(self.norms, self.convolutions):
+            y = convolution(functional.silu(norm(y)))
+        x = x + y
+        y = self.norms[2](x).flatten(2).transpose(1, 2)
+        y = y + self.own(self.layers[0](y))
+        y = y + self.cross(self.layers[1](y), self.context)
+        up, gate = self.gate(self.layers[2](y)).chunk(2, dim=-1)
+        y = y + self.down(up * functional.gelu(gate))
+        return x + y.transpose(1, 2).unflatten(2, x.shape[2:])
+
+
+class ConformerBlock(nn.Module):
+    """A block of a conformer: half MLPs about an attention and a depthwise convolution in time."""
+
+    def __init__(self, width: int = 512, heads: int = 8, window: int = 31):
+        super().__init__()
+        self.mlps = nn.ModuleList(
+            nn.Sequential(
+                nn.LayerNorm(width),
+                nn.Linear(width, 4 * width),
+                nn.SiLU(),
+                nn.Linear(4 * width, width),
+            )
+            for _ in range(2)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.attention = Attention(width, heads)
+        self.up, self.down = nn.Conv1d(width, 2 * width, 1), nn.Conv1d(width, width, 1)
+        self.depthwise = nn.Conv1d(width, width, window, padding=window // 2, groups=width)
+        self.batch = nn.BatchNorm1d(width)
+
+    def forward(self, x: Any) -> Any:
+        x = x + 0.5 * self.mlps[0](x)
+        x = x + self.attention(self.norms[0](x))
+        y = functional.glu(self.up(self.norms[1](x).transpose(1, 2)), dim=1)
+        y = self.down(functional.silu(self.batch(self.depthwise(y))))
+        x = x + y.transpose(1, 2)
+        return self.norms[2](x + 0.5 * self.mlps[1](x))
+
+
+def vision(name: str) -> Callable[[], Any]:
+    """Returns what builds a network of torchvision."""
+
+    def build() -> Any:
+        from torchvision import models
+
+        return models.get_model(name, weights=None)
+
+    return build
+
+
+IMAGE = (3, 224, 224)
+
+NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "ResNet-50, batch 1": (vision("resnet50"), (1, *IMAGE)),
+    "ResNet-50, batch 32": (vision("resnet50"), (32, *IMAGE)),
+    "MobileNetV3-L, batch 1": (vision("mobilenet_v3_large"), (1, *IMAGE)),
+    "EfficientNet-B0, batch 1": (vision("efficientnet_b0"), (1, *IMAGE)),
+    "ConvNeXt-T, batch 1": (vision("convnext_tiny"), (1, *IMAGE)),
+    "ViT-B/16, batch 1": (vision("vit_b_16"), (1, *IMAGE)),
+    "Swin-T, batch 1": (vision("swin_t"), (1, *IMAGE)),
+    "Whisper-base encoder": (WhisperEncoder, (1, 80, 3000)),
+    "SDXL UNet block, 2 x 32 x 32": (UNetBlock, (2, 1280, 32, 32)),
+    "Conformer block, 1,000 frames": (ConformerBlock, (1, 1000, 512)),
+}
+
+
+def file_of(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def network_of(name: str) -> Any:
+    """Builds a network in f32; its weights are numbers of f16."""
+    torch.manual_seed(5)
+    network = NETWORKS[name][0]().eval()
+    with torch.no_grad():
+        for weight in (*network.parameters(), *network.buffers()):
+            if weight.is_floating_point():
+                weight.copy_(weight.half().float())
+    return network
+
+
+def input_of(name: str) -> np.ndarray[Any, Any]:
+    shape = NETWORKS[name][1]
+    return np.random.default_rng(3).standard_normal(shape, np.float32).astype(np.float16)
+
+
+def prepare(name: str, folder: Path, target: str) -> str:
+    """Exports and compiles a network; returns a line that says what became of it."""
+    import time
+
+    from xdsl_spirv.compiler.model import compile_model
+    from xdsl_spirv.frontends import import_onnx
+
+    try:
+        given = (torch.from_numpy(input_of(name)),)
+        exported = torch.onnx.export(
+            network_of(name).half(), given, dynamo=True, optimize=True, verbose=False
+        )
+        assert exported is not None
+        start = time.perf_counter()
+        program = compile_model(import_onnx(exported.model_proto), target)
+        program.save(folder / file_of(name))
+    except Exception as error:
+        return f"{name}: {type(error).__name__}: {error}"[:600]
+    took = time.perf_counter() - start
+    kernels = f"{len(program.manifest.dispatches)} dispatches, {len(program.code)} kernels"
+    return f"{name}: {kernels}, compiled in {took:.1f} s"
+
+
+def run(name: str, folder: Path, device: Any) -> dict[str, Any]:
+    """Results and times of a network, beside PyTorch's."""
+    record: dict[str, Any] = {"network": name, "ok": False}
+    wanted = peer_of(name, record)
+    try:
+        program = Program.load(folder / file_of(name))
+        (given,) = program.manifest.inputs
+        result = next(iter(device.execute(program, {given.name: input_of(name)}).values()))
+        difference = np.abs(result.astype(np.float64) - wanted).max()
+        record["error"] = float(difference / np.abs(wanted).max())
+        record["ok"] = record["error"] < 0.02
+        timed = list(zip(device.times(program, RUNS, WARM_UP), program.manifest.dispatches))
+        whole = np.median(device.times_of_runs(program, TOGETHER, RUNS)) / TOGETHER
+    except Exception as error:
+        return record | {"ok": False, "failure": f"{type(error).__name__}: {error}"[:400]}
+    record["us"] = round(sum(t.median for t, d in timed if not d.once) / 1e3, 2)
+    record["following_us"] = round(float(whole) / 1e3, 2)
+    parts = [(t.entry_point, round(t.median / 1e3, 2)) for t, d in timed if not d.once]
+    record["launches"] = len(parts)
+    record["dispatches"] = sorted(parts, key=lambda part: -part[1])[:24]
+    if "torch_us" in record:
+        record["ratio"] = round(record["torch_us"] / record["following_us"], 3)
+    return record
+
+
+def peer_of(name: str, record: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """PyTorch's result in f32; on a GPU its times go into the record."""
+    network, place = network_of(name), "cuda" if CUDA else "cpu"
+    x = torch.from_numpy(input_of(name)).to(place)
+    with torch.no_grad():
+        network.to(place)
+        wanted = network(x.float()).cpu().numpy().astype(np.float64)
+        if not CUDA:
+            return wanted
+        network.half()
+        if x.ndim == 4:
+            network.to(memory_format=torch.channels_last)
+            x = x.to(memory_format=torch.channels_last)
+        times = {"eager": graph_us(lambda: [network(x) for _ in range(4)]) / 4}
+        try:
+            compiled = torch.compile(network)
+            compiled(x)
+            times["compiled"] = graph_us(lambda: [compiled(x) for _ in range(4)]) / 4
+        except Exception as error:
+            record["torch_failure"] = f"{type(error).__name__}: {error}"[:200]
+    record["torch_us"] = round(min(times.values()), 2)
+    record["torch_times"] = {how: round(time, 2) for how, time in times.items()}
+    return wanted
+
+
+def write(path: Path, device: str, records: list[dict[str, Any]]) -> None:
+    """Writes the figures, and the geometric mean of the ratios."""
+    ratios = [record["ratio"] for record in records if "ratio" in record]
+    document = {
+        "what": "networks exported by PyTorch, f16, through Vulkan, beside PyTorch under CUDA "
+        "graphs (the faster of eager channels last and torch.compile); microseconds of a run by "
+        "the device's clock",
+        "date": datetime.date.today().isoformat(),
+        "device": device,
+        "torch": torch.__version__,
+        "geometric_mean": round(math.exp(statistics.fmean(map(math.log, ratios))), 3)
+        if ratios
+        else None,
+        "records": records,
+    }
+    path.write_text(json.dumps(document, indent=1))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
+    parser.add_argument("action", choices=("prepare", "run"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--target", default="nvidia-h200", help="what to compile for")
+    parser.add_argument("--device", default="vulkan", help="where to run")
+    parser.add_argument("--only", default="", help="names that contain one of these, by |")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that compile")
+    parser.add_argument("-o", "--output", type=Path, help="where to write the figures")
+    options = parser.parse_args()
+    chosen = [n for n in NETWORKS if any(p.lower() in n.lower() for p in options.only.split("|"))]
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.action == "prepare":
+        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+            given = [(name, options.folder, options.target) for name in chosen]
+            for line in pool.map(prepare, *zip(*given, strict=True)):
+                print(line, flush=True)
+        return 0
+    records: list[dict[str, Any]] = []
+    device = open_isolated(options.device)
+    info = device.info
+    for name in (each for each in chosen if (options.folder / file_of(each)).is_dir()):
+        record = run(name, options.folder, device)
+        if "failure" in record:
+            device.close()
+            device = open_isolated(options.device)
+        records.append(record)
+        print(json.dumps(record), flush=True)
+        if options.output is not None:
+            write(options.output, info.name, records)
+    return 0 if records and all(record["ok"] for record in records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
