@@ -64,6 +64,15 @@ class BlockFormat:
         """Numbers of a plane in a block, a size for each of the plane's loops."""
         return tuple(self.loops[loop] for loop in self.planes[plane].loops)
 
+    def element(self, s: Scalars, numbers: Sequence[Number], first: int) -> Number:
+        """An element in f32 from a number of each plane; `first` is the outermost of its loops."""
+        values = {
+            name: x if plane.element == U8 else x.to(F32)
+            for (name, plane), x in zip(self.planes.items(), numbers, strict=False)
+        }
+        loops = {letter: loop for loop, letter in enumerate(self.loops, first)}
+        return self.formula(values, _Counters(s, loops))
+
     def planes_of(self, data: Array, rows: int) -> dict[str, Array]:
         """
         The planes of `rows` rows of blocks, each of them rows x blocks x the sizes of its loops.
@@ -119,9 +128,7 @@ def dequantize(
     shape = [sizes[loop] for loop in order]
 
     def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
-        fields = zip(format.planes.items(), numbers, strict=False)
-        values = {n: x if p.element == U8 else x.to(F32) for (n, p), x in fields}
-        return [format.formula(values, _Counters(s, loops)).to(element)]
+        return [format.element(s, numbers, len(outer)).to(element)]
 
     out = (b.empty(shape, element), element, shape, order)
     blocks = b.generic(operands, [out], len(sizes), write)[0]

@@ -4,13 +4,17 @@ Small GGUF files of language models with random weights, written by PyPI's `gguf
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+
+from xdsl_spirv.frontends.gguf.file import File, StoredTensor
+from xdsl_spirv.frontends.gguf.parameters import Values, tensors_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -145,3 +149,51 @@ def _pack_weights(draw: np.random.Generator, size: tuple[int, int], type: Any) -
         scales = draw.uniform(0.5, 1, data.shape[:2]) * columns**-0.5 / deviation
         data[..., at : at + 2] = scales.astype("<f2")[..., None].view(np.uint8)
     return data.reshape(rows, -1)
+
+
+def write_declared(
+    path: str | os.PathLike[str],
+    architecture: str,
+    values: Mapping[str, Any],
+    types: Callable[[str], Any] = lambda name: Type.F32,
+    optional: Callable[[str], bool] = lambda name: False,
+    seed: int = 0,
+) -> None:
+    """
+    Write a model of any architecture: all tensors that its declaration needs for `values`.
+
+    Also writes the tensors that it may have where `optional` takes their names; `types` gives the
+    type of a matrix.
+    """
+    draw = np.random.default_rng(seed)
+    writer = gguf.GGUFWriter(path, architecture)
+    whole = {f"{architecture}.{key}": value for key, value in values.items()}
+    add = {
+        bool: writer.add_bool,
+        int: writer.add_uint32,
+        float: writer.add_float32,
+        str: writer.add_string,
+    }
+    for key, value in {"tokenizer.ggml.model": "no_vocab", **whole}.items():
+        add.get(value.__class__, writer.add_array)(key, value)
+    embedding = (values["vocab_size"], values["embedding_length"])
+    table = StoredTensor("token_embd.weight", "F32", embedding, np.zeros(0, np.uint8))
+    # The reader wants a tensor a block at least.
+    tensors = {table.name: table, **{str(i): table for i in range(values["block_count"])}}
+    named = {"general.architecture": architecture, **whole}
+    needed, possible = tensors_of(Values.of(File("", named, tensors)).parameters())
+    for name, size in {**needed, **{n: s for n, s in possible.items() if optional(n)}}.items():
+        if len(size) > 1 and not name.endswith("bias"):
+            type = types(name)
+            rows, columns = math.prod(size[:-1]), size[-1]
+            data = _pack_weights(draw, (rows, columns), type)
+            writer.add_tensor(name, data.reshape(*size[:-1], -1), raw_dtype=type)
+            continue
+        data = draw.normal(1 if "norm" in name else 0, 0.25, size)
+        if name.startswith("rope_f"):
+            data = draw.uniform(1, 8, size)
+        writer.add_tensor(name, data.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

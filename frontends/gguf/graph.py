@@ -1,5 +1,5 @@
 """
-The graph of a language model of the family of llama: `linalg` on tensors, from tokens to logits.
+The graph of a language model: `linalg` on tensors, from tokens to logits.
 
     x = embedding[token]
     in each block:
@@ -7,18 +7,21 @@ The graph of a language model of the family of llama: `linalg` on tensors, from 
         x += down(silu(gate(norm(x))) * up(norm(x)))
     logits = head(norm(x))
 
+An architecture's declaration says which norms, activation, rotation and experts there are.
+
 Keys and values are states: new ones are inserted behind the past, and all up to them are read.
 Numbers are in f32; attention is in the type of the states, and products may take f16.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from xdsl.dialects import math
+from xdsl.dialects import math as scalar_math
 from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
@@ -27,13 +30,33 @@ from xdsl_spirv.frontends.attention import Scores, attend
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize
 from xdsl_spirv.frontends.gguf.file import File, StoredTensor
 from xdsl_spirv.frontends.gguf.parameters import Parameters
-from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.building import Map, TensorBuilder
+from xdsl_spirv.frontends.onnx.order import first_indices
 from xdsl_spirv.frontends.onnx.reading import Reader, written
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, Array, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
 STATES = ("k", "v")
 """States of a block: its keys and its values."""
+
+
+def _silu(s: Scalars, up: Number, gate: Number) -> Number:
+    return gate / (s.exp(-gate) + 1) * up
+
+
+def _gelu(s: Scalars, up: Number, gate: Number) -> Number:
+    """By tanh, as the models were trained."""
+    inner = (gate * gate * gate * 0.044715 + gate) * math.sqrt(2 / math.pi)
+    return (s.unary(scalar_math.TanhOp, inner) + 1) * gate * 0.5 * up
+
+
+def _clamped(s: Scalars, up: Number, gate: Number) -> Number:
+    gate, up = s.minimum(gate, 7.0), s.maximum(s.minimum(up, 7.0), -7.0)
+    return gate / (s.exp(gate * -1.702) + 1) * (up + 1)
+
+
+ACTIVATIONS = {"silu": _silu, "gelu": _gelu, "clamped": _clamped}
+"""The products of `gate` and `up` by an architecture's activation."""
 
 
 @dataclass
@@ -44,6 +67,7 @@ class Weights:
     parameters: Parameters
     context: int
     _arrays: dict[str, dict[str, Array]] = field(default_factory=dict[str, dict[str, Array]])
+    _angles: dict[bool, dict[str, Array]] = field(default_factory=dict[bool, dict[str, Array]])
 
     def __contains__(self, name: str) -> bool:
         return name in self.file.tensors
@@ -79,15 +103,21 @@ class Weights:
 
     def _made(self, tensor: StoredTensor) -> dict[str, Array]:
         if tensor.format in FORMATS:
-            return FORMATS[tensor.format].planes_of(tensor.data, tensor.shape[0])
+            *outer, _ = tensor.shape
+            planes = FORMATS[tensor.format].planes_of(tensor.data, math.prod(outer))
+            return {n: plane.reshape(*outer, *plane.shape[1:]) for n, plane in planes.items()}
         array = tensor.numbers()
         return {"": array if array.ndim > 1 else array.astype(np.float32)}
 
-    @cached_property
-    def angles(self) -> Mapping[str, Array]:
-        """Cosines and sines of positions x pairs."""
-        angles = np.arange(self.context)[:, None] * self.parameters.frequencies
-        return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+    def angles(self, local: bool) -> Mapping[str, Array]:
+        """Cosines and sines of positions x pairs by name, of blocks with a window or without."""
+        if local not in self._angles:
+            p = self.parameters
+            rotation, name = (p.local_rotation, "rope_local") if local else (p.rotation, "rope")
+            assert rotation is not None
+            tables = rotation.tables(self.context)
+            self._angles[local] = {f"{name}.{n}": table for n, table in tables.items()}
+        return self._angles[local]
 
 
 @dataclass
@@ -103,6 +133,7 @@ class Step:
     states: dict[str, Tensor]
     """By name; replaced by their new values."""
     _known: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    _angles: dict[bool, Sequence[Tensor]] = field(default_factory=dict[bool, Sequence[Tensor]])
 
     @property
     def parameters(self) -> Parameters:
@@ -126,7 +157,7 @@ class Step:
     def logits(self, of_all: bool) -> Tensor:
         """Tokens x vocabulary, of the last token alone or of all."""
         self.at("token_embd")
-        x = self.embedded()
+        x = self.scaled(self.embedded(), self.parameters.embedding_scale)
         for block in range(self.parameters.blocks):
             x = self.block(x, block)
         self.at("output")
@@ -135,7 +166,14 @@ class Step:
             x = self.b.slice(x, [self.length - 1, 0], [1, self.parameters.width], [1, 1])
         x = self.normalized(x, "output_norm")
         tied = "output.weight" not in self.weights
-        return self.product(x, "output", "token_embd" if tied else "output")
+        x = self.product(x, "output", "token_embd" if tied else "output")
+        cap = self.parameters.logit_cap
+        if cap:
+            x = self.b.elementwise(lambda s, x: s.unary(scalar_math.TanhOp, x / cap) * cap, x)
+        return self.scaled(x, 1 / self.parameters.logit_divisor)
+
+    def scaled(self, x: Tensor, factor: float) -> Tensor:
+        return x if factor == 1 else self.b.elementwise(lambda s, x: x * factor, x)
 
     def at(self, name: str) -> None:
         """Names the operations written from here on after a part of the model."""
@@ -179,13 +217,147 @@ class Step:
         """Appends one block: attention, then its layers, each added to its input."""
         name = f"blk.{number}."
         self.at(name + "attn")
-        attended = self.attended(self.normalized(x, name + "attn_norm"), number)
-        x = self.sum(x, self.product(attended, name + "attn_output"))
+        attended = self.attended(self.before(x, name, 0), number)
+        x = self.added(x, self.product(attended, name + "attn_output"), name, 0)
         self.at(name + "ffn")
-        inner = self.normalized(x, name + "ffn_norm")
-        gate, up = self.together(inner, f"{name}ffn_", ("gate", "up"))
-        gated = self.b.elementwise(lambda s, up, g: g / (s.exp(-g) + 1) * up, up, gate)
-        return self.sum(x, self.product(gated, name + "ffn_down"))
+        inner = self.before(x, name, 1)
+        mixed = self.parameters.has_experts(number)
+        added = self.mixture(inner, name) if mixed else self.gated(inner, name)
+        return self.added(x, added, name, 1)
+
+    def before(self, x: Tensor, block: str, part: int) -> Tensor:
+        """The input of attention (part 0) or of the layers (1), normalized if declared."""
+        norm = self.parameters.architecture.before[part]
+        return self.normalized(x, block + norm) if norm else x
+
+    def added(self, x: Tensor, y: Tensor, block: str, part: int) -> Tensor:
+        """The residual and the result of attention (part 0) or of the layers (1)."""
+        norm = self.parameters.architecture.behind[part]
+        y = self.normalized(y, block + norm) if norm else y
+        return self.sum(x, self.scaled(y, self.parameters.residual_scale))
+
+    def gated(self, x: Tensor, block: str, kind: str = "") -> Tensor:
+        """down(activation(gate(x)) * up(x)); `kind` is a suffix of the matrices' names."""
+        names = (f"gate{kind}", f"up{kind}")
+        if self.parameters.architecture.fused and not kind:
+            gate, up = self.parts(self.product(x, f"{block}ffn_up"), [self.parameters.hidden] * 2)
+        else:
+            gate, up = self.together(x, f"{block}ffn_", names)
+        return self.product(self.activated(up, gate), f"{block}ffn_down{kind}")
+
+    def activated(self, up: Tensor, gate: Tensor) -> Tensor:
+        activation = ACTIVATIONS[self.parameters.architecture.activation]
+        return self.b.elementwise(activation, up, gate)
+
+    # Experts
+
+    def mixture(self, x: Tensor, block: str) -> Tensor:
+        """The weighted sum of the results of each token's experts, and of the shared one."""
+        experts = self.parameters.experts
+        assert experts is not None
+        logits = self.product(x, block + "ffn_gate_inp", products=F32)
+        chosen, weights = self.routed(logits, block)
+        # Tokens x 1 x columns: all of a token's experts read its row.
+        own = self.b.reshape(x, [x.sizes[0], 1, x.sizes[1]])
+        gate = self.expert_product(own, chosen, block + "ffn_gate_exps")
+        up = self.expert_product(own, chosen, block + "ffn_up_exps")
+        down = self.expert_product(self.activated(up, gate), chosen, block + "ffn_down_exps")
+        tokens, _, width = down.sizes
+        out = (self.b.fill(0, [tokens, width], F32), F32, [tokens, width], [0, 1])
+
+        def add(s: Scalars, weight: Number, x: Number, total: Number) -> Sequence[Number]:
+            return [total + weight * x]
+
+        operands: list[tuple[Tensor, list[int]]] = [(weights, [0, 2]), (down, [0, 2, 1])]
+        result = self.b.generic(operands, [out], 3, add, [2])[0]
+        if not experts.shared:
+            return result
+        shared = self.gated(x, block, "_shexp")
+        if experts.router.shared == "gated":
+            gates = self.b.elementwise(
+                lambda s, w, x: x * w, self.vector(block + "ffn_gate_inp_shexp.weight"), x
+            )
+            gates = self.b.reduce(lambda s, x, total: total + x, 0, gates, [1])
+            shared = self.b.elementwise(lambda s, g, x: x / (s.exp(-g) + 1), gates, shared)
+        return self.sum(result, shared)
+
+    def routed(self, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
+        """The numbers of each token's experts, tokens x used, and their weights."""
+        experts = self.parameters.experts
+        assert experts is not None
+        router = experts.router
+        scores = logits
+        if router.scores == "softmax":
+            scores = self.softmax(logits)
+        if router.scores == "sigmoid":
+            scores = self.b.elementwise(lambda s, x: 1 / (s.exp(-x) + 1), logits)
+        bias = f"{block}exp_probs_b.bias"
+        ranked = self.sum(self.vector(bias), scores) if bias in self.weights else scores
+        chosen = self.b.convert(first_indices(self.b, ranked, experts.used, 1, True), I32)
+        source = Reader(self.b, scores)
+
+        def read(s: Scalars, expert: Number) -> Number:
+            return source.read(s, [s.index(0), expert])
+
+        weights = written(self.b, F32, chosen.sizes, read, [(chosen, [0, 1])])
+        if router.scores == "chosen":
+            weights = self.softmax(weights)
+        elif router.normalized:
+            total = self.b.reduce(lambda s, x, total: total + x, 0, weights, [1])
+            # The smallest normal number of f16: llama.cpp divides by no less.
+            weights = self.b.elementwise(lambda s, t, x: x / s.maximum(t, 2.0**-14), total, weights)
+        return chosen, self.scaled(weights, experts.scale)
+
+    def softmax(self, x: Tensor) -> Tensor:
+        """Over the last dimension."""
+        axis = x.rank - 1
+        largest = self.b.reduce(lambda s, x, m: s.maximum(m, x), F32.least, x, [axis])
+        powers = self.b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
+        total = self.b.reduce(lambda s, x, total: total + x, 0, powers, [axis])
+        return self.b.elementwise(lambda s, t, x: x / t, total, powers)
+
+    def expert_product(self, x: Tensor, chosen: Tensor, name: str) -> Tensor:
+        """
+        Rows times the matrices of the tokens' experts: tokens x used x rows of a matrix.
+
+        `x` is tokens x used (or 1) x columns. One operation reads each weight at its expert's
+        place, however many experts there are.
+        """
+        stored, bias = f"{name}.weight", f"{name}.bias"
+        _, rows, columns = self.weights.file.tensors[stored].shape
+        format = self.weights.format(stored)
+        inner = [columns] if format is None else [columns // format.size, *format.loops.values()]
+        readers = {plane: Reader(self.b, t) for plane, t in self.planes(stored).items()}
+        loops = [3 + i for i in range(len(inner))]
+        tokens, used = chosen.sizes
+        x = self.b.reshape(x, [*x.sizes[:2], *inner])
+        biases = Reader(self.b, self.vector(bias)) if bias in self.weights else None
+
+        def read(s: Scalars, plane: str, expert: Number) -> Number:
+            walked = loops
+            if format is not None:
+                letters = list(format.loops)
+                walked = [3, *(4 + letters.index(n) for n in format.planes[plane].loops)]
+            return readers[plane].read(s, [expert, s.index(2), *(s.index(i) for i in walked)])
+
+        def multiply(s: Scalars, expert: Number, x: Number, total: Number) -> Sequence[Number]:
+            if format is None:
+                return [total + x * read(s, "", expert).to(F32)]
+            numbers = [read(s, plane, expert) for plane in format.planes]
+            return [total + x * format.element(s, numbers, 4)]
+
+        sizes = [tokens, used, rows]
+        out = (self.b.fill(0, sizes, F32), F32, sizes, [0, 1, 2])
+        slot = None if x.sizes[1] == 1 else 1
+        operands: list[tuple[Tensor, Map]] = [(chosen, [0, 1]), (x, [0, slot, *loops])]
+        result = self.b.generic(operands, [out], 3 + len(inner), multiply, loops)[0]
+        if biases is None:
+            return result
+
+        def add(s: Scalars, expert: Number, x: Number) -> Number:
+            return x + biases.read(s, [expert, s.index(2)])
+
+        return self.b.mapped(add, [(chosen, [0, 1]), (result, [0, 1, 2])], sizes, F32)
 
     def sum(self, x: Tensor, y: Tensor) -> Tensor:
         return self.b.elementwise(lambda s, x, y: x + y, x, y)
@@ -199,23 +371,30 @@ class Step:
         assert isinstance(count, int)
         squares = self.b.reduce(lambda s, x, total: total + x * x, 0, x, [x.rank - 1])
         inverse = self.b.elementwise(
-            lambda s, total: s.unary(math.RsqrtOp, total / count + epsilon), squares
+            lambda s, total: s.unary(scalar_math.RsqrtOp, total / count + epsilon), squares
         )
         x = self.b.elementwise(lambda s, r, x: x * r, inverse, x)
         return self.b.elementwise(lambda s, w, x: x * w, self.vector(f"{name}.weight"), x)
 
-    def product(self, x: Tensor, name: str, matrix: str | None = None) -> Tensor:
+    def product(
+        self, x: Tensor, name: str, matrix: str | None = None, products: Element | None = None
+    ) -> Tensor:
         """Rows times a matrix, whose rows are the columns of the result; with a bias if it has."""
         stored, bias = f"{matrix or name}.weight", f"{name}.bias"
-        result = self.multiplied(x, self.planes(stored), self.weights.format(stored))
+        result = self.multiplied(x, self.planes(stored), self.weights.format(stored), products)
         return self.sum(self.vector(bias), result) if bias in self.weights else result
 
     def multiplied(
-        self, x: Tensor, planes: Mapping[str, Tensor], format: BlockFormat | None
+        self,
+        x: Tensor,
+        planes: Mapping[str, Tensor],
+        format: BlockFormat | None,
+        products: Element | None = None,
     ) -> Tensor:
         """Rows times the rows of a matrix."""
-        weights = self.dequantized(planes, format, self.products)
-        x, sizes = self.b.convert(x, self.products), [x.sizes[0], weights.sizes[0]]
+        products = products or self.products
+        weights = self.dequantized(planes, format, products)
+        x, sizes = self.b.convert(x, products), [x.sizes[0], weights.sizes[0]]
         return self.b.contract(x, [0, 2], weights, [1, 2], sizes, 3, F32)
 
     def together(self, x: Tensor, block: str, names: Sequence[str]) -> list[Tensor]:
@@ -235,25 +414,43 @@ class Step:
         result = self.multiplied(x, joined("weight"), self.weights.format(f"{whole[0]}.weight"))
         if f"{whole[0]}.bias" in self.weights:
             result = self.sum(joined("bias")[""], result)
-        parts: list[Tensor] = []
-        start = 0
-        for name in whole:
-            count = self.weights.file.tensors[f"{name}.weight"].shape[0]
-            parts.append(self.b.slice(result, [0, start], [x.sizes[0], count], [1, 1]))
-            start += count
-        return parts
+        return self.parts(
+            result, [self.weights.file.tensors[f"{name}.weight"].shape[0] for name in whole]
+        )
+
+    def parts(self, x: Tensor, counts: Sequence[int]) -> list[Tensor]:
+        """Columns side by side, so many in each part."""
+        starts = [sum(counts[:i]) for i in range(len(counts))]
+        return [
+            self.b.slice(x, [0, start], [x.sizes[0], count], [1, 1])
+            for start, count in zip(starts, counts, strict=True)
+        ]
 
     def attended(self, x: Tensor, number: int) -> Tensor:
         """Returns the attention's result, tokens x columns of all heads."""
         p, name = self.parameters, f"blk.{number}.attn_"
-        q, k, v = self.together(x, name, ("q", "k", "v"))
-        q, k, v = self.heads(q, p.heads), self.heads(k, p.shared), self.heads(v, p.shared)
-        if p.architecture.normalizes_heads:
+        if p.architecture.fused:
+            q, k, v = self.parts(self.product(x, name + "qkv"), [p.queries, p.keys, p.keys])
+        else:
+            q, k, v = self.together(x, name, ("q", "k", "v"))
+        if p.architecture.normalized == "rows":
             q, k = self.normalized(q, name + "q_norm"), self.normalized(k, name + "k_norm")
-        new = {"k": self.turned(k), "v": self.by_heads(v)}
+        q, k, v = self.heads(q, p.heads), self.heads(k, p.shared), self.heads(v, p.shared)
+        if p.architecture.normalized == "heads":
+            q, k = self.normalized(q, name + "q_norm"), self.normalized(k, name + "k_norm")
+        local = p.pattern[number]
+        new = {"k": self.turned(k, number), "v": self.by_heads(v)}
         k, v = (self.remembered(f"{part}.{number}", new[part]) for part in STATES)
-        scores = Scores(p.head**-0.5, F32, causal=self.past)
-        result = attend(self.b, self.turned(q), k, v, scores).result
+        scores = Scores(
+            p.score_scale,
+            F32,
+            softcap=p.score_cap,
+            causal=self.past,
+            first=self.past - (p.window - 1) if local else None,
+            sink=self.vector(name + "sinks.weight") if p.architecture.sinks else None,
+            guarded=False,
+        )
+        result = attend(self.b, self.turned(q, number), k, v, scores).result
         by_tokens = self.b.transpose(result, [0, 2, 1, 3])
         return self.b.reshape(by_tokens, [self.length, p.queries])
 
@@ -272,7 +469,7 @@ class Step:
         )
         return self.b.reshape(turned, [1, heads, tokens, size])
 
-    def turned(self, x: Tensor) -> Tensor:
+    def turned(self, x: Tensor, number: int) -> Tensor:
         """
         Returns heads as `by_heads` does, pairs of elements turned by the angles of their tokens'
         positions.
@@ -280,6 +477,9 @@ class Step:
         (x, y) becomes (x cos - y sin, y cos + x sin).
         """
         p, cache = self.parameters, self.cache
+        period = p.architecture.unturned
+        if period and number % period == period - 1:
+            return self.by_heads(x)
         tokens, heads, _ = x.sizes
         half = p.turned // 2
         # The loop that walks the two elements of a pair, the one that walks the pairs, their sizes.
@@ -294,7 +494,11 @@ class Step:
             is_first = s.index(side).equals(0)
             return (x * cosine + y * s.select(is_first, -sine, sine)).to(cache)
 
-        operands = [(apart, this), (apart, other), *((table, [1, pair]) for table in self.angles)]
+        operands = [
+            (apart, this),
+            (apart, other),
+            *((table, [1, pair]) for table in self.angles(p.pattern[number])),
+        ]
         result = self.b.mapped(body, operands, [heads, tokens, *sizes], cache)
         whole = self.b.reshape(result, [1, heads, tokens, p.turned])
         if p.turned == p.head:
@@ -302,12 +506,13 @@ class Step:
         rest = self.by_heads(self.part(x, p.turned, p.head - p.turned))
         return self.b.concatenate([whole, rest], 3)
 
-    @cached_property
-    def angles(self) -> Sequence[Tensor]:
+    def angles(self, local: bool) -> Sequence[Tensor]:
         """Cosines and sines of the tokens' positions, tokens x pairs."""
-        tables = [self.constant(f"rope.{n}", array) for n, array in self.weights.angles.items()]
-        sizes = [self.length, self.parameters.turned // 2]
-        return [self.b.slice(table, [self.past, 0], sizes, [1, 1]) for table in tables]
+        if local not in self._angles:
+            tables = [self.constant(n, array) for n, array in self.weights.angles(local).items()]
+            sizes = [self.length, self.parameters.turned // 2]
+            self._angles[local] = [self.b.slice(t, [self.past, 0], sizes, [1, 1]) for t in tables]
+        return self._angles[local]
 
     def part(self, x: Tensor, start: int, count: int) -> Tensor:
         """Some elements of each head."""

@@ -9,66 +9,64 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.gguf.file import File, StoredTensor
-from xdsl_spirv.frontends.onnx.values import Array
+from xdsl_spirv.frontends.gguf.architectures import Architecture, Router, architecture_of
+from xdsl_spirv.frontends.gguf.file import DENSE, File, StoredTensor
+from xdsl_spirv.frontends.gguf.rotary import KINDS, Rotation
 
-
-@dataclass(frozen=True)
-class Architecture:
-    """A family of models that GGUF files name."""
-
-    name: str
-    neighbours: bool
-    """
-    Whether the two elements of a head that a position turns are neighbours.
-
-    Else half of the turned part lies between them.
-    """
-    normalizes_heads: bool = False
-    """Whether queries and keys are normalized head by head."""
-    turns_part: bool = True
-    """Whether positions may turn the first elements of a head only."""
-    has_factors: bool = False
-    """Whether a file may have factors that frequencies are divided by."""
-
-
-ARCHITECTURES = {
-    a.name: a
-    for a in (
-        Architecture("llama", neighbours=True, turns_part=False, has_factors=True),
-        Architecture("qwen2", neighbours=False),
-        Architecture("qwen3", neighbours=False, normalizes_heads=True),
-    )
-}
-
-FACTORS = "rope_freqs.weight"
 AGAIN = "download or convert it again"
 
 READ = frozenset(
     "block_count context_length embedding_length feed_forward_length attention.head_count"
     " attention.head_count_kv attention.key_length attention.value_length"
     " attention.layer_norm_rms_epsilon rope.dimension_count rope.freq_base rope.scaling.type"
-    " rope.scaling.factor rope.scale_linear".split()
+    " rope.scaling.factor rope.scale_linear rope.scaling.original_context_length"
+    " rope.scaling.attn_factor rope.scaling.yarn_ext_factor rope.scaling.yarn_attn_factor"
+    " rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow".split()
 )
-"""The values of an architecture that are read."""
+"""The values of every architecture that are read."""
+READ_OF_WINDOWS = frozenset(
+    "attention.sliding_window attention.sliding_window_pattern rope.freq_base_swa".split()
+)
+READ_OF_EXPERTS = frozenset(
+    "expert_count expert_used_count expert_feed_forward_length expert_shared_count"
+    " expert_shared_feed_forward_length expert_weights_scale expert_weights_norm"
+    " expert_gating_func leading_dense_block_count".split()
+)
 
 MEANINGLESS: Mapping[str, Collection[Any]] = {
     "vocab_size": (),
     "tensor_data_layout": (),
     "rope.scaling.finetuned": (),
-    "rope.scaling.original_context_length": (),
     "expert_count": (0,),
     "expert_used_count": (0,),
+    "expert_group_count": (0, 1),
+    "expert_group_used_count": (0, 1),
     "attention.causal": (True,),
     "use_parallel_residual": (False,),
 }
 """Values that change nothing: all of them where none is listed."""
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The experts of a model: of `count` a token is given to `used`."""
+
+    count: int
+    used: int
+    hidden: int
+    shared: int
+    """The hidden size of the expert that takes every token; 0 without one."""
+    scale: float
+    """What the weights of experts are multiplied by."""
+    router: Router
+    dense: int
+    """Blocks that have no experts: the first ones."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,26 @@ class Parameters:
     context: int
     """Tokens that the model was trained on."""
     epsilon: float
-    frequencies: Array
-    """The angle of a position, in radians, for each pair of turned elements; in f64."""
+    rotation: Rotation
+    score_scale: float
+    """What products of queries and keys are multiplied by."""
+    window: int = 0
+    """Tokens that blocks with a window attend to, 0 without such blocks."""
+    local_rotation: Rotation | None = None
+    """That of blocks with a window."""
+    pattern: tuple[bool, ...] = ()
+    """Whether each block has a window."""
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0
+    """What each addend of the residual is multiplied by."""
+    logit_divisor: float = 1.0
+    score_cap: float = 0.0
+    """The largest score, approached by tanh; 0 for any."""
+    logit_cap: float = 0.0
+    experts: Experts | None = None
+
+    def has_experts(self, block: int) -> bool:
+        return self.experts is not None and block >= self.experts.dense
 
     @property
     def queries(self) -> int:
@@ -110,13 +126,6 @@ def parameters_of(file: File) -> Parameters:
 
     The tensors are those that the sizes ask for, and no others.
     """
-    name = file.values.get("general.architecture")
-    if name not in ARCHITECTURES:
-        raise FrontendError(
-            f"the architecture {name!r} is not known" if name else "the file names no architecture",
-            f"{file.place}, general.architecture",
-            f"use a model of {', '.join(ARCHITECTURES)}",
-        )
     parts = file.values.get("split.count", 1)
     if parts != 1:
         raise FrontendError(
@@ -124,14 +133,14 @@ def parameters_of(file: File) -> Parameters:
             f"{file.place}, split.count",
             "make one file of them: llama-gguf-split --merge",
         )
-    values = _Values(file, ARCHITECTURES[name])
+    values = Values.of(file)
     values.refuse_unknown()
     parameters = values.parameters()
     _check_tensors(file, parameters)
     return parameters
 
 
-class _Values:
+class Values:
     """The values of an architecture."""
 
     def __init__(self, file: File, architecture: Architecture):
@@ -139,16 +148,26 @@ class _Values:
         self.architecture = architecture
         self.prefix = f"{architecture.name}."
 
+    @staticmethod
+    def of(file: File) -> Values:
+        """Raises `FrontendError` for an architecture that is not known."""
+        return Values(file, architecture_of(file.values, file.place))
+
     def refuse(
         self, key: str, cause: str, remedy: str = "download or convert it again"
     ) -> NoReturn:
         raise FrontendError(cause, f"{self.file.place}, {self.prefix}{key}", remedy)
 
     def refuse_unknown(self) -> None:
+        architecture = self.architecture
+        read = READ | architecture.keys
+        read |= READ_OF_WINDOWS if architecture.window else frozenset()
+        read |= READ_OF_EXPERTS if architecture.router else frozenset()
+        meaningless = {**MEANINGLESS, **architecture.fixed}
         own = [key for key in self.file.values if key.startswith(self.prefix)]
         for key in (key.removeprefix(self.prefix) for key in own):
             value = self.file.values[self.prefix + key]
-            if key in READ or (key in MEANINGLESS and value in (MEANINGLESS[key] or (value,))):
+            if key in read or (key in meaningless and value in (meaningless[key] or (value,))):
                 continue
             self.refuse(
                 key,
@@ -175,7 +194,13 @@ class _Values:
             self.refuse(key, f"{self.prefix}{key} is {value}")
         return value
 
+    def optional(self, key: str, default: float = 0.0) -> float:
+        """A number that may be missing or 0, which says that there is none."""
+        value = self.file.values.get(self.prefix + key)
+        return default if value is None or (_is_number(value) and not value) else self.number(key)
+
     def parameters(self) -> Parameters:
+        architecture = self.architecture
         width, heads = self.count("embedding_length"), self.count("attention.head_count")
         shared = self.count("attention.head_count_kv", heads)
         head = self.count("attention.key_length", width // heads)
@@ -184,18 +209,22 @@ class _Values:
             self.refuse("attention.head_count_kv", f"{heads} heads of queries share {shared}")
         if self.count("attention.value_length", head) != head:
             self.refuse("attention.value_length", f"values are not as long as keys, {head}")
-        partly = self.architecture.turns_part
-        if turned % 2 or turned > head or (turned < head and not partly):
+        if turned % 2 or turned > head or (turned < head and not architecture.turns_part):
             self.refuse("rope.dimension_count", f"{turned} of {head} elements of a head are turned")
         blocks, tensors = self.count("block_count"), len(self.file.tensors)
         if blocks > tensors:
             self.refuse("block_count", f"{blocks} blocks, but {tensors} tensors")
         embedding = self.file.tensors.get("token_embd.weight")
+        wide = architecture.wide_scores and blocks == architecture.wide_scores
+        scale = (width / heads if wide else head) ** -0.5
+        rotation, window = self.rotation(turned), self.window()
+        experts = self.experts()
+        dense = experts is None or experts.dense
         return Parameters(
-            self.architecture,
+            architecture,
             blocks,
             width,
-            self.count("feed_forward_length"),
+            self.count("feed_forward_length") if dense else 0,
             heads,
             shared,
             head,
@@ -203,33 +232,124 @@ class _Values:
             embedding.shape[0] if embedding is not None and embedding.shape else 0,
             self.count("context_length"),
             self.number("attention.layer_norm_rms_epsilon"),
-            self.frequencies(turned),
+            rotation,
+            self.optional("attention.scale", scale),
+            window,
+            self.local(rotation) if window else None,
+            self.pattern(blocks) if window else (False,) * blocks,
+            width**0.5 if architecture.root_of_width else self.optional("embedding_scale", 1.0),
+            self.optional("residual_scale", 1.0),
+            self.optional("logit_scale", 1.0),
+            self.optional("attn_logit_softcapping"),
+            self.optional("final_logit_softcapping"),
+            experts,
         )
 
-    def frequencies(self, turned: int) -> Array:
-        half = turned // 2
-        angles = self.number("rope.freq_base", 10000.0) ** (-np.arange(half) / half)
-        factors = self.file.tensors.get(FACTORS)
-        if factors is not None and factors.shape == (half,):
-            angles = angles / factors.numbers().astype(np.float64)
-        return angles / self.scaling()
+    def window(self) -> int:
+        given = self.architecture.window and self.optional("attention.sliding_window")
+        return self.count("attention.sliding_window") if given else 0
 
-    def scaling(self) -> float:
-        """The divisor of positions."""
+    def local(self, rotation: Rotation) -> Rotation:
+        """The rotation of blocks with a window."""
+        window = self.architecture.window
+        assert window is not None
+        default = rotation.base if window.base is None else window.base
+        base = float(self.number("rope.freq_base_swa", default))
+        if window.scaled:
+            return replace(rotation, base=base)
+        return Rotation(rotation.turned, base)
+
+    def pattern(self, blocks: int) -> tuple[bool, ...]:
+        """Whether each block has a window: by the file's flags or period, or the usual period."""
+        assert self.architecture.window is not None
+        key = "attention.sliding_window_pattern"
+        given = self.file.values.get(self.prefix + key)
+        if isinstance(given, list):
+            flags: list[Any] = given
+            if len(flags) != blocks or any(flag not in (0, 1) for flag in flags):
+                self.refuse(key, f"{self.prefix}{key} is {flags} for {blocks} blocks")
+            return tuple(bool(flag) for flag in flags)
+        period = self.count(key, self.architecture.window.period)
+        return tuple(period == 1 or i % period < period - 1 for i in range(blocks))
+
+    def experts(self) -> Experts | None:
+        router = self.architecture.router
+        if router is None or not self.file.values.get(f"{self.prefix}expert_count"):
+            return None
+        count, used = self.count("expert_count"), self.count("expert_used_count")
+        if used > count:
+            self.refuse("expert_used_count", f"{used} of {count} experts are used")
+        named = f"{self.prefix}expert_feed_forward_length" in self.file.values
+        key = "expert_feed_forward_length" if named else "feed_forward_length"
+        hidden, shared = self.count(key), 0
+        if router.shared:
+            # Files say how large all of these are together, or how many of `hidden` they are.
+            times = int(self.optional("expert_shared_count"))
+            shared = int(self.optional("expert_shared_feed_forward_length", times * hidden))
+        return Experts(
+            count,
+            used,
+            hidden,
+            shared,
+            self.optional("expert_weights_scale", 1.0),
+            self.router(router),
+            int(self.optional("leading_dense_block_count")),
+        )
+
+    def router(self, router: Router) -> Router:
+        """An architecture's router with what the file says of it."""
+        kinds = {0: router.scores, 1: "softmax", 2: "sigmoid", 3: "chosen"}
+        kind = self.file.values.get(f"{self.prefix}expert_gating_func", 0)
+        if kind not in kinds:
+            self.refuse("expert_gating_func", f"{self.prefix}expert_gating_func is {kind}")
+        norm = self.file.values.get(f"{self.prefix}expert_weights_norm", router.normalized)
+        return replace(router, scores=kinds[kind], normalized=bool(norm))
+
+    def rotation(self, turned: int) -> Rotation:
         kind = self.file.values.get(f"{self.prefix}rope.scaling.type", "linear")
-        if kind not in ("none", "linear"):
+        if kind not in KINDS:
             self.refuse(
                 "rope.scaling.type",
                 f"positions are scaled by {kind!r}",
-                "use a model with rope.scaling.type none or linear",
+                f"use a model with rope.scaling.type {', '.join(KINDS)}",
             )
+        tensors = {
+            f"{n}.weight": self.file.tensors.get(f"{n}.weight") for n in self.architecture.factors
+        }
+        factors = {n: t.numbers().astype(np.float64) for n, t in tensors.items() if _is_dense(t)}
+        original = self.optional("rope.scaling.original_context_length")
+        if not original and (kind == "yarn" or len(factors) > 1):
+            original = self.count("context_length")
+        if self.optional("rope.scaling.yarn_ext_factor", 1.0) != 1:
+            self.refuse("rope.scaling.yarn_ext_factor", "YaRN is mixed by another factor than 1")
+        magnitude = self.optional("rope.scaling.attn_factor", 1.0)
+        return Rotation(
+            turned,
+            float(self.number("rope.freq_base", 10000.0)),
+            kind,
+            self.scaling(),
+            int(original),
+            magnitude * self.optional("rope.scaling.yarn_attn_factor", 1.0),
+            (
+                self.optional("rope.scaling.yarn_beta_fast", 32.0),
+                self.optional("rope.scaling.yarn_beta_slow", 1.0),
+            ),
+            factors,
+        )
+
+    def scaling(self) -> float:
+        """The divisor of positions."""
         keys = ("rope.scaling.factor", "rope.scale_linear")
         given = (self.file.values.get(self.prefix + key) for key in keys)
         factor: Any = next((factor for factor in given if factor is not None), 0)
         if not _is_number(factor) or not 0 <= factor < math.inf:
             self.refuse(keys[0], f"{self.prefix}{keys[0]} is {factor}")
         # Converters write 0 for positions that are not scaled.
-        return factor if kind == "linear" and factor else 1.0
+        return float(factor or 1.0)
+
+
+def _is_dense(tensor: StoredTensor | None) -> TypeGuard[StoredTensor]:
+    return tensor is not None and tensor.format in DENSE
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
@@ -238,7 +358,7 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 def _check_tensors(file: File, p: Parameters) -> None:
     """Raises for a tensor that is missing, is of other sizes, or is not known."""
-    needed, possible = _tensors_of(p)
+    needed, possible = tensors_of(p)
     for name, shape in (needed | possible).items():
         tensor = file.tensors.get(name)
         if tensor is None and name in needed:
@@ -251,7 +371,7 @@ def _check_tensors(file: File, p: Parameters) -> None:
             raise FrontendError(
                 f"the tensor {name!r} is not known in {p.architecture.name}",
                 file.place,
-                "use a model without it: no experts, adapters or fused projections",
+                "use a model without it, or of another architecture",
             )
 
 
@@ -259,20 +379,9 @@ def _refusal(file: File, cause: str) -> FrontendError:
     return FrontendError(cause, file.place, AGAIN)
 
 
-def _tensors_of(p: Parameters) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+def tensors_of(p: Parameters) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
     """The shapes of the tensors that a model has, and of those that it may have."""
-    matrices = {
-        "attn_q": (p.queries, p.width),
-        "attn_k": (p.keys, p.width),
-        "attn_v": (p.keys, p.width),
-        "attn_output": (p.width, p.queries),
-        "ffn_gate": (p.hidden, p.width),
-        "ffn_up": (p.hidden, p.width),
-        "ffn_down": (p.width, p.hidden),
-    }
-    vectors = {"attn_norm": (p.width,), "ffn_norm": (p.width,)}
-    if p.architecture.normalizes_heads:
-        vectors |= {"attn_q_norm": (p.head,), "attn_k_norm": (p.head,)}
+    architecture = p.architecture
     needed: dict[str, tuple[int, ...]] = {
         "token_embd.weight": (p.vocabulary, p.width),
         "output_norm.weight": (p.width,),
@@ -280,12 +389,60 @@ def _tensors_of(p: Parameters) -> tuple[dict[str, tuple[int, ...]], dict[str, tu
     possible: dict[str, tuple[int, ...]] = {
         "output.weight": (p.vocabulary, p.width),
         "output.bias": (p.vocabulary,),
+        **{f"{name}.weight": (p.turned // 2,) for name in architecture.factors},
     }
-    if p.architecture.has_factors:
-        possible[FACTORS] = (p.turned // 2,)
     for block in range(p.blocks):
-        for name, shape in {**matrices, **vectors}.items():
+        matrices = {**_attention_matrices(p), **_layer_matrices(p, block)}
+        vectors = {
+            f"{n}.weight": (p.width,) for n in (*architecture.before, *architecture.behind) if n
+        }
+        if architecture.normalized:
+            whole = architecture.normalized == "rows"
+            vectors |= {
+                "attn_q_norm.weight": (p.queries if whole else p.head,),
+                "attn_k_norm.weight": (p.keys if whole else p.head,),
+            }
+        if architecture.sinks:
+            vectors["attn_sinks.weight"] = (p.heads,)
+        for name, shape in matrices.items():
             needed[f"blk.{block}.{name}.weight"] = shape
-        for name, (rows, _) in matrices.items():
-            possible[f"blk.{block}.{name}.bias"] = (rows,)
+            if len(shape) > 1:
+                possible[f"blk.{block}.{name}.bias"] = shape[:-1]
+        for name, shape in vectors.items():
+            needed[f"blk.{block}.{name}"] = shape
+        if p.has_experts(block) and architecture.router and architecture.router.biased:
+            assert p.experts is not None
+            possible[f"blk.{block}.exp_probs_b.bias"] = (p.experts.count,)
     return needed, possible
+
+
+def _attention_matrices(p: Parameters) -> dict[str, tuple[int, ...]]:
+    output = {"attn_output": (p.width, p.queries)}
+    if p.architecture.fused:
+        return {"attn_qkv": (p.queries + 2 * p.keys, p.width), **output}
+    sizes = {"attn_q": p.queries, "attn_k": p.keys, "attn_v": p.keys}
+    return {**{name: (size, p.width) for name, size in sizes.items()}, **output}
+
+
+def _layer_matrices(p: Parameters, block: int) -> dict[str, tuple[int, ...]]:
+    """The layers behind attention: one gated network, or experts with theirs."""
+    if not p.has_experts(block):
+        return _gated("", p.hidden, p.width, p.architecture.fused)
+    assert p.experts is not None
+    count, own = p.experts.count, _gated("_exps", p.experts.hidden, p.width, False)
+    matrices = {
+        "ffn_gate_inp": (count, p.width),
+        **{name: (count, *shape) for name, shape in own.items()},
+    }
+    if p.experts.shared:
+        matrices |= _gated("_shexp", p.experts.shared, p.width, False)
+        if p.experts.router.shared == "gated":
+            matrices["ffn_gate_inp_shexp"] = (p.width,)
+    return matrices
+
+
+def _gated(kind: str, hidden: int, width: int, fused: bool) -> dict[str, tuple[int, ...]]:
+    down: dict[str, tuple[int, ...]] = {f"ffn_down{kind}": (width, hidden)}
+    if fused:
+        return {f"ffn_up{kind}": (2 * hidden, width), **down}
+    return {f"ffn_gate{kind}": (hidden, width), f"ffn_up{kind}": (hidden, width), **down}

@@ -10,6 +10,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, surely_below
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.reductions import total_of
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, checked, gather, sizes_in
+from xdsl_spirv.frontends.onnx.order import first_indices
 from xdsl_spirv.frontends.onnx.reading import Reader, written
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -166,46 +167,15 @@ def top_k(
     """
     axis = axis_of(b, axis, x.rank)
     count = sizes_in(b, k, "k")[0]
-    places = ranks(b, x, axis, bool(largest))
     sizes = [count if i == axis else s for i, s in enumerate(x.sizes)]
     every = list(range(x.rank))
-    out = (b.fill(0, sizes, I64), I64, sizes, every)
-    walked = [x.rank if i == axis else i for i in every]
-
-    def write(s: Scalars, place: Number, held: Number) -> Sequence[Number]:
-        mine = place.to(I64).equals(s.index(axis))
-        return [s.select(mine, s.index(x.rank), held)]
-
-    indices = b.generic([(places, walked)], [out], x.rank + 1, write, [x.rank])[0]
+    indices = first_indices(b, x, count, axis, bool(largest))
     source = Reader(b, x)
 
     def read(s: Scalars, index: Number) -> Number:
         return source.read(s, [index if i == axis else s.index(i) for i in every])
 
     return written(b, x.element, sizes, read, [(indices, every)]), indices
-
-
-def ranks(b: Nodes, x: Tensor, axis: int, descending: bool) -> Tensor:
-    """Number of elements along an axis that come before each, in i32."""
-    every = list(range(x.rank))
-    out = (b.fill(0, x.sizes, I32), I32, x.sizes, every)
-    other = [x.rank if i == axis else i for i in every]
-
-    def write(s: Scalars, here: Number, there: Number, total: Number) -> Sequence[Number]:
-        before = _comes_first(s, there, here, descending)
-        same = ~before & ~_comes_first(s, here, there, descending)
-        first = before | (same & (s.index(x.rank) < s.index(axis)))
-        return [total + s.select(first, s.number(1, I32), 0)]
-
-    return b.generic([(x, every), (x, other)], [out], x.rank + 1, write, [x.rank])[0]
-
-
-def _comes_first(s: Scalars, a: Number, b: Number, descending: bool) -> Number:
-    first = a > b if descending else a < b
-    if not a.element.is_float:
-        return first
-    a_nan, b_nan = s.is_nan(a), s.is_nan(b)
-    return (first | (a_nan & ~b_nan)) if descending else (first | (b_nan & ~a_nan))
 
 
 # Masks

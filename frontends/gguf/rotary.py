@@ -1,0 +1,76 @@
+"""
+The angles by which positions turn pairs of a head's elements, and how long contexts scale them.
+
+Angles are computed in f64: a position beyond 2 to the 24 over its frequency is exact only there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xdsl_spirv.frontends.onnx.values import Array
+
+KINDS = ("none", "linear", "yarn", "longrope")
+"""Values of `rope.scaling.type`."""
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The rotation of a model's heads, or of those of its blocks with a window."""
+
+    turned: int
+    """Elements of a head that positions turn: its first ones."""
+    base: float
+    kind: str = "none"
+    factor: float = 1.0
+    """By how much the context is longer than the model was first trained on."""
+    original: int = 0
+    """Tokens that the model was first trained on."""
+    magnitude: float = 1.0
+    """What cosines and sines are multiplied by."""
+    turns: tuple[float, float] = (32.0, 1.0)
+    """
+    YaRN: pairs that turn more often than the first within the original context are not scaled,
+    pairs that turn less often than the second are scaled wholly.
+    """
+    factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Divisors of the frequencies by their tensor; the last one is for long contexts."""
+
+    def frequencies(self, context: int) -> Array:
+        """The angle of a position, in radians, for each pair of turned elements; in f64."""
+        half = self.turned // 2
+        angles = self.base ** (-np.arange(half) / half)
+        factors = list(self.factors.values())
+        if factors:
+            angles = angles / factors[-1 if context > self.original else 0]
+        if self.kind == "linear":
+            return angles / self.factor
+        if self.kind == "yarn":
+            kept = self._kept()
+            return angles * kept + angles / self.factor * (1 - kept)
+        return angles
+
+    def _kept(self) -> Array:
+        """The share of each pair's frequency that is not scaled."""
+        low, high = (
+            self.turned
+            * math.log(self.original / (turns * 2 * math.pi))
+            / (2 * math.log(self.base))
+            for turns in self.turns
+        )
+        low, high = max(0, math.floor(low)), min(self.turned - 1, math.ceil(high))
+        pairs = np.arange(self.turned // 2)
+        return 1 - np.clip((pairs - low) / max(0.001, high - low), 0, 1)
+
+    def tables(self, context: int) -> Mapping[str, Array]:
+        """Cosines and sines of positions x pairs."""
+        angles = np.arange(context)[:, None] * self.frequencies(context)
+        wide = self.magnitude * (1 + 0.1 * math.log(self.factor) if self.kind == "yarn" else 1.0)
+        return {
+            "cos": (np.cos(angles) * wide).astype(np.float32),
+            "sin": (np.sin(angles) * wide).astype(np.float32),
+        }

@@ -1,0 +1,52 @@
+"""Places of elements in order of their size, which data decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import I32, I64, Tensor
+
+
+def first_indices(b: TensorBuilder, x: Tensor, count: Size, axis: int, descending: bool) -> Tensor:
+    """
+    The indices along an axis of the elements that come first, as many as `count`, in i64.
+
+    If elements are equal, the first comes first; NaN counts as the greatest.
+    """
+    places = ranks(b, x, axis, descending)
+    sizes = [count if i == axis else s for i, s in enumerate(x.sizes)]
+    every = list(range(x.rank))
+    out = (b.fill(0, sizes, I64), I64, sizes, every)
+    walked = [x.rank if i == axis else i for i in every]
+
+    def write(s: Scalars, place: Number, held: Number) -> Sequence[Number]:
+        mine = place.to(I64).equals(s.index(axis))
+        return [s.select(mine, s.index(x.rank), held)]
+
+    return b.generic([(places, walked)], [out], x.rank + 1, write, [x.rank])[0]
+
+
+def ranks(b: TensorBuilder, x: Tensor, axis: int, descending: bool) -> Tensor:
+    """Number of elements along an axis that come before each, in i32."""
+    every = list(range(x.rank))
+    out = (b.fill(0, x.sizes, I32), I32, x.sizes, every)
+    other = [x.rank if i == axis else i for i in every]
+
+    def write(s: Scalars, here: Number, there: Number, total: Number) -> Sequence[Number]:
+        before = _comes_first(s, there, here, descending)
+        same = ~before & ~_comes_first(s, here, there, descending)
+        first = before | (same & (s.index(x.rank) < s.index(axis)))
+        return [total + s.select(first, s.number(1, I32), 0)]
+
+    return b.generic([(x, every), (x, other)], [out], x.rank + 1, write, [x.rank])[0]
+
+
+def _comes_first(s: Scalars, a: Number, b: Number, descending: bool) -> Number:
+    first = a > b if descending else a < b
+    if not a.element.is_float:
+        return first
+    a_nan, b_nan = s.is_nan(a), s.is_nan(b)
+    return (first | (a_nan & ~b_nan)) if descending else (first | (b_nan & ~a_nan))

@@ -1,0 +1,41 @@
+"""Imported language models, run by the interpreter's reference before any pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.frontends.model import ImportedModel
+from xdsl_spirv.interpreter import Options, reference
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Session:
+    """Runs the functions of an imported model on whole arrays, and keeps its states."""
+
+    def __init__(self, model: ImportedModel):
+        self.model = model
+        self.states: dict[str, Array] = {}
+        self.past = 0
+
+    def run(self, tokens: Array) -> Array:
+        """The logits of a function's tokens, one being `decode`'s."""
+        name = "decode" if len(tokens) == 1 else "prefill"
+        values: dict[str, Any] = {"token": tokens, "past": self.past, **self.model.weights}
+        given: list[Any] = []
+        for number, argument in enumerate(host_function(self.model.module, name).body.block.args):
+            called = argument_name(argument, number)
+            if called not in values:
+                assert isinstance(argument.type, TensorType)
+                empty = np.zeros(argument.type.get_shape(), f"f{argument.type.element_type.size}")  # pyright: ignore
+                values[called] = self.states.setdefault(called, empty)
+            given.append(values[called])
+        logits, *new = reference(self.model.module, given, name, options=Options())
+        self.states = dict(zip(self.states, new, strict=True))
+        self.past += len(tokens)
+        return logits

@@ -1,0 +1,53 @@
+"""The logits that llama.cpp computes on the CPU: the judge of models of GGUF files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def _model_class(api: Any) -> Any:
+    """cyllama 0.2.18 asks the model, not its vocabulary, for the number of tokens."""
+
+    class Model(api.LlamaModel):
+        @property
+        def n_vocab(self) -> int:
+            return self.get_vocab().n_vocab
+
+    return Model
+
+
+class LlamaCpp:
+    """A model of a GGUF file in llama.cpp, by PyPI's `cyllama`; keys and values in f32."""
+
+    def __init__(self, path: str | os.PathLike[str], context: int):
+        self.api: Any = import_module("cyllama.llama.llama_cpp")
+        self.api.disable_logging()
+        parameters = self.api.LlamaModelParams()
+        parameters.n_gpu_layers = 0
+        self.model = _model_class(self.api)(os.fspath(path), parameters, verbose=False)
+        options = self.api.LlamaContextParams()
+        options.n_ctx = options.n_batch = options.n_ubatch = context
+        options.n_threads = options.n_threads_batch = 1
+        options.type_k = options.type_v = 0
+        options.flash_attn_type = 0
+        options.swa_full = True
+        self.context = self.api.LlamaContext(self.model, options, verbose=False)
+        self.past = 0
+
+    def run(self, tokens: Sequence[int] | Array) -> Array:
+        """The logits of every token, which follow those that were read before."""
+        count = len(tokens)
+        batch = self.api.LlamaBatch(n_tokens=count, embd=0, n_seq_max=1, verbose=False)
+        for token in tokens:
+            batch.add(int(token), self.past, [0], True)
+            self.past += 1
+        self.context.decode(batch)
+        logits = [self.context.get_logits_ith(i) for i in range(count)]
+        return np.array(logits, np.float32)

@@ -1,0 +1,180 @@
+"""Every declared architecture of GGUF files gives llama.cpp's logits for the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gguf")
+pytest.importorskip("cyllama")
+
+from xdsl_spirv.frontends.gguf.architectures import ARCHITECTURES
+from xdsl_spirv.frontends.gguf.importer import import_gguf
+from xdsl_spirv.testing.gguf_models import Type, write_declared
+from xdsl_spirv.testing.gguf_session import Session
+from xdsl_spirv.testing.llama_cpp import LlamaCpp
+
+COMMON: Mapping[str, Any] = {
+    "vocab_size": 80,
+    "block_count": 2,
+    "context_length": 64,
+    "embedding_length": 64,
+    "feed_forward_length": 96,
+    "attention.head_count": 4,
+    "attention.head_count_kv": 2,
+    "attention.key_length": 16,
+    "attention.value_length": 16,
+    "attention.layer_norm_rms_epsilon": 1e-5,
+    "rope.dimension_count": 16,
+    "rope.freq_base": 1000.0,
+}
+YARN: Mapping[str, Any] = {
+    "rope.scaling.type": "yarn",
+    "rope.scaling.factor": 4.0,
+    "rope.scaling.original_context_length": 16,
+}
+EXPERTS: Mapping[str, Any] = {
+    "expert_count": 8,
+    "expert_used_count": 3,
+    "expert_feed_forward_length": 32,
+}
+
+
+def of_experts(type: Any) -> Callable[[str], Any]:
+    return lambda name: type if "exps" in name else Type.F32
+
+
+def is_bias(name: str) -> bool:
+    return name.endswith(".bias") and name != "output.bias" and "exp_probs" not in name
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a test's model has beside `COMMON`."""
+
+    architecture: str
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    optional: Callable[[str], bool] = lambda name: False
+    types: Callable[[str], Any] = lambda name: Type.F32
+
+
+MODELS = {
+    "llama, YaRN": Model("llama", YARN, lambda name: name == "output.weight"),
+    "mixtral": Model("llama", {**EXPERTS, "feed_forward_length": 32}),
+    "qwen2moe": Model(
+        "qwen2moe",
+        {**EXPERTS, "expert_shared_feed_forward_length": 48},
+        lambda name: name == "output.weight" or any(f"attn_{n}.bias" in name for n in "qkv"),
+    ),
+    "qwen3": Model("qwen3"),
+    "qwen3moe": Model("qwen3moe", EXPERTS),
+    "gemma2": Model(
+        "gemma2",
+        {
+            "attention.sliding_window": 5,
+            "attn_logit_softcapping": 2.0,
+            "final_logit_softcapping": 3.0,
+        },
+    ),
+    "gemma3": Model(
+        "gemma3",
+        {
+            "block_count": 7,
+            "attention.sliding_window": 5,
+            "rope.scaling.type": "linear",
+            "rope.scaling.factor": 8.0,
+            "rope.freq_base": 1e6,
+        },
+    ),
+    "phi3": Model(
+        "phi3",
+        {
+            "rope.dimension_count": 12,
+            "rope.scaling.original_context_length": 16,
+            "rope.scaling.attn_factor": 1.25,
+        },
+        lambda name: name.startswith("rope_factors") or name == "output.weight",
+    ),
+    "smollm3": Model("smollm3", {"block_count": 5}),
+    "olmo2": Model("olmo2", optional=lambda name: name == "output.weight"),
+    "olmo3": Model(
+        "olmo2",
+        {**YARN, "attention.sliding_window": 5, "block_count": 4},
+        lambda name: name == "output.weight",
+    ),
+    "granite": Model(
+        "granite",
+        {
+            "embedding_scale": 12.0,
+            "residual_scale": 0.22,
+            "logit_scale": 8.0,
+            "attention.scale": 0.03,
+        },
+    ),
+    "granitemoe": Model(
+        "granitemoe",
+        {
+            **{k: v for k, v in EXPERTS.items() if "length" not in k},
+            "feed_forward_length": 32,
+            "expert_shared_feed_forward_length": 48,
+            "logit_scale": 8.0,
+            "embedding_scale": 12.0,
+            "residual_scale": 0.22,
+            "attention.scale": 0.03,
+        },
+    ),
+    "gpt-oss": Model(
+        "gpt-oss",
+        {**YARN, **EXPERTS, "attention.sliding_window": 5, "block_count": 4},
+        lambda name: is_bias(name) or name == "output.weight",
+    ),
+    "dots1": Model(
+        "dots1",
+        {
+            **EXPERTS,
+            "attention.head_count_kv": 4,
+            "expert_shared_count": 2,
+            "expert_weights_scale": 1.5,
+            "expert_weights_norm": True,
+            "expert_gating_func": 2,
+            "leading_dense_block_count": 1,
+        },
+        lambda name: name == "output.weight" or "exp_probs" in name,
+    ),
+}
+TOKENS = 24
+LONG = {"mixtral", "qwen3", "smollm3", "olmo2", "granite", "granitemoe", "qwen3moe", "llama, YaRN"}
+
+
+def test_each_architecture_is_compared():
+    assert {model.architecture for model in MODELS.values()} >= set(ARCHITECTURES) - {"qwen2"}
+
+
+def compare(name: str, path: Path | str) -> tuple[float, float]:
+    """The least cosine of logits to llama.cpp's, and the largest difference beside the largest."""
+    model = MODELS[name]
+    values = {**COMMON, **model.values}
+    write_declared(path, model.architecture, values, model.types, model.optional)
+    session = Session(import_gguf(path, context=48, cache="f32", of_all=True))
+    judge = LlamaCpp(path, 48)
+    tokens = np.random.default_rng(0).integers(0, 80, TOKENS).astype(np.int32)
+    parts = np.split(tokens, [TOKENS - 3, TOKENS - 2])
+    ours = np.concatenate([session.run(part) for part in parts[:2]])
+    theirs = np.concatenate([judge.run(part) for part in parts[:2]])
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    assert theirs.std() > 0.01
+    cosine = float(((ours * theirs).sum(1) / norms).min())
+    return cosine, float(abs(ours - theirs).max() / abs(theirs).max())
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] if n in LONG else []) for n in MODELS]
+)
+def test_logits_are_those_of_llama_cpp(name: str, tmp_path: Path):
+    cosine, _ = compare(name, tmp_path / "x.gguf")
+    assert cosine >= 0.9999
