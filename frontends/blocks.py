@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.dimensions import product
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F16, F32, I8, I32, U8, Array, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import BF16, F16, F32, I8, I32, U8, Array, Element, Tensor
 
 Numbers: TypeAlias = Mapping[str, Number]
 
@@ -191,6 +191,31 @@ def _six_k(x: Numbers, i: Numbers) -> Number:
     return (q.to(F32) - 32) * (x["d"] * x["s"])
 
 
+def _four_float(x: Numbers, i: Numbers) -> Number:
+    """
+    Twice an element of f4 (E2M1): 0, 1, 2, 3, 4, 6, 8, 12 and their negatives.
+
+    Bit by bit, for bytes have no other arithmetic: exponents 0 to 3 give 000m, 001m, 01m0, 1m00.
+    """
+    q = _low(x, i)
+    m, e, f = q & 1, q >> 1 & 1, q >> 2 & 1
+    bits = m & (f ^ 1) | (e & (f ^ 1) | f & (e ^ 1) & m) << 1
+    bits = bits | (f & (e ^ 1) | f & e & m) << 2 | (f & e) << 3
+    sign = (q >> 3 & 1).to(F32) * -2 + 1
+    return bits.to(F32) * sign * x["d"]
+
+
+def _two_k(x: Numbers, i: Numbers) -> Number:
+    q = _bits(x["q"], i["u"] * 2 + i["h"], 2)
+    return _super_block({**x, "s": x["s"] & 15, "m": x["s"] >> 4}, q)
+
+
+def _three_k(x: Numbers, i: Numbers) -> Number:
+    q = _bits(x["q"], i["u"] * 2 + i["h"], 2)
+    q = q | _bits(x["b"], i["v"] * 4 + i["u"] * 2 + i["h"], 1) << 2
+    return (q.to(F32) - 4) * (x["d"] * x["s"])
+
+
 # Fields of blocks to planes
 
 UNIT = 16
@@ -253,6 +278,41 @@ def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
     return cut
 
 
+FOUR_BITS = np.array(
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8
+)
+"""The numbers of ggml's 4-bit formats with a table."""
+
+
+def _repack_narrow(field: str, bits: int) -> Callable[[Array], Array]:
+    """As `_repack_field` of a field of 32 bytes, with elements that share a byte 8 apart."""
+    return lambda blocks: packed(unpacked(blocks[field], bits, 32), bits, 8)
+
+
+def _tabled(blocks: Array) -> Array:
+    """Elements of a table as bytes: looking one up costs a kernel more than reading it."""
+    return FOUR_BITS[unpacked(blocks["q"], 4, 16)]
+
+
+def _power(blocks: Array) -> Array:
+    """Half of the power of two that a byte is the exponent of, which f16 may not hold."""
+    return np.ldexp(np.float32(0.5), blocks["d"].astype(np.int32) - 127)
+
+
+def _three_k_scales(blocks: Array) -> Array:
+    """Sixteen scales of 6 bits: eight bytes of the lower four, then four of the upper two."""
+    scales = blocks["s"]
+    lower = np.concatenate([scales[..., :8] & 15, scales[..., :8] >> 4], -1)
+    upper = unpacked(scales[..., 8:], 2, 4)
+    return (lower | upper << 4).astype(np.int8) - np.int8(32)
+
+
+def _xs_scales(blocks: Array) -> Array:
+    """Eight scales of 6 bits: nibbles, then a word of the upper two."""
+    upper = blocks["h"][..., None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
+    return (unpacked(blocks["s"], 4) | upper << 4).astype(np.int8) - np.int8(32)
+
+
 def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -> BlockFormat:
     """
     Blocks of `size` elements of 2, 4 or 8 bits without sign, a scale and a zero point each.
@@ -276,6 +336,7 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
     return BlockFormat(f"{bits} bits", groups, planes, formula)
 
 
+_QUARTERS = {"u": 2, "h": 2, "j": 8}
 _SUPER_BLOCK = [("d", "<f2"), ("e", "<f2"), ("s", "u1", 12)]
 _SUPER_CUT = {"s": _six_bits(False), "m": _six_bits(True), "q": _repack_field("q", 4, 32)}
 _HALVES = {"h": 2, "j": 16}
@@ -320,6 +381,55 @@ FORMATS: dict[str, BlockFormat] = {
             {"q": Plane(I8, "gj"), "d": Plane(F16)},
             lambda x, i: x["q"] * x["d"],
             np.dtype([("d", "<f2"), ("q", "i1", 32)]),
+        ),
+        BlockFormat(
+            "MXFP4",
+            _HALVES,
+            {"q": Plane(U8, "j"), "d": Plane(BF16)},
+            _four_float,
+            np.dtype([("d", "u1"), ("q", "u1", 16)]),
+            {"d": _power},
+        ),
+        BlockFormat(
+            "IQ4_NL",
+            {"g": 2, "j": 16},
+            {"q": Plane(I8, "gj"), "d": Plane(F16)},
+            lambda x, i: x["q"] * x["d"],
+            np.dtype([("d", "<f2"), ("q", "u1", 16)]),
+            {"q": _tabled},
+        ),
+        BlockFormat(
+            "IQ4_XS",
+            {"g": 8, "k": 2, "j": 16},
+            {"q": Plane(I8, "gkj"), "d": Plane(F16), "s": Plane(I8, "g")},
+            lambda x, i: x["q"] * (x["d"] * x["s"]),
+            np.dtype([("d", "<f2"), ("h", "<u2"), ("s", "u1", 4), ("q", "u1", 128)]),
+            {"q": _tabled, "s": _xs_scales},
+        ),
+        BlockFormat(
+            "Q2_K",
+            {"g": 8, **_QUARTERS},
+            {"q": Plane(U8, "gj"), "d": Plane(F16), "e": Plane(F16), "s": Plane(U8, "gu")},
+            _two_k,
+            np.dtype([("s", "u1", 16), ("q", "u1", 64), ("d", "<f2"), ("e", "<f2")]),
+            {"q": _repack_narrow("q", 2)},
+        ),
+        BlockFormat(
+            "Q3_K",
+            {"g": 4, "v": 2, **_QUARTERS},
+            {
+                "q": Plane(U8, "gvj"),
+                "b": Plane(U8, "gj"),
+                "s": Plane(I8, "gvu"),
+                "d": Plane(F16),
+            },
+            _three_k,
+            np.dtype([("b", "u1", 32), ("q", "u1", 64), ("s", "u1", 12), ("d", "<f2")]),
+            {
+                "q": _repack_narrow("q", 2),
+                "b": _repack_narrow("b", 1),
+                "s": _three_k_scales,
+            },
         ),
         BlockFormat(
             "Q4_K",

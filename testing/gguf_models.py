@@ -21,7 +21,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 gguf: Any = import_module("gguf")
 Type = gguf.GGMLQuantizationType
 
-SUPER_BLOCKS = {Type.Q4_K: ((0, 2), 256), Type.Q5_K: ((0, 2), 512), Type.Q6_K: ((208,), 1365)}
+SUPER_BLOCKS = {
+    Type.Q2_K: ((80, 82), 24),
+    Type.Q3_K: ((108,), 75),
+    Type.IQ4_NL: ((0,), 70),
+    Type.IQ4_XS: ((0,), 1300),
+    Type.Q4_K: ((0, 2), 256),
+    Type.Q5_K: ((0, 2), 512),
+    Type.Q6_K: ((208,), 1365),
+}
 """
 Byte offsets of the f16 scales in the blocks that `gguf` cannot write, and the deviation of the
 factors of random bytes.
