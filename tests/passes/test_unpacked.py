@@ -49,6 +49,13 @@ CASES = [
     ("Q5_K", 2, 256, 36, "nvidia-h200"),
     ("Q6_K", 3, 256, 36, "lavapipe"),
     ("2 bits", 1, 192, 36, "nvidia-h200"),
+    ("MXFP4", 1, 160, 36, "nvidia-h200"),
+    ("Q3_K", 2, 256, 36, "lavapipe"),
+    *(
+        pytest.param(name, m, 256, 24, target, marks=pytest.mark.long)
+        for name in ("MXFP4", "Q2_K", "Q3_K", "IQ4_XS")
+        for m, target in ((1, "amd-rdna4"), (33, "nvidia-h200"), (33, "lavapipe"))
+    ),
 ]
 
 
