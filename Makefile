@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-CODE := src upstream grammar dialects serialization interpreter targets passes frontends compiler runtime jobs llm kernels compare tools testing tests scripts benchmarks examples tutorials
+CODE := src upstream grammar dialects serialization interpreter targets passes frontends compiler runtime jobs llm kernels prove compare tools testing tests scripts benchmarks examples tutorials
 
 # Tests start hundreds of processes: bytecode is compiled once for all of them.
 unexport PYTHONDONTWRITEBYTECODE

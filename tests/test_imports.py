@@ -27,6 +27,7 @@ ROOMS = {
     "serialization": {"dialects", "grammar", "upstream"},
     "interpreter": {"dialects", "grammar", "targets", "upstream"},
     "passes": {"dialects", "grammar", "interpreter", "targets", "upstream"},
+    "prove": {"dialects", "grammar", "interpreter", "targets", "upstream"},
     "frontends": {"dialects", "grammar", "upstream"},
     "runtime": {"dialects", "grammar", "interpreter", "serialization", "targets", "upstream"},
     "compiler": {
@@ -46,7 +47,7 @@ ROOMS = {
     },
     "kernels": {
         *("compare", "compiler", "dialects", "frontends", "grammar", "interpreter", "jobs", "llm"),
-        *("passes", "runtime", "serialization", "targets", "tools", "upstream"),
+        *("passes", "prove", "runtime", "serialization", "targets", "tools", "upstream"),
     },
     "tools": {
         *(
@@ -59,6 +60,7 @@ ROOMS = {
             "jobs",
             "llm",
             "passes",
+            "prove",
             "runtime",
         ),
         *("serialization", "targets", "upstream"),

@@ -1,0 +1,11 @@
+"""
+Proofs about SPIR-V for all inputs: the meaning of instructions as SMT terms, and what follows.
+
+- `meaning.py` says what each instruction computes, as terms that agree with the interpreter;
+- `executing.py` executes functions with symbols for their inputs;
+- `equivalence.py` asks whether a module before and after a pass gives the same for all contents;
+- `kernel/` asks a kernel for races, bounds and barriers in every launch.
+
+The solvers are an extra: `pip install 'xdsl-spirv[prove]'`. docs/prove.md shows the commands, and
+docs/proofs.md lists which rewrites are proved.
+"""

@@ -1,0 +1,439 @@
+"""
+Executes functions on symbolic values: structured control flow, calls, variables, pointers.
+
+Both sides of a branch are executed under their conditions, and where they meet, variables and
+block arguments become choices. A loop is unrolled while its condition can hold, up to a limit;
+`kernel/` replaces that by invariants. A subclass says what memory is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import z3
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from xdsl_spirv.dialects.spirv import control_flow as flow
+from xdsl_spirv.dialects.spirv import exits, memory, structure
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.constants import attribute_array
+from xdsl_spirv.interpreter.context import symbol_name
+from xdsl_spirv.prove.meaning import evaluate, put, take
+from xdsl_spirv.prove.values import (
+    ALWAYS,
+    NEVER,
+    Scalar,
+    Term,
+    Terms,
+    Unsupported,
+    Value,
+    both,
+    build,
+    choose,
+    constant_term,
+    either,
+    known,
+    negated,
+    parts_of,
+)
+
+State = dict[Hashable, Value]
+"""The values of variables, and of memory where it has values, by what holds them."""
+
+TRIPS = 256
+"""Most iterations of a loop that is unrolled."""
+
+INVOCATION = (StorageClass.Function, StorageClass.Private)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A pointer: a variable and the indexes on the way to a part of it, with the part's type."""
+
+    root: Hashable
+    storage: StorageClass
+    whole: Attribute
+    path: tuple[Scalar, ...]
+    type: Attribute
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A way into a block: its condition, the variables' values, and the block's arguments."""
+
+    guard: Term
+    state: State
+    arguments: tuple[Value, ...] = ()
+
+
+@dataclass
+class Frame:
+    """A call: its values, the edges into its blocks that are still to follow, and its returns."""
+
+    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    edges: dict[Block, list[Edge]] = field(default_factory=dict[Block, list[Edge]])
+    returns: list[Edge] = field(default_factory=list[Edge])
+    escapes: int = 0
+
+
+class Executor:
+    """Executes one module's functions; `guard` and `state` are those of the place it is at."""
+
+    def __init__(self, module: structure.ModuleOp, terms: Terms):
+        semantics.load()
+        self.module, self.terms = module, terms
+        self.symbols: Mapping[str, Operation] = {
+            name.data: op
+            for op in module.body.block.ops
+            if (name := op.properties.get("sym_name")) is not None and hasattr(name, "data")
+        }  # pyright: ignore[reportAttributeAccessIssue]
+        self.guard: Term = ALWAYS
+        self.state: State = {}
+        self.frames: list[Frame] = []
+        self.trips = TRIPS
+
+    # What memory is.
+
+    def initial(self, key: Hashable) -> Value:
+        """The value that something holds before it is written."""
+        raise NotImplementedError
+
+    def global_value(self, op: Operation) -> Value:
+        """The value of the address of a variable of the module."""
+        assert isinstance(op, structure.GlobalVariableOp)
+        type = op.type.pointee
+        return Place(op.sym_name.data, op.storage_class, type, (), type)
+
+    def load(self, place: Place, op: Operation) -> Value:
+        """Reads memory."""
+        raise Unsupported(f"memory of storage class {place.storage.name}", op)
+
+    def store(self, place: Place, value: Value, op: Operation) -> None:
+        """Writes memory."""
+        raise Unsupported(f"memory of storage class {place.storage.name}", op)
+
+    def act(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Executes an instruction that is not a function of its operands."""
+        raise Unsupported(f"{op.name} has no meaning as a term", op)
+
+    def check_index(self, index: Scalar, count: int, op: Operation) -> None:
+        """Sees the indexes into variables of an invocation."""
+
+    def see(self, op: Operation, results: Sequence[Value]) -> None:
+        """Sees each instruction's results."""
+
+    # Functions and regions.
+
+    def call(self, function: structure.FuncOp, arguments: Sequence[Value]) -> Value | None:
+        """Executes a function and returns its value."""
+        if len(self.frames) > 20 or not function.body.blocks:
+            raise Unsupported(f"@{function.sym_name.data} has no body, or calls are too deep")
+        frame, guard = Frame(), self.guard
+        self.frames.append(frame)
+        first = function.body.blocks[0]
+        frame.edges[first] = [Edge(guard, self.state, tuple(arguments))]
+        self.run_blocks(ordered(function.body), frame)
+        self.frames.pop()
+        if not frame.returns:
+            self.guard = NEVER
+            return None
+        merged = self.merged(frame.returns)
+        # Nothing else leaves a function.
+        self.guard = guard if frame.escapes == len(frame.returns) else merged.guard
+        self.state = merged.state
+        return merged.arguments[0] if merged.arguments else None
+
+    def run_blocks(self, blocks: Sequence[Block], frame: Frame) -> None:
+        """Executes blocks in order, each once, with the edges that lead into them."""
+        for block in blocks:
+            edges = frame.edges.pop(block, None)
+            if edges:
+                self.run_block(block, self.merged(edges), frame)
+
+    def run_block(self, block: Block, edge: Edge, frame: Frame) -> None:
+        """Executes a block from one edge."""
+        self.guard, self.state = edge.guard, dict(edge.state)
+        frame.values.update(zip(block.args, edge.arguments, strict=True))
+        for op in block.ops:
+            if z3.is_false(self.guard):
+                return
+            try:
+                self.execute(op, frame)
+            except Unsupported as error:
+                error.op = error.op or op
+                raise
+
+    def merged(self, edges: Sequence[Edge]) -> Edge:
+        """One edge for several."""
+        last = edges[-1]
+        if len(edges) == 1:
+            return last
+        state, arguments = last.state, last.arguments
+        for edge in edges[-2::-1]:
+            keys = {**edge.state, **state}
+            state = {
+                key: choose(edge.guard, self._held(edge.state, key), self._held(state, key))
+                for key in keys
+                if (key in edge.state and key in state) or not _is_local(key)
+            }
+            pairs = zip(edge.arguments, arguments, strict=True)
+            arguments = tuple(choose(edge.guard, x, y) for x, y in pairs)
+        return Edge(either([e.guard for e in edges]), state, arguments)
+
+    def _held(self, state: State, key: Hashable) -> Value:
+        return state[key] if key in state else self.initial(key)
+
+    def execute(self, op: Operation, frame: Frame) -> None:
+        """Executes one operation."""
+        if isinstance(op, flow.SelectionOp | flow.LoopOp):
+            return self.run_construct(op, frame)
+        operands = [frame.values[o] for o in op.operands]
+        if self._leave(op, operands, frame):
+            return None
+        results = self._results(op, operands)
+        self.see(op, results)
+        frame.values.update(zip(op.results, results, strict=True))
+        return None
+
+    # Control flow.
+
+    def run_construct(self, op: flow.SelectionOp | flow.LoopOp, frame: Frame) -> None:
+        """Executes a selection or a loop, and goes on behind it."""
+        if not op.body.blocks:
+            return
+        guard, escapes = self.guard, frame.escapes
+        frame.edges[op.body.blocks[0]] = [Edge(guard, self.state)]
+        if isinstance(op, flow.LoopOp):
+            self.run_loop(op, frame)
+        else:
+            self.run_blocks(ordered(op.body)[:-1], frame)
+        self.leave_construct(op, guard if escapes == frame.escapes else None, frame)
+
+    def leave_construct(
+        self, op: flow.SelectionOp | flow.LoopOp, guard: Term | None, frame: Frame
+    ) -> None:
+        """Goes on at the merge block; `guard` is its condition if all come there."""
+        merge = op.merge_block
+        assert merge is not None
+        edges = frame.edges.pop(merge, None)
+        if not edges:
+            self.guard = NEVER
+            return
+        merged = self.merged(edges)
+        self.guard = merged.guard if guard is None else guard
+        self.state = dict(merged.state)
+        frame.values.update(zip(merge.args, merged.arguments, strict=True))
+        end = merge.last_op
+        assert end is not None
+        results = [frame.values[o] for o in end.operands]
+        frame.values.update(zip(op.results, results, strict=True))
+
+    def run_loop(self, op: flow.LoopOp, frame: Frame) -> None:
+        """Unrolls a loop for as long as its condition can hold."""
+        blocks = ordered(op.body)[:-1]
+        header = blocks[1]
+        for _ in range(self.trips):
+            self.run_blocks(blocks, frame)
+            edges = frame.edges.get(header, [])
+            known_guards = [(e, z3.simplify(e.guard)) for e in edges]
+            frame.edges[header] = [e for e, guard in known_guards if not z3.is_false(guard)]
+            if not frame.edges[header]:
+                return
+        raise Unsupported(f"a loop of more than {self.trips} iterations, or of unknown many", op)
+
+    def jump(self, block: Block, guard: Term, arguments: Sequence[Value], frame: Frame) -> None:
+        """Adds an edge into a block."""
+        if not z3.is_false(guard):
+            frame.edges.setdefault(block, []).append(Edge(guard, self.state, tuple(arguments)))
+
+    def _leave(self, op: Operation, operands: Sequence[Value], frame: Frame) -> bool:
+        match op:
+            case flow.BranchOp():
+                self.jump(op.target, self.guard, operands, frame)
+            case flow.BranchConditionalOp():
+                condition = self.condition(operands[0], op)
+                split = 1 + len(op.true_operands)
+                arms = (operands[1:split], operands[split:])
+                taken = (condition, negated(condition))
+                for target, arm, holds in zip(
+                    (op.true_target, op.false_target), arms, taken, strict=True
+                ):
+                    self.jump(target, both(self.guard, holds), arm, frame)
+            case flow.SwitchOp():
+                self._switch(op, frame)
+            case exits.BreakOp() | exits.ContinueOp():
+                frame.escapes += 1
+                assert op.target is not None
+                self.jump(op.target, self.guard, operands, frame)
+            case flow.ReturnOp() | flow.ReturnValueOp() | flow.KillOp():
+                frame.escapes += 1
+                frame.returns.append(Edge(self.guard, self.state, tuple(operands)))
+            case flow.UnreachableOp():
+                frame.escapes += 2
+                self.undefined(self.guard, op)
+            case _:
+                return False
+        return True
+
+    def condition(self, value: Scalar, op: Operation) -> Term:
+        """The term that decides a branch; an undefined one is undefined behaviour."""
+        self.undefined(both(self.guard, value.undefined), op)
+        return z3.simplify(value.term)
+
+    def undefined(self, condition: Term, op: Operation) -> None:
+        """Sees where behaviour is undefined."""
+
+    def _switch(self, op: flow.SwitchOp, frame: Frame) -> None:
+        selector = frame.values[op.selector]
+        self.undefined(both(self.guard, selector.undefined), op)
+        numbers = [] if op.literals is None else attribute_array(op.literals).reshape(-1).tolist()
+        starts = np.cumsum([0, *op.case_operand_segments.get_values()]).tolist()
+        given = [frame.values[o] for o in op.target_operands]
+        rest = self.guard
+        for number, target in enumerate(op.targets):
+            taken = z3.simplify(selector.term == int(numbers[number]))
+            arguments = given[starts[number] : starts[number + 1]]
+            self.jump(target, both(self.guard, taken), arguments, frame)
+            rest = both(rest, negated(taken))
+        default = [frame.values[o] for o in op.default_operands]
+        self.jump(op.default_target, rest, default, frame)
+
+    # Instructions.
+
+    def _results(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
+        match op:
+            case structure.AddressOfOp():
+                return [self.global_value(self.symbols[symbol_name(op.variable)])]
+            case memory.VariableOp():
+                return [self._variable(op, operands)]
+            case memory.AccessChain():
+                return [self.chain(operands[0], operands[1:], op)]
+            case memory.LoadOp():
+                return [self.read(operands[0], op)]
+            case memory.StoreOp():
+                self.write(operands[0], operands[1], op)
+                return []
+            case flow.FunctionCallOp():
+                callee = self.symbols[symbol_name(op.callee)]
+                assert isinstance(callee, structure.FuncOp)
+                value = self.call(callee, operands)
+                return [] if not op.results else [value]
+            case _:
+                return self._compute(op, operands)
+
+    def _compute(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
+        meaning = semantics.TABLE.get(type(op))
+        if meaning is not None and meaning.kind == "action":
+            from xdsl_spirv.prove.meaning import SPECIAL
+
+            if type(op) not in SPECIAL:
+                return self.act(op, operands)
+        return evaluate(op, operands, self.terms)
+
+    def _variable(self, op: memory.VariableOp, operands: Sequence[Value]) -> Place:
+        assert isinstance(op.result.type, PointerType)
+        type = op.result.type.pointee
+        key = ("local", op, len(self.frames))
+        unset = lambda t: Scalar(constant_term(0, t), ALWAYS)  # noqa: E731
+        self.state[key] = operands[0] if operands else build(type, unset, self.length)
+        return Place(key, StorageClass.Function, type, (), type)
+
+    def length(self, length: Any) -> int:
+        """The number of an array's elements."""
+        number = getattr(length, "data", None)
+        if not isinstance(number, int):
+            raise Unsupported("an array whose length a specialization constant decides")
+        return number
+
+    def chain(self, base: Value, indexes: Sequence[Scalar], op: Operation) -> Place:
+        """The pointer to a part."""
+        if not isinstance(base, Place):
+            raise Unsupported("a pointer whose variable is not known", op)
+        type = base.type
+        for index in indexes:
+            type = self.part_type(type, index)
+        return Place(base.root, base.storage, base.whole, (*base.path, *indexes), type)
+
+    def part_type(self, type: Attribute, index: Scalar) -> Attribute:
+        """The type of the part that an index selects."""
+        if isinstance(type, StructType):
+            number = known(index.term)
+            assert number is not None
+            return type.member_types[number]
+        if isinstance(type, VectorType):
+            return type.element_type
+        parts = getattr(type, "element_type", None) or getattr(type, "column_type", None)
+        if parts is None:
+            raise Unsupported(f"an index into {type}")
+        return parts
+
+    def read(self, place: Value, op: Operation) -> Value:
+        """Loads from a variable of the invocation, or from memory."""
+        if not isinstance(place, Place):
+            raise Unsupported("a pointer whose variable is not known", op)
+        if place.storage not in INVOCATION:
+            return self.load(place, op)
+        value, type = self._held(self.state, place.root), place.whole
+        for index in place.path:
+            parts = parts_of(type, self.length) or []
+            self.check_index(index, len(parts), op)
+            value, type = take(value, index), self.part_type(type, index)
+        return value
+
+    def write(self, place: Value, value: Value, op: Operation) -> None:
+        """Stores to a variable of the invocation, or to memory."""
+        if not isinstance(place, Place):
+            raise Unsupported("a pointer whose variable is not known", op)
+        if place.storage not in INVOCATION:
+            return self.store(place, value, op)
+        old = self._held(self.state, place.root)
+        self.state[place.root] = self._written(old, place.whole, place.path, value, op)
+        return None
+
+    def _written(
+        self, old: Value, type: Attribute, path: Sequence[Scalar], value: Value, op: Operation
+    ) -> Value:
+        if not path:
+            return value
+        index = path[0]
+        self.check_index(index, len(parts_of(type, self.length) or []), op)
+        part = self._written(take(old, index), self.part_type(type, index), path[1:], value, op)
+        return put(old, index, part)
+
+
+def _is_local(key: Hashable) -> bool:
+    return isinstance(key, tuple) and key[0] == "local"
+
+
+def ordered(region: Region) -> list[Block]:
+    """
+    A region's blocks, each behind those that branch to it; a construct's merge block is the last,
+    and a loop's continue target stands before it.
+    """
+    blocks = list(region.blocks)
+    if len(blocks) == 1:
+        return blocks
+    parent = region.parent_op()
+    fixed = blocks[-1:] if isinstance(parent, flow.Construct) else []
+    if isinstance(parent, flow.LoopOp):
+        fixed = blocks[-2:]
+    done, order = set[Block](fixed), list[Block]()
+
+    def visit(block: Block) -> None:
+        if block in done:
+            return
+        done.add(block)
+        end = block.last_op
+        for target in end.successors[::-1] if end is not None else ():
+            if target.parent is region:
+                visit(target)
+        order.append(block)
+
+    visit(blocks[0])
+    return [*order[::-1], *fixed]

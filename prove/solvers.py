@@ -1,0 +1,165 @@
+"""
+Asks solvers whether conditions can hold together, within limits of work, time and memory.
+
+A portfolio: bitwuzla for bits, floats and uninterpreted functions; z3 where integers are mixed in,
+and beside; cvc5 last. z3 and cvc5 are limited by counted work, so their answers repeat; bitwuzla
+only knows time. What no solver decides is unknown, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import z3
+
+from xdsl_spirv.prove.values import Term
+
+Verdict: TypeAlias = Literal["holds", "never", "unknown"]
+"""Whether the conditions hold for some values, for none, or nobody knows."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one query to one solver."""
+
+    seconds: float = 10.0
+    megabytes: int = 2048
+    work: int = 4_000_000
+    """z3's counted work: about ten seconds."""
+
+
+@dataclass
+class Answer:
+    """A verdict; `values` are those of the asked constants by name, where the conditions hold."""
+
+    verdict: Verdict
+    solver: str = ""
+    seconds: float = 0.0
+    values: dict[str, int] = field(default_factory=dict[str, int])
+    reason: str = ""
+
+
+Backend: TypeAlias = Callable[[Sequence[Term], Sequence[Term], Limits], Answer]
+
+
+def ask(
+    conditions: Iterable[Term], wanted: Sequence[Term] = (), limits: Limits = Limits()
+) -> Answer:
+    """Whether all conditions can hold at once, and values of the wanted constants if so."""
+    listed = [c for c in conditions if not z3.is_true(c)]
+    if any(z3.is_false(c) for c in listed):
+        return Answer("never", "simplification")
+    start, reasons = time.perf_counter(), list[str]()
+    for name, backend in _portfolio(listed):
+        answer = backend(listed, wanted, limits)
+        answer.solver, answer.seconds = name, time.perf_counter() - start
+        if answer.verdict != "unknown":
+            return answer
+        reasons.append(f"{name}: {answer.reason}")
+    return Answer("unknown", seconds=time.perf_counter() - start, reason="; ".join(reasons))
+
+
+def _portfolio(conditions: Sequence[Term]) -> list[tuple[str, Backend]]:
+    if _has_integers(conditions):
+        return [("z3", ask_z3), ("cvc5", ask_cvc5)]
+    return [("bitwuzla", ask_bitwuzla), ("z3", ask_z3), ("cvc5", ask_cvc5)]
+
+
+def _has_integers(conditions: Sequence[Term]) -> bool:
+    seen, pending = set[int](), list[Term](conditions)
+    while pending:
+        term = pending.pop()
+        if term.get_id() in seen:
+            continue
+        seen.add(term.get_id())
+        if z3.is_int(term):
+            return True
+        pending += term.children()
+    return False
+
+
+def smt_lib(conditions: Sequence[Term]) -> str:
+    """The conditions in SMT-LIB's syntax, with their declarations."""
+    solver = z3.Solver()
+    solver.add(*conditions)
+    # z3 marks divisions whose divisor it knows not to be 0.
+    return re.sub(r"\b(bv[us](?:div|rem|mod))_i\b", r"\1", solver.sexpr())
+
+
+def ask_z3(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -> Answer:
+    """z3, limited by its counted work; time only ends what does not count."""
+    solver = z3.Solver()
+    solver.set("rlimit", limits.work)
+    solver.set("timeout", int(limits.seconds * 4000))
+    solver.set("max_memory", limits.megabytes)
+    solver.add(*conditions)
+    result = solver.check()
+    if result == z3.unsat:
+        return Answer("never")
+    if result == z3.unknown:
+        return Answer("unknown", reason=str(solver.reason_unknown()))
+    model, values = solver.model(), dict[str, int]()
+    for term in wanted:
+        value = model.eval(term, model_completion=True)
+        if z3.is_bv_value(value) or z3.is_int_value(value):
+            values[str(term)] = value.as_long()
+        elif z3.is_bool(value):
+            values[str(term)] = int(z3.is_true(value))
+    return Answer("holds", values=values)
+
+
+def ask_bitwuzla(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -> Answer:
+    """bitwuzla, limited by time and memory."""
+    import bitwuzla
+
+    manager, options = bitwuzla.TermManager(), bitwuzla.Options()
+    options.set(bitwuzla.Option.PRODUCE_MODELS, True)
+    options.set(bitwuzla.Option.TIME_LIMIT_PER, int(limits.seconds * 1000))
+    options.set(bitwuzla.Option.MEMORY_LIMIT, limits.megabytes)
+    parser = bitwuzla.Parser(manager, options)
+    try:
+        # A wanted constant may not occur in the conditions: equal to itself, it does.
+        parser.parse(smt_lib([*conditions, *_mention(wanted)]), True, False)
+        result = parser.bitwuzla().check_sat()
+        if result == bitwuzla.Result.UNSAT:
+            return Answer("never")
+        if result != bitwuzla.Result.SAT:
+            return Answer("unknown", reason=f"{limits.seconds:g} s are not enough")
+        values = {str(t): _bits(parser, t) for t in wanted}
+    except bitwuzla.BitwuzlaException as error:
+        return Answer("unknown", reason=str(error).splitlines()[0])
+    return Answer("holds", values=values)
+
+
+def _mention(wanted: Sequence[Term]) -> list[Term]:
+    """Conditions that always hold and that no printer leaves out."""
+    return [z3.Or(t, z3.Not(t)) if z3.is_bool(t) else t == t for t in wanted]
+
+
+def _bits(parser: Any, term: Term) -> int:
+    value = parser.bitwuzla().get_value(parser.parse_term(term.sexpr()))
+    return int(value.value()) if z3.is_bool(term) else int(value.value(10))
+
+
+def ask_cvc5(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -> Answer:
+    """cvc5, limited by time; it is asked last, and whether it holds, not with which values."""
+    import cvc5
+
+    solver = cvc5.Solver()
+    solver.setOption("tlimit-per", str(int(limits.seconds * 1000)))
+    solver.setLogic("ALL")
+    parser = cvc5.InputParser(solver)
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, smt_lib(conditions), "obligation")
+    try:
+        while not (command := parser.nextCommand()).isNull():
+            command.invoke(solver, parser.getSymbolManager())
+        result = solver.checkSat()
+    except RuntimeError as error:
+        return Answer("unknown", reason=str(error).splitlines()[0])
+    if result.isUnsat():
+        return Answer("never")
+    return Answer("unknown", reason="it holds, without values" if result.isSat() else "too long")

@@ -1,0 +1,196 @@
+"""
+Symbolic values: a scalar is a term of bits (or a Boolean), with the condition under which it is
+undefined; vectors, arrays and structs are tuples of them.
+
+An undefined value stays undefined through every operation that reads it, as LLVM's poison does: a
+choice is undefined if the chosen value or the condition is. Floats are their IEEE bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import z3
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType
+from xdsl.dialects.builtin import VectorType as BuiltinVectorType
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, StructType
+
+Term: TypeAlias = Any
+"""A term of z3: a bit-vector or a Boolean. z3 has no types that pyright could follow."""
+
+NEVER: Term = z3.BoolVal(False)
+ALWAYS: Term = z3.BoolVal(True)
+
+
+class Unsupported(Exception):
+    """Nothing can be said, with the reason and the operation."""
+
+    def __init__(self, reason: str, op: Any = None):
+        self.reason, self.op = reason, op
+        super().__init__(reason)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A term, and the condition under which the value is undefined."""
+
+    term: Term
+    undefined: Term = NEVER
+
+
+Value: TypeAlias = Any
+"""A `Scalar`, a pointer, or a tuple of values."""
+
+
+def either(conditions: Sequence[Term]) -> Term:
+    """The disjunction, without those that never hold."""
+    held = [c for c in conditions if not z3.is_false(c)]
+    if not held:
+        return NEVER
+    return held[0] if len(held) == 1 else z3.Or(*held)
+
+
+def both(a: Term, b: Term) -> Term:
+    """The conjunction, made smaller where one side is known."""
+    if z3.is_true(a) or z3.is_false(b):
+        return b
+    return a if z3.is_true(b) or z3.is_false(a) else z3.And(a, b)
+
+
+def negated(a: Term) -> Term:
+    """The negation, made smaller where the condition is known."""
+    if z3.is_true(a) or z3.is_false(a):
+        return z3.BoolVal(z3.is_false(a))
+    return a.arg(0) if z3.is_not(a) else z3.Not(a)
+
+
+def choose_term(condition: Term, a: Term, b: Term) -> Term:
+    """`a` where the condition holds, else `b`."""
+    if z3.is_true(condition) or a.eq(b):
+        return a
+    return b if z3.is_false(condition) else z3.If(condition, a, b)
+
+
+def choose(condition: Term, a: Value, b: Value) -> Value:
+    """`choose_term` leaf by leaf; raises `Unsupported` for a choice between pointers."""
+    if a is b:
+        return a
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return tuple(choose(condition, x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Scalar) and isinstance(b, Scalar):
+        undefined = choose_term(condition, a.undefined, b.undefined)
+        return Scalar(choose_term(condition, a.term, b.term), undefined)
+    if a == b:
+        return a
+    raise Unsupported("a pointer that depends on a condition")
+
+
+def scalars(value: Value) -> Iterator[Scalar]:
+    """The leaves of a value in order."""
+    if isinstance(value, Scalar):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from scalars(part)
+    else:
+        raise Unsupported("a value that is not made of numbers")
+
+
+FLOAT_SORTS: dict[type[Attribute], tuple[int, int]] = {
+    Float16Type: (5, 11),
+    BFloat16Type: (8, 8),
+    Float32Type: (8, 24),
+    Float64Type: (11, 53),
+}
+"""Bits of the exponent and of the significand, as SMT-LIB counts them."""
+
+
+def width(type: Attribute) -> int:
+    """The bits of a number's type; 1 is a Boolean."""
+    if isinstance(type, IntegerType):
+        return type.width.data
+    sizes = FLOAT_SORTS.get(type.__class__)
+    if sizes is None:
+        raise Unsupported(f"values of type {type}")
+    return sum(sizes)
+
+
+def float_sort(type: Attribute) -> Any:
+    """The sort of FP theory of a float type."""
+    sizes = FLOAT_SORTS.get(type.__class__)
+    if sizes is None:
+        raise Unsupported(f"arithmetic on {type}")
+    return z3.FPSort(*sizes)
+
+
+def parts_of(type: Attribute, lengths: Callable[[Any], int]) -> list[Attribute] | None:
+    """The types of a composite's parts; None for a number's type."""
+    match type:
+        case BuiltinVectorType():
+            (count,) = type.get_shape()
+            return [type.element_type] * count
+        case MatrixType():
+            return [type.column_type] * type.columns.data
+        case ArrayType():
+            return [type.element_type] * lengths(type.length)
+        case StructType():
+            return list(type.member_types)
+        case _:
+            return None
+
+
+def build(type: Attribute, leaf: Callable[[Attribute], Scalar], lengths: Any = None) -> Value:
+    """A value of a type, made of `leaf` of each number's type."""
+    parts = parts_of(type, lengths or _plain_length)
+    if parts is None:
+        return leaf(type)
+    if len(parts) > 4096:
+        raise Unsupported(f"a variable of {len(parts)} elements")
+    return tuple(build(part, leaf, lengths) for part in parts)
+
+
+def _plain_length(length: Any) -> int:
+    number = getattr(length, "data", None)
+    if not isinstance(number, int):
+        raise Unsupported(f"an array of {length} elements")
+    return number
+
+
+def constant_term(bits: int, type: Attribute) -> Term:
+    """A known number."""
+    size = width(type)
+    return z3.BoolVal(bool(bits & 1)) if size == 1 else z3.BitVecVal(bits, size)
+
+
+def variable_term(name: str, type: Attribute) -> Term:
+    """An unknown number with a name."""
+    size = width(type)
+    return z3.Bool(name) if size == 1 else z3.BitVec(name, size)
+
+
+def known(term: Term) -> int | None:
+    """The number of a term that is constant, after simplification; None for any other."""
+    if not z3.is_bv_value(term):
+        term = z3.simplify(term)
+    return term.as_long() if z3.is_bv_value(term) else None
+
+
+@dataclass
+class Terms:
+    """What making terms needs: fresh names, their definitions, and how floats are read."""
+
+    exact_floats: bool = False
+    definitions: list[Term] = field(default_factory=list[Term])
+    """Conditions that define fresh constants: they belong to every question."""
+    count: int = 0
+    uninterpreted: int = 0
+    """The instructions so far of which only equal operands, equal results is known."""
+
+    def fresh(self, name: str, type: Attribute) -> Term:
+        """An unknown number of its own."""
+        self.count += 1
+        return variable_term(f"{name}!{self.count}", type)
