@@ -150,4 +150,12 @@ def _run(
         for number, (value, type) in enumerate(zip(inputs, types, strict=True))
     ]
     with np.errstate(all="ignore"):
-        return machine.call(function, arguments)
+        checks = options.checks
+        if checks is None or not checks.undefined:
+            return machine.call(function, arguments)
+        from xdsl_spirv.interpreter.host.poison import Poison, find_poison
+
+        machine.context.poison = Poison()
+        results = machine.call(function, arguments)
+        find_poison(machine, function, arguments, results, checks)
+        return results

@@ -356,6 +356,8 @@ class Compiler:
         results = tuple(self.define(result, self.escapes(result)) for result in op.results)
         if kind == "action":
             arguments = (WAVE, *arguments)
+        elif self.context.poison is not None:
+            function = self.context.poison.watch(op, self.context, function)
         function = self.widened.adapt(op, function, len(arguments) - len(op.operands))
         steps.add(link(function, arguments, results, self.merges(op.results)), op)
 

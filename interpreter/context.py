@@ -73,6 +73,14 @@ class Observer(Protocol):
         ...
 
 
+class Watcher(Protocol):
+    """The protocol of what looks at operands of operations on tensors (host/poison.py)."""
+
+    def watch(self, op: Operation, context: Context, function: Any) -> Any:
+        """The function of an operation, watched."""
+        ...
+
+
 class Context:
     """
     One module, ready to compile functions of.
@@ -102,6 +110,7 @@ class Context:
         """The memory that all Workgroup blocks with a layout of their own share."""
         self.memories = Memories()
         self.checker: Observer | None = None
+        self.poison: Watcher | None = None
         self.compiler: Callable[[Operation], Any] | None = None
         """Compiles a function that is checked."""
         self.steps = Budget.of(options.max_steps)

@@ -41,6 +41,7 @@ def check(arguments: argparse.Namespace) -> int:
     note(
         inputs=report.inputs,
         skipped=report.skipped,
+        undefined=report.undefined,
         passes=[
             {"pass": name, "changed": share is not None, "share": share}
             for name, share in report.shares.items()

@@ -82,6 +82,8 @@ class Report:
     """
     Reasons why sets of inputs were left out: the program has no meaning on it before any pass.
     """
+    undefined: list[str] = field(default_factory=list[str])
+    """Undefined values of `arith` on which results before any pass depend."""
     shares: dict[str, float | None] = field(default_factory=dict[str, float | None])
     """By stage; None for a pass that changed nothing, for which nothing was compared."""
     finding: Finding | None = None
@@ -90,6 +92,7 @@ class Report:
         lines = [f"{stage}: {self._verdict(share)}" for stage, share in self.shares.items()]
         if self.skipped:
             lines.append(f"{len(self.skipped)} sets of inputs left out: {self.skipped[0]}")
+        lines += [f"before any pass: {finding}" for finding in self.undefined]
         if self.finding is not None:
             lines.append(str(self.finding))
         if self.compares_nothing:

@@ -22,11 +22,13 @@ from xdsl_spirv.compare.translation.inputs import draw
 from xdsl_spirv.compare.translation.legal import Judge, Legal
 from xdsl_spirv.compare.translation.report import Finding, Report, Wrong
 from xdsl_spirv.compare.translation.shrink import Shrinker
-from xdsl_spirv.compare.translation.subjects import Grid, Subject, subject_of
+from xdsl_spirv.compare.translation.subjects import Grid, HostSubject, Subject, subject_of
 from xdsl_spirv.compiler.compiler import subgroup_size_for, target_for
 from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.checks.sources import sources_of
 from xdsl_spirv.interpreter.options import mapping_of
 from xdsl_spirv.progress import noted
 from xdsl_spirv.runtime.elements import Array
@@ -83,6 +85,8 @@ def check_passes(
     judge = Judge(module, subject)
     report = Report()
     cases = _cases(judge, subject, inputs, seed, report)
+    if isinstance(subject, HostSubject):
+        report.undefined = _find_undefined(module, subject, cases)
     for current in noted("checking passes", passes, lambda p: p.name):
         before = module.clone()
         current.apply(ctx, module)
@@ -112,6 +116,17 @@ def _cases(judge: Judge, subject: Subject, count: int, seed: int, report: Report
         cases.append(Case(values, legal, legal.centre))
     report.inputs = len(cases)
     return cases
+
+
+def _find_undefined(module: ModuleOp, subject: HostSubject, cases: list[Case]) -> list[str]:
+    """The undefined values of `arith` on which results depend; nothing if all of it is defined."""
+    if not any(sources_of(op) for op in module.walk() if op.name.startswith("arith.")):
+        return []
+    checks = Checks(undefined=True)
+    watched = replace(subject, options=replace(subject.options, checks=checks))
+    for case in cases:
+        watched.run(module, case.values)
+    return [str(finding) for finding in checks.report.findings]
 
 
 def broken(before: ModuleOp, after: ModuleOp) -> Finding | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import arithmetic, bit, composite, conversion, glsl, glsl_forms
@@ -161,6 +162,18 @@ def _crossed_bounds(compare: Callable[[Array, Array], Array]) -> Test:
 
 
 SOURCES: dict[type[Operation], tuple[Source, ...]] = {
+    arith.ShLIOp: (SHIFT,),
+    arith.ShRUIOp: (SHIFT,),
+    arith.ShRSIOp: (SHIFT,),
+    arith.DivSIOp: (ZERO, QUOTIENT),
+    arith.DivUIOp: (ZERO,),
+    arith.RemSIOp: (ZERO, QUOTIENT),
+    arith.RemUIOp: (ZERO,),
+    arith.FloorDivSIOp: (ZERO, QUOTIENT),
+    arith.CeilDivSIOp: (ZERO, QUOTIENT),
+    arith.CeilDivUIOp: (ZERO,),
+    arith.FPToSIOp: (Source("UNDEF-06", RANGE, _outside_integer(True)),),
+    arith.FPToUIOp: (Source("UNDEF-06", RANGE, _outside_integer(False)),),
     bit.ShiftLeftLogicalOp: (SHIFT,),
     bit.ShiftRightLogicalOp: (SHIFT,),
     bit.ShiftRightArithmeticOp: (SHIFT,),

@@ -166,7 +166,10 @@ class Host:
                     op,
                     "tests/interpreter/test_coverage.py lists what is not executed, and why",
                 )
-            staged = self._staged[op] = meaning.stage(op, self.context)
+            staged = meaning.stage(op, self.context)
+            if self.context.poison is not None:
+                staged = self.context.poison.watch(op, self.context, staged)
+            self._staged[op] = staged
         return staged
 
 
