@@ -1,9 +1,9 @@
 """
 The quantization step of a result: how far it moves if its last rounding goes the other way.
 
-A rounding may be off by 1. Casts, moves, selections and clamps pass that on, sums add, and a product
-with a constant, the scale by which a model dequantizes, multiplies. Behind any other operation
-nothing is claimed.
+A rounding may be off by 1. Casts, moves, selections and clamps pass that on, sums add, and a
+product with a constant, the scale by which a model dequantizes, multiplies. Behind any other
+operation nothing is claimed.
 """
 
 from __future__ import annotations

@@ -188,8 +188,8 @@ def _stepping(command: argparse.ArgumentParser) -> None:
 def check_passes(command: argparse.ArgumentParser) -> None:
     as_json(
         command,
-        "inputs (how many were compared), skipped, undefined, passes (pass, share of the allowed error), "
-        "finding (pass, wrong, failure; or null)",
+        "inputs (how many were compared), skipped, undefined, passes (pass, share of the allowed "
+        "error), finding (pass, wrong, failure; or null)",
     )
     command.add_argument("input", metavar="INPUT.mlir", help="the module before the passes")
     command.add_argument(
